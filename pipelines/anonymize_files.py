@@ -1,0 +1,217 @@
+"""The job behind ``kanonflow anonymize``: files in, releases, metrics and rejected rows out."""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import MetricsFilter
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.runners.runner import PipelineState
+
+from kanonflow.pipelines.columnar_files import avro_writer_schema
+from kanonflow.pipelines.input_files import InputSchema, find_inputs, input_schema
+from kanonflow.pipelines.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
+from kanonflow.pipelines.progress import progress, read_metrics
+from kanonflow.pipelines.run_directory import open_run_directory
+from kanonflow.pipelines.sources import ReadBatches
+from kanonflow.pipelines.summary import RunSummary, summarize
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.errors import InputError, PolicyError
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import load_policy, policy_from_avro_schema
+from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
+from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.sinks import (
+    NAMESPACE,
+    WriteMetrics,
+    WriteRejected,
+    WriteReleases,
+    metrics_directory,
+    restricted_directory,
+)
+
+_INPUT_ERROR = re.compile(rf"{InputError.__name__}: (.*?)(?: \[while running '|\n|$)")
+
+
+class RunFailedError(Exception):
+    """The pipeline did not end well; the message holds no value of a record."""
+
+    exit_code = 3
+
+
+def anonymize_files(
+    policy: Policy,
+    patterns: Sequence[str],
+    options: RunOptions,
+    *,
+    delimiter: str | None = None,
+    terminal: TextIO | None = None,
+) -> RunSummary:
+    """Run the pipeline over the files and wait for its end.
+
+    terminal: where notes and the progress display go; None: stderr.
+
+    Raises:
+        InputError, PolicyError: the files are damaged, or the policy does not fit them.
+        OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
+        RunFailedError: anything else; the details are in OUT/restricted/beam.log.
+    """
+    terminal = terminal or sys.stderr
+    policy = with_overrides(policy, options)
+    files = find_inputs(patterns)
+    schema = input_schema(files, delimiter)
+    bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+    pipeline = make_pipeline(options)
+    with open_run_directory(
+        options.output, policy, files, given_secret(options), resume=options.resume
+    ) as directory:
+        for note in directory.notes:
+            print(note, file=terminal)
+        source = ReadBatches(files, bound.input_columns, delimiter)
+        connect(pipeline, source, kanonymize(policy, directory.secret, schema), bound, options.output)
+        metrics_folder = metrics_directory(options.output)
+        begin = time.perf_counter()
+        with (
+            _beam_log(options.output),
+            progress(Path(metrics_folder), terminal, quiet=options.quiet or not is_local(metrics_folder)),
+        ):
+            counters = _run(pipeline, options.output)
+        seconds = time.perf_counter() - begin
+        return summarize(counters, _all_metrics(metrics_folder), seconds)
+
+
+def read_policy(path: str) -> Policy:
+    """The policy of a YAML file, or in the properties of an Avro schema (.avsc) or of an Avro file (.avro).
+
+    Raises PolicyError, InputError.
+    """
+    if path.endswith(".avro"):
+        return policy_from_avro_schema(avro_writer_schema(path), path)
+    if not path.endswith(".avsc"):
+        return load_policy(path)
+    try:
+        schema = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PolicyError([f"file: cannot be read ({error.strerror})"], path) from None
+    except ValueError:
+        raise PolicyError(["file: is not JSON text"], path) from None
+    return policy_from_avro_schema(schema, path)
+
+
+def with_overrides(policy: Policy, options: RunOptions) -> Policy:
+    """The policy with what the command line says about the solver."""
+    given = {
+        "evaluations_per_row": options.evaluations,
+        "deadline_ms": options.deadline_ms,
+        "threads": options.threads,
+        "seed": options.search_seed,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(policy, solver=replace(policy.solver, **changes)) if changes else policy
+
+
+def given_secret(options: RunOptions) -> Secret | None:
+    """The secret that the command line points to; None when it names none. Raises SecretError."""
+    if options.secret_file is not None:
+        return Secret.from_file(options.secret_file)
+    return None if options.secret_env is None else Secret.from_environment(options.secret_env)
+
+
+def make_pipeline(options: RunOptions) -> beam.Pipeline:
+    """An empty pipeline on the runner of the options. Raises OptionsError: no such runner."""
+    beam_flags = beam_options(options.beam_flags)
+    beam_flags.view_as(StandardOptions).runner = options.runner
+    try:
+        return beam.Pipeline(runner=options.runner, options=beam_flags)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise OptionsError(f"--runner {options.runner}: {error} (default: {DEFAULT_RUNNER})") from None
+
+
+def kanonymize(policy: Policy, secret: Secret, schema: InputSchema) -> beam.PTransform:
+    """The transform that the job is about."""
+    from kanonflow.transforms.anonymize import KAnonymize
+
+    return KAnonymize(policy, secret, input_schema=schema.columns, text=schema.text)
+
+
+def connect(
+    pipeline: beam.Pipeline,
+    source: beam.PTransform,
+    anonymize: beam.PTransform,
+    bound: BoundPolicy,
+    output: str,
+) -> None:
+    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), sinks."""
+    anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
+    written = anonymized.released | "WriteReleases" >> WriteReleases(output, bound)  # Release
+    _ = anonymized.metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)  # dict
+    _ = (
+        (anonymized.rejected, written.conflicts)
+        | "AllRejected" >> beam.Flatten()  # RejectedRows
+        | "WriteRejected" >> WriteRejected(output)
+    )
+
+
+def input_error_in(error: BaseException) -> InputError | None:
+    """The InputError that made a pipeline fail; None when it was something else.
+
+    Runners wrap what a step raised into an error of their own, whose text holds the traceback of the worker.
+    """
+    if isinstance(error, InputError):
+        return InputError(str(error).split(" [while running '")[0])
+    found = _INPUT_ERROR.search(str(error))
+    return InputError(found.group(1)) if found else None
+
+
+def _run(pipeline: beam.Pipeline, output: str) -> dict[str, int]:
+    """Run to the end; the pipeline's counters by name."""
+    try:
+        result = pipeline.run()
+        result.wait_until_finish()
+    except Exception as error:  # runners raise whatever they like
+        if (broken := input_error_in(error)) is not None:
+            raise broken from None
+        logging.getLogger(__name__).error("the run failed", exc_info=error)
+        place = f"; see {restricted_directory(output)}/beam.log" if is_local(output) else ""
+        raise RunFailedError(f"the run failed ({type(error).__name__}){place}") from None
+    state = getattr(result, "state", None)
+    if state not in (None, PipelineState.DONE):
+        raise RunFailedError(f"the runner ended the run as {state}")
+    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    return {counter.key.metric.name: counter.result for counter in found}
+
+
+def _all_metrics(folder: str) -> Iterator[Mapping[str, Any]]:
+    for match in FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list:
+        yield from read_metrics(read_whole(match.path))
+
+
+@contextlib.contextmanager
+def _beam_log(output: str) -> Iterator[None]:
+    """Send what Beam logs to OUT/restricted/beam.log: a worker's traceback may hold values of records."""
+    root = logging.getLogger()
+    before = root.handlers[:]
+    if is_local(output):
+        path = os.path.join(restricted_directory(output), "beam.log")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        handler: logging.Handler = logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8"))
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    else:
+        handler = logging.NullHandler()
+    root.handlers[:] = [handler]
+    try:
+        yield
+    finally:
+        root.handlers[:] = before
+        if isinstance(handler, logging.StreamHandler):
+            handler.stream.close()

@@ -1,0 +1,127 @@
+"""What the audit found: failures in words that hold no record's value, and figures."""
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+
+
+@dataclass(frozen=True)
+class AuditFigures:
+    """What was measured; None where the audit did not get that far.
+
+    records: rows of the input that could be read. broken: lines of text files that are no rows. rejected:
+    records among the restricted ones (broken lines not counted). rows: released. pairs: candidate pairs of
+    groups. components: strongly connected components of groups: records in different ones cannot be mixed
+    up. unplaced: released rows that no assignment of all rows to records can place. fewest_rows_of_record,
+    fewest_individuals_of_row: the two sides of k-concealment; rows_at_k, records_at_k: shares of rows and
+    records that have exactly k. mean_individuals_of_row: mean over rows. classes: released rows of one box
+    in one release count as a class (protect: individual).
+    """
+
+    k: int
+    records: int = 0
+    broken: int = 0
+    rejected: int = 0
+    releases: int = 0
+    rows: int = 0
+    individuals: int | None = None
+    record_groups: int | None = None
+    row_groups: int | None = None
+    pairs: int | None = None
+    unplaced: int | None = None
+    components: int | None = None
+    fewest_rows_of_record: int | None = None
+    records_at_k: float | None = None
+    fewest_individuals_of_row: int | None = None
+    rows_at_k: float | None = None
+    mean_individuals_of_row: float | None = None
+    classes: int | None = None
+    seconds_reading: float = 0.0
+    seconds_checking: float = 0.0
+
+
+_LABELS = {
+    "k": "k",
+    "records": "input records",
+    "broken": "broken input lines",
+    "rejected": "rejected records",
+    "releases": "releases",
+    "rows": "released rows",
+    "individuals": "individuals released",
+    "record_groups": "groups of records",
+    "row_groups": "groups of rows",
+    "pairs": "candidate pairs of groups",
+    "unplaced": "rows that fit no record",
+    "components": "components",
+    "fewest_rows_of_record": "fewest rows a record may be",
+    "records_at_k": "records with exactly k",
+    "fewest_individuals_of_row": "fewest individuals behind a row",
+    "rows_at_k": "rows with exactly k",
+    "mean_individuals_of_row": "mean individuals behind a row",
+    "classes": "classes",
+    "seconds_reading": "seconds reading",
+    "seconds_checking": "seconds checking",
+}
+_SHARES = ("records_at_k", "rows_at_k")
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The audit's answer. ``failures`` is empty exactly when it passed; messages name fields and releases
+    only."""
+
+    failures: tuple[str, ...]
+    figures: AuditFigures
+
+    @property
+    def passed(self) -> bool:
+        """Whether the releases, over this input, are k-concealing and complete."""
+        return not self.failures
+
+    def render(self) -> str:
+        """The report as text: the verdict, every failure, the figures."""
+        verdict = "passed" if self.passed else f"FAILED ({len(self.failures)})"
+        lines = [f"audit {verdict}", *(f"  - {failure}" for failure in self.failures), ""]
+        width = max(len(label) for label in _LABELS.values())
+        for figure in fields(self.figures):
+            value = getattr(self.figures, figure.name)
+            lines.append(f"  {_LABELS[figure.name]:<{width}}  {_shown(figure.name, value):>12}")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The report as a JSON object with ``passed``, ``failures`` and ``figures``."""
+        told = {"passed": self.passed, "failures": list(self.failures), "figures": asdict(self.figures)}
+        return json.dumps(told, indent=1)
+
+
+@dataclass
+class Findings:
+    """Failures as they are found; the same one in several releases becomes one line."""
+
+    _places: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, message: str, *release_ids: str) -> None:
+        """Note a failure of some releases, or of the whole run."""
+        places = self._places.setdefault(message, [])
+        places.extend(release_id for release_id in release_ids if release_id not in places[-1:])
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def messages(self) -> tuple[str, ...]:
+        """One line a failure, in the order of discovery; of several releases the first is named."""
+        return tuple(
+            message if not places else f"{message} ({_releases(places)})"
+            for message, places in self._places.items()
+        )
+
+
+def _releases(places: list[str]) -> str:
+    return f"release {places[0]}" + (f" and {len(places) - 1} more" if len(places) > 1 else "")
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name in _SHARES:
+        return f"{value:.2%}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"

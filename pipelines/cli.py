@@ -1,0 +1,107 @@
+"""The ``kanonflow`` command.
+
+Everything heavy is imported by the command that needs it: ``--help`` and a typing mistake answer at once, and
+nothing that an import logs reaches the terminal.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+DONE, AUDIT_FAILED, BAD_ARGUMENTS, RUN_FAILED = range(4)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code: 0 done, 1 the audit failed, 2 bad arguments, policy or input,
+    3 the run failed. Messages name fields and files, never a value."""
+    # Beam logs at import and when it parses options; a handler of our own keeps it from adding one.
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
+    from kanonflow.pipelines.options import parse
+
+    arguments, beam_flags = parse(argv)
+    command = _COMMANDS[arguments.command]
+    try:
+        return command(arguments, beam_flags)
+    except KeyboardInterrupt:
+        print("kanonflow: interrupted; continue with --resume", file=sys.stderr)
+        return RUN_FAILED
+    except Exception as error:
+        code = getattr(error, "exit_code", None)
+        if code is None:
+            raise
+        print(f"kanonflow: {error}", file=sys.stderr)
+        return code
+
+
+def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.anonymize_files import anonymize_files, read_policy
+    from kanonflow.pipelines.demo_feed import FeedShape, write_feed
+    from kanonflow.pipelines.options import run_options
+
+    options = run_options(arguments, beam_flags)
+    shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
+    feed = write_feed(shape, Path(options.output) / "feed", arguments.format)
+    print(f"{feed}: {shape.rows:,} transactions, {shape.customers:,} customers, {shape.days} days")
+    if arguments.only_feed:
+        return DONE
+    with resources.as_file(resources.files("kanonflow.policies") / "transactions.yaml") as path:
+        policy = read_policy(str(path))
+    # The feed follows from the arguments, so a demo that runs again is the same run.
+    summary = anonymize_files(policy, [str(feed)], replace(options, resume=True))
+    return _conclude(summary, options.output, quiet=options.quiet)
+
+
+def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.anonymize_files import anonymize_files, read_policy
+    from kanonflow.pipelines.options import run_options
+
+    options = run_options(arguments, beam_flags)
+    policy = read_policy(arguments.policy)
+    summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
+    return _conclude(summary, options.output, quiet=options.quiet)
+
+
+def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
+    if not quiet:
+        print(summary.render())
+        print(f"releases: {output}/release")
+    for problem in summary.problems():
+        print(f"kanonflow: {problem}", file=sys.stderr)
+    return RUN_FAILED if summary.problems() else DONE
+
+
+def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.audit import audit
+
+    report = audit(
+        Path(arguments.policy), arguments.input, Path(arguments.release), delimiter=arguments.delimiter
+    )
+    print(report.to_json() if arguments.json else report.render())
+    return DONE if report.passed else AUDIT_FAILED
+
+
+def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.policy_commands import check_policy, draft_from_input
+
+    if arguments.action == "draft":
+        print(draft_from_input(arguments.input, arguments.delimiter), end="")
+    else:
+        print(check_policy(arguments.policy, arguments.input, arguments.delimiter))
+    return DONE
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
+    "demo": _demo,
+    "anonymize": _anonymize,
+    "verify": _verify,
+    "policy": _policy,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

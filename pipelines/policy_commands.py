@@ -1,0 +1,97 @@
+"""``kanonflow policy draft`` and ``policy check``."""
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.csv
+
+from kanonflow.pipelines.anonymize_files import read_policy
+from kanonflow.pipelines.csv_files import csv_header, read_csv
+from kanonflow.pipelines.input_files import FileFormat, InputFile, find_inputs, input_schema
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.draft import draft_policy
+from kanonflow.schemas.policy import Policy, Protection
+
+_COVERS = {
+    Protection.ROW: (
+        "protect: row. To somebody who knows all quasi-identifiers, a record is the origin of a single row"
+        " with a probability of at most 1/k.",
+        "It does not cover several rows of one individual that their payload links (together they can have"
+        " fewer than k candidates), nor how many rows an individual has.",
+    ),
+    Protection.INDIVIDUAL: (
+        "protect: individual. Any set of rows of one release, linked or not, belongs to a given individual"
+        " with a probability of at most 1/k.",
+        "It does not cover payload that itself tells whose it is (free text, account numbers, exact places),"
+        " nor what several releases tell together about an individual whose class changes between them.",
+    ),
+}
+
+
+def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
+    """A policy (YAML) with every field of the files unclassified. Raises InputError."""
+    files = find_inputs(patterns)
+    schema = input_schema(files, delimiter)
+    columns = _guessed_types(files[0], delimiter) if schema.text else schema.columns
+    return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
+
+
+def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> str:
+    """What the policy promises and what it does not; also that it fits the files, if there are any.
+
+    Raises PolicyError with all mistakes, InputError.
+    """
+    policy = read_policy(path)
+    lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
+    if patterns:
+        schema = input_schema(find_inputs(patterns), delimiter)
+        bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+        dropped = [name for name in schema.columns.names if name not in bound.input_columns]
+        lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
+    return "\n".join([*lines, *(f"- {note}" for note in _notes(policy))])
+
+
+def _notes(policy: Policy) -> list[str]:
+    notes = list(_COVERS[policy.protect])
+    if policy.event_id is None:
+        notes.append(
+            "No event_id: rows that are equal count as separate records. If the source may deliver a row"
+            " twice, give the field that tells (role: event_id)."
+        )
+    if policy.time is None:
+        notes.append("No time field: the whole input is one window.")
+    exact = [field.name for field in policy.quasis if field.quasi is not None and field.quasi.grid == "exact"]
+    if exact:
+        notes.append(f"grid: exact publishes people's own values as ends of ranges: {', '.join(exact)}.")
+    open_ended = [
+        field.name
+        for field in policy.quasis
+        if field.quasi is not None and field.quasi.type != "categorical" and field.quasi.domain is None
+    ]
+    if open_ended:
+        notes.append(
+            f"No domain for {', '.join(open_ended)}: the loss is measured against what was seen so far, and"
+            " no value is refused as impossible."
+        )
+    if policy.max_delay_ms == 0 and policy.window_ms is not None:
+        notes.append("max_delay is 0: rows of a window with too few individuals are rejected, none waits.")
+    return notes
+
+
+def _guessed_types(file: InputFile, delimiter: str | None) -> pa.Schema:
+    """Types that the first rows of a CSV file look like; what a user then confirms."""
+    assert file.format is FileFormat.CSV
+    names = csv_header(file.path, delimiter).columns
+    for rows, _ in read_csv(file.path, names, delimiter):
+        if rows is not None:
+            return _reparsed(rows)
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _reparsed(rows: pa.RecordBatch) -> pa.Schema:
+    text = pa.BufferOutputStream()
+    pa.csv.write_csv(rows, text)
+    return pa.csv.read_csv(
+        pa.BufferReader(text.getvalue()), parse_options=pa.csv.ParseOptions(newlines_in_values=True)
+    ).schema

@@ -1,0 +1,209 @@
+"""The output directory of a run: one run each, continued only by the same run.
+
+    OUT/restricted/run.json    what the run is: keyed digest of its policy, its input, its secret's commitment
+    OUT/restricted/secret      the secret, when the run drew it itself (mode 0600)
+    OUT/restricted/lock        held while a process writes here
+
+Two runs in one directory would publish the same people twice, under different policies or secrets, which is
+what the promise excludes. A run that continues (--resume) must therefore be the same in everything its
+releases depend on; then every release that exists already comes out again, byte for byte, and is left alone.
+"""
+
+import contextlib
+import fcntl
+import glob
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.pipelines.input_files import InputFile
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import policy_digest
+from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
+from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.sinks import (
+    make_output_directories,
+    metrics_directory,
+    public_metrics_directory,
+    rejected_directory,
+    release_directory,
+    restricted_directory,
+)
+
+
+class RunDirectoryError(Exception):
+    """The output directory cannot be used for this run; the message says why and what to do."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """A directory that is ready to be written to. notes: what the user should know, one sentence each."""
+
+    output: str
+    secret: Secret
+    notes: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def open_run_directory(
+    output: str, policy: Policy, files: Sequence[InputFile], secret: Secret | None, *, resume: bool
+) -> Iterator[RunDirectory]:
+    """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
+
+    Args:
+        output: local folder, or a remote prefix (no lock there, and the secret must be given).
+        secret: None draws one, or takes the one that the resumed run drew.
+        resume: continue the run that is there; on an unused directory the same as a new run.
+
+    Raises:
+        RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
+            secret or version; somebody else is writing.
+    """
+    restricted = restricted_directory(output)
+    used = _holds_output(output)
+    if used and not resume:
+        raise RunDirectoryError(
+            f"{output} holds the output of another run. Choose another --output, or continue that run with"
+            " --resume: rows must not be published twice."
+        )
+    record = _read_record(restricted)
+    if used and record is None:
+        raise RunDirectoryError(
+            f"{output} holds releases but no restricted/run.json, so the run cannot be continued;"
+            " choose another --output"
+        )
+    make_output_directories(output, policy)
+    with _lock(restricted):
+        secret, notes = _find_secret(restricted, secret, resumed=used)
+        this = _record_of(policy, files, secret)
+        if used and record is not None:
+            _refuse_differences(output, record, this)
+            notes += ("Resuming: releases that exist already are left as they are.",)
+        _write_record(restricted, this)
+        _remove_leftovers(output)
+        yield RunDirectory(output, secret, notes)
+
+
+def _holds_output(output: str) -> bool:
+    places = (
+        release_directory(output),
+        metrics_directory(output),
+        public_metrics_directory(output),
+        rejected_directory(output),
+    )
+    matches = FileSystems.match([FileSystems.join(place, "*.avro") for place in places])
+    return any(match.metadata_list for match in matches)
+
+
+def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tuple[Secret, tuple[str, ...]]:
+    if given is not None:
+        return given, ()
+    if not is_local(restricted):
+        raise RunDirectoryError("a remote --output needs --secret-file or --secret-env: secrets stay here")
+    path = os.path.join(restricted, "secret")
+    if os.path.exists(path):
+        return Secret.from_file(path), (f"Using the secret of this run, {path}.",)
+    if resumed:
+        raise RunDirectoryError(
+            "the run to resume got its secret from --secret-file or --secret-env; give the same"
+        )
+    secret = Secret.generate()
+    secret.save(path)
+    return secret, (
+        f"No secret given: drew one and keep it in {path} (mode 0600). Whoever has it can link released rows"
+        " to people: keep it inside.",
+    )
+
+
+def _record_of(policy: Policy, files: Sequence[InputFile], secret: Secret) -> dict[str, Any]:
+    # The number of threads does not change a release.
+    fixed = replace(policy, solver=replace(policy.solver, threads=None))
+    return {
+        "kanonflow": version("kanonflow"),
+        "policy_name": policy.name,
+        "policy": secret.derive("run", "policy", policy_digest(fixed)).hex(),
+        "secret": secret.commit(),
+        "input": [{"name": file.name, "bytes": file.size} for file in files],
+    }
+
+
+def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]) -> None:
+    """Raise RunDirectoryError naming everything in which the two runs differ."""
+    differences = []
+    if there.get("kanonflow") != this["kanonflow"]:
+        differences.append(
+            f"kanonflow {there.get('kanonflow')} began it, this is {this['kanonflow']},"
+            " which may solve windows differently"
+        )
+    if there.get("secret") != this["secret"]:
+        # The policy's digest is keyed by the secret, so it says nothing here.
+        differences.append("the secret is another one")
+        if there.get("policy_name") != this["policy_name"]:
+            differences.append("the policy is another one")
+    elif there.get("policy") != this["policy"]:
+        differences.append("the policy (or --evaluations, --deadline-ms, --seed) is another one")
+    if there.get("input") != this["input"]:
+        differences.append("the input has other files, or files of another size")
+    if differences:
+        raise RunDirectoryError(
+            f"{output} cannot be resumed: {'; '.join(differences)}. Releasing the same rows again under"
+            " another policy, secret or input would tell more than either release; choose another --output"
+            " only if the rows are others."
+        )
+
+
+def _read_record(restricted: str) -> dict[str, Any] | None:
+    path = FileSystems.join(restricted, "run.json")
+    if not FileSystems.exists(path):
+        return None
+    try:
+        record = json.loads(read_whole(path))
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise RunDirectoryError(f"{path} is damaged; choose another --output")
+    return record
+
+
+def _write_record(restricted: str, record: dict[str, Any]) -> None:
+    data = json.dumps(record, indent=1).encode()
+    path = FileSystems.join(restricted, "run.json")
+    if not is_local(path):
+        with FileSystems.create(path) as file:
+            file.write(data)
+        return
+    handle = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.replace(path + ".tmp", path)
+
+
+@contextlib.contextmanager
+def _lock(restricted: str) -> Iterator[None]:
+    if not is_local(restricted):
+        yield
+        return
+    handle = os.open(os.path.join(restricted, "lock"), os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunDirectoryError(f"another process is writing to {Path(restricted).parent}") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _remove_leftovers(output: str) -> None:
+    """Temporary files of a process that was killed while it wrote."""
+    if is_local(output):
+        for leftover in glob.glob(os.path.join(glob.escape(output), "**", ".*.avro.*.tmp"), recursive=True):
+            os.unlink(leftover)

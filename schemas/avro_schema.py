@@ -1,0 +1,245 @@
+"""Avro schemas: from and to Arrow, of releases; the packaged ones of metrics, rejected rows, transactions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from importlib import resources
+from typing import Any
+
+import pyarrow as pa
+
+from kanonflow.schemas.avro_names import avro_name
+from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.canonical_types import MILLISECONDS
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy_fields import QuasiType
+
+PROPERTY = "kanonflow"
+RELEASE_DOC = (
+    "A k-anonymized release. Each quasi-identifier is the hull of the values of all members of a row's class "
+    "or slot: a range (closed; nulls: a member had no value) or the set of values; the rest is published "
+    "as it is."
+)
+
+_TO_ARROW: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+}
+_LOGICAL: dict[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): MILLISECONDS,
+    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
+    # Without a zone there is no telling; all naive times are taken for UTC.
+    ("long", "local-timestamp-millis"): MILLISECONDS,
+    ("long", "local-timestamp-micros"): pa.timestamp("us", tz="UTC"),
+}
+_TO_AVRO = {arrow: name for name, arrow in _TO_ARROW.items() if name != "null"}
+
+
+def avro_to_arrow(schema: Mapping[str, Any]) -> pa.Schema:
+    """The Arrow schema of an Avro record schema; logical types are kept, enums are text, fixed is bytes.
+
+    Nested types become nested Arrow types, which ``bind`` refuses where a policy keeps them.
+    Raises InputError, naming the field, when the schema is not a record or cannot be read.
+    """
+    if not isinstance(schema, Mapping) or schema.get("type") != "record" or "fields" not in schema:
+        raise InputError("the Avro schema is not a record; every row must be one")
+    named: dict[str, pa.DataType | None] = {}
+    fields = []
+    for field in schema["fields"]:
+        try:
+            arrow, nullable = _nullable_arrow(field["type"], named, str(schema.get("namespace", "")))
+        except InputError as error:
+            raise InputError(f"field {field.get('name')}: {error}") from error
+        except (KeyError, TypeError, AttributeError, pa.ArrowInvalid) as error:
+            raise InputError(f"field {field.get('name')}: its Avro type is not valid") from error
+        fields.append(pa.field(field["name"], arrow, nullable=nullable))
+    return pa.schema(fields)
+
+
+def arrow_to_avro(schema: pa.Schema, name: str, doc: str = "") -> dict[str, Any]:
+    """The Avro record schema of an Arrow schema of canonical types, and lists and structs of them.
+
+    Nullable fields become unions with null, null first. Raises InputError for a type Avro has no place for.
+    """
+    fields = [
+        {"name": avro_name(field.name), "type": _avro_field(field, f"{avro_name(field.name)}_range")}
+        for field in schema
+    ]
+    return {"type": "record", "name": avro_name(name), "namespace": PROPERTY, "doc": doc, "fields": fields}
+
+
+def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
+    """The Arrow schema of a release's rows, under published names.
+
+    release_id; window_start, window_end (timestamp ms UTC, nullable without windows); the quasi-identifiers
+    in the policy's order, numeric and date as struct<min, max, nulls>, categorical as list of values (a null
+    among them is a null element); then the payload as ``bound.payload`` orders it, in its own types.
+    """
+    windowless = bound.policy.time is None
+    fields = [
+        pa.field("release_id", pa.string(), nullable=False),
+        pa.field("window_start", MILLISECONDS, nullable=windowless),
+        pa.field("window_end", MILLISECONDS, nullable=windowless),
+    ]
+    fields += [_generalized(column) for column in bound.quasis]
+    fields += [pa.field(column.published_name, column.arrow_type) for column in bound.payload]
+    return pa.schema(fields)
+
+
+def release_avro_schema(bound: BoundPolicy) -> dict[str, Any]:
+    """The Avro schema of a release's rows: that of ``release_arrow_schema``, with a property ``kanonflow`` on
+    each field that names the input's field and, for quasi-identifiers, how they were generalized."""
+    schema = arrow_to_avro(release_arrow_schema(bound), "Release", RELEASE_DOC)
+    schema[PROPERTY] = {
+        "k": bound.policy.k,
+        "protect": str(bound.policy.protect),
+        "policy": bound.policy.name,
+    }
+    columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}
+    for field in schema["fields"]:
+        if field["name"] in columns:
+            field[PROPERTY] = _field_property(columns[field["name"]])
+    return schema
+
+
+def metrics_schema() -> dict[str, Any]:
+    """The Avro schema of a release's metrics."""
+    return _packaged("metrics.avsc")
+
+
+def rejected_schema() -> dict[str, Any]:
+    """The Avro schema of rejected rows."""
+    return _packaged("rejected.avsc")
+
+
+def transaction_schema() -> dict[str, Any]:
+    """The Avro schema of card and bank transactions; its custom properties hold a policy for them."""
+    return _packaged("transaction.avsc")
+
+
+def _packaged(name: str) -> dict[str, Any]:
+    return json.loads(resources.files("kanonflow.schemas").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _generalized(column: BoundColumn) -> pa.Field:
+    if column.kind is None:
+        return pa.field(column.published_name, pa.list_(column.arrow_type), nullable=False)
+    ends = [pa.field("min", column.arrow_type), pa.field("max", column.arrow_type)]
+    kind = pa.struct([*ends, pa.field("nulls", pa.bool_(), nullable=False)])
+    return pa.field(column.published_name, kind, nullable=False)
+
+
+def _field_property(column: BoundColumn) -> dict[str, Any]:
+    quasi = column.field.quasi
+    if quasi is None:
+        return {"field": column.name, "role": str(column.field.role)}
+    told: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
+    if quasi.type is not QuasiType.CATEGORICAL:
+        told["grid"] = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
+        told["outside"] = str(quasi.outside)
+    if quasi.domain is not None:
+        told["domain"] = [str(value) for value in quasi.domain]
+    return told
+
+
+def _avro_field(field: pa.Field, type_name: str) -> Any:
+    avro = _avro_type(field.type, type_name)
+    return ["null", avro] if field.nullable else avro
+
+
+def _avro_type(arrow: pa.DataType, type_name: str) -> Any:
+    types = pa.types
+    if arrow in _TO_AVRO:
+        return _TO_AVRO[arrow]
+    if types.is_date32(arrow):
+        return {"type": "int", "logicalType": "date"}
+    if types.is_timestamp(arrow) and arrow.unit in ("ms", "us"):
+        unit = "millis" if arrow.unit == "ms" else "micros"
+        return {"type": "long", "logicalType": f"timestamp-{unit}"}
+    if types.is_decimal128(arrow):
+        return {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": arrow.precision,
+            "scale": arrow.scale,
+        }
+    if types.is_list(arrow):
+        return {"type": "array", "items": _avro_field(arrow.value_field, type_name)}
+    if types.is_struct(arrow):
+        fields = [
+            {"name": part.name, "type": _avro_field(part, f"{type_name}_{part.name}")} for part in arrow
+        ]
+        return {"type": "record", "name": type_name, "fields": fields}
+    raise InputError(f"Avro has no place for columns of type {arrow}")
+
+
+def _nullable_arrow(avro: Any, named: dict[str, pa.DataType | None], space: str) -> tuple[pa.DataType, bool]:
+    """The Arrow type, and whether values may be null. ``named``: types defined so far (None: still open)."""
+    if isinstance(avro, list):
+        branches = [branch for branch in avro if branch != "null"]
+        if not branches:
+            return pa.null(), True
+        kinds = [_arrow_type(branch, named, space) for branch in branches]
+        if len(kinds) > 1:
+            kind = pa.dense_union([pa.field(str(number), kind) for number, kind in enumerate(kinds)])
+            return kind, True
+        return kinds[0], len(branches) < len(avro)
+    arrow = _arrow_type(avro, named, space)
+    return arrow, pa.types.is_null(arrow)
+
+
+def _arrow_type(avro: Any, named: dict[str, pa.DataType | None], space: str) -> pa.DataType:
+    if isinstance(avro, list):
+        return _nullable_arrow(avro, named, space)[0]
+    if isinstance(avro, str):
+        if avro in _TO_ARROW:
+            return _TO_ARROW[avro]
+        found = named.get(avro) or named.get(f"{space}.{avro}")
+        if found is None:
+            raise InputError("its Avro type is recursive or not defined")
+        return found
+    kind = avro["type"]
+    if not isinstance(kind, str):
+        return _arrow_type(kind, named, space)
+    if kind in ("record", "enum", "fixed", "error"):
+        return _named_type(avro, named, space)
+    if kind == "array":
+        return pa.list_(_arrow_type(avro["items"], named, space))
+    if kind == "map":
+        return pa.map_(pa.string(), _arrow_type(avro["values"], named, space))
+    logical = avro.get("logicalType")
+    if logical == "decimal" and kind == "bytes":
+        return _decimal(avro)
+    return _LOGICAL.get((kind, logical)) or _arrow_type(kind, named, space)
+
+
+def _named_type(avro: Mapping[str, Any], named: dict[str, pa.DataType | None], space: str) -> pa.DataType:
+    own_space = str(avro.get("namespace", space))
+    name = str(avro["name"])
+    names = {name, f"{own_space}.{name}"}
+    named.update(dict.fromkeys(names))
+    if avro["type"] == "enum":
+        arrow = pa.string()
+    elif avro["type"] == "fixed":
+        arrow = _decimal(avro) if avro.get("logicalType") == "decimal" else pa.binary()
+    else:
+        parts = [(part["name"], _arrow_type(part["type"], named, own_space)) for part in avro["fields"]]
+        arrow = pa.struct(parts)
+    named.update(dict.fromkeys(names, arrow))
+    return arrow
+
+
+def _decimal(avro: Mapping[str, Any]) -> pa.DataType:
+    precision = int(avro["precision"])
+    return (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, int(avro.get("scale", 0)))

@@ -1,0 +1,100 @@
+"""The parts of a policy that describe one field: its role, its type, how it is generalized."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a field is for.
+
+    individual: whom we protect; never published.      identifier: dropped before anything else.
+    quasi: generalized.      sensitive, insensitive: published as they are.
+    time: event time; published only as the window, unless also a quasi-identifier.
+    event_id: removes repeats of an at-least-once source; never published.
+    """
+
+    INDIVIDUAL = "individual"
+    IDENTIFIER = "identifier"
+    QUASI = "quasi"
+    SENSITIVE = "sensitive"
+    INSENSITIVE = "insensitive"
+    TIME = "time"
+    EVENT_ID = "event_id"
+
+
+class QuasiType(StrEnum):
+    """How a quasi-identifier is generalized: a range, a range of days or instants, or a set of values."""
+
+    NUMERIC = "numeric"
+    DATE = "date"
+    CATEGORICAL = "categorical"
+    HIERARCHY = "hierarchy"
+
+
+class Outside(StrEnum):
+    """What happens to a value outside of a declared domain: its row is rejected, or it is cut to the domain's
+    end, which then means "this or beyond"."""
+
+    REJECT = "reject"
+    CODE = "code"
+
+
+DATE_UNITS = ("second", "minute", "hour", "day", "month", "quarter", "year")
+
+PLAIN_VALUES = ("int", "long", "float", "double", "string", "boolean", "date", "timestamp")
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
+Domain = tuple[Decimal, Decimal] | tuple[date, date] | tuple[datetime, datetime] | tuple[str, ...]
+
+
+def decimal_value(value: str) -> tuple[int, int] | None:
+    """Precision and scale of ``decimal(p,s)`` with 1 <= p <= 38 and 0 <= s <= p; None for anything else."""
+    match = _DECIMAL.fullmatch(value)
+    if match is None:
+        return None
+    precision, scale = int(match[1]), int(match[2])
+    return (precision, scale) if 1 <= precision <= 38 and scale <= precision else None
+
+
+@dataclass(frozen=True)
+class Quasi:
+    """How one quasi-identifier is generalized.
+
+    domain: numeric (low, high) as Decimal; date (first, last) as date, or as datetime in UTC; categorical all
+        values; None when it is not declared.
+    grid: "auto" (by the width of each box), "exact" (the ends are people's own values), a positive Decimal
+        (multiples of it, from 0), or for dates a unit of DATE_UNITS.
+    weight: positive weight of the field in the information loss.
+    """
+
+    type: QuasiType
+    domain: Domain | None = None
+    grid: str | Decimal = "auto"
+    weight: float = 1.0
+    outside: Outside = Outside.REJECT
+    hierarchy: str | None = None
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of the input.
+
+    value: the type of its values where the input has only text: int, long, float, double, string, boolean,
+        date, timestamp or decimal(p,s); None lets the role decide.
+    quasi: set for ``role: quasi`` and for a time field that is also a quasi-identifier.
+    """
+
+    name: str
+    role: Role
+    value: str | None = None
+    quasi: Quasi | None = None
+
+    @property
+    def also_quasi(self) -> bool:
+        """Whether this is a time field that is published generalized as well."""
+        return self.role is Role.TIME and self.quasi is not None

@@ -1,0 +1,116 @@
+"""Between text and canonical types: casting cells of text files, and writing values as canonical text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
+_NOTHING = pa.scalar(None, pa.string())
+
+
+def cast_text(array: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Cells of text as values of a canonical type, and a mask (n,) of the cells that are none.
+
+    Bad cells are null in the result, as are empty ones (which are not bad). Numbers must be finite; instants
+    are ``YYYY-MM-DD[ T]HH:MM[:SS[.f]][Z|+hh:mm]``, without a zone in UTC, cut to the type's unit; dates are
+    ISO. Spaces around are allowed. Whether a cell is accepted does not depend on the other cells.
+
+    O(n) vectorised, and O(b log n) casts for b bad cells.
+    """
+    empty = pc.equal(array, "")
+    if pc.any(empty).as_py():
+        array = pc.if_else(empty, _NOTHING, array)
+    if pa.types.is_string(kind):
+        return array, np.zeros(len(array), dtype=bool)
+    if pa.types.is_binary(kind):
+        return array.cast(kind), np.zeros(len(array), dtype=bool)
+    formed = _well_formed(array, _form(kind))
+    cast = _cast_instants if pa.types.is_timestamp(kind) else _cast_halves
+    values = cast(formed, kind)
+    if pa.types.is_floating(kind):
+        values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind))
+    bad = np.asarray(pc.and_(pc.is_valid(array), pc.is_null(values)))
+    return values, bad
+
+
+def render_text(array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
+    """Values as canonical text that ``cast_text`` reads back: ISO dates and instants, shortest floats.
+
+    Bytes are written as hexadecimal, which is not read back. Nulls stay null.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
+    try:
+        return array.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Nested values, and instants beyond the calendar: only ever seen in rejected rows.
+        return pa.array([_as_text(value) for value in array], pa.string())
+
+
+def _as_text(value: pa.Scalar) -> str | None:
+    if not value.is_valid:
+        return None
+    try:
+        return str(value.as_py())
+    except (ValueError, OverflowError):
+        return str(value.value)
+
+
+def _cast_halves(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast whole where that works, else in halves, down to the single cells that no cast accepts."""
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid:
+        pass
+    if len(array) == 1:
+        return pa.nulls(1, kind)
+    half = len(array) // 2
+    return pa.concat_arrays([_cast_halves(part, kind) for part in (array[:half], array[half:])])
+
+
+def _cast_instants(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Instants with and without a zone apart, because a cast accepts only one of the two."""
+    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
+    if pc.any(pc.match_substring_regex(array, rf"\.\d{{{digits + 1}}}")).as_py():
+        array = pc.replace_substring_regex(array, rf"(\.\d{{{digits}}})\d+", r"\1")
+    zoned = pc.match_substring_regex(array, _ZONE)
+    naive_kind = pa.timestamp(kind.unit)
+    if not pc.any(zoned).as_py():
+        return _cast_halves(array, naive_kind).cast(kind)
+    with_zone = _cast_halves(pc.if_else(zoned, array, _NOTHING), kind)
+    without = _cast_halves(pc.if_else(zoned, _NOTHING, array), naive_kind).cast(kind)
+    return pc.if_else(zoned, with_zone, without)
+
+
+def _well_formed(array: pa.Array, form: str) -> pa.Array:
+    """The cells that have the form, some of them only without spaces around and a leading plus; else null.
+
+    The form decides what is accepted, not the cast: a cast takes more (hexadecimal, NaN, underscores), and
+    which of its rules applied would depend on the other cells.
+    """
+    matches = pc.match_substring_regex(array, form)
+    if pc.all(matches).as_py() is not False:
+        return array
+    array = pc.replace_substring_regex(pc.utf8_trim_whitespace(array), r"^\+(\d|\.)", r"\1")
+    matches = pc.match_substring_regex(array, form)
+    return pc.if_else(matches, array, _NOTHING)
+
+
+def _form(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind):
+        return r"^-?\d+$"
+    if pa.types.is_boolean(kind):
+        return r"^(?i:true|false|0|1)$"
+    if pa.types.is_date(kind):
+        return r"^\d{4}-\d\d-\d\d$"
+    if pa.types.is_timestamp(kind):
+        return rf"^\d{{4}}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{{1,9}})?)?({_ZONE[:-1]})?)?$"
+    return r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"

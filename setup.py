@@ -1,0 +1,69 @@
+"""Installs the folders of this repository as ONE package, ``kanonflow``.
+
+The rooms at the root have generic names (``solvers``, ``schemas``...), which must not land in a user's
+site-packages; ``package_dir`` maps each of them to ``kanonflow.<room>``.
+"""
+
+from pathlib import Path
+
+from setuptools import setup
+
+ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies")
+HERE = Path(__file__).parent
+
+
+def _packages() -> dict[str, str]:
+    """Package name -> folder, relative to this file, for every room and the packages inside it."""
+    packages = {}
+    for room in ROOMS:
+        for init in sorted((HERE / room).rglob("__init__.py")):
+            folder = init.parent.relative_to(HERE)
+            packages["kanonflow." + ".".join(folder.parts)] = folder.as_posix()
+    return packages
+
+
+PACKAGES = _packages()
+
+RUNTIME = [
+    "apache-beam==2.77.0",
+    "numpy>=2.0,<2.5",
+    "numba>=0.68.1,<0.69",
+    "pyarrow>=20,<26",
+    "fastavro>=1.13,<2",
+    "scipy>=1.14,<2",
+    "PyYAML>=6",
+    "cryptography>=42",
+]
+CLI = ["rich>=13"]
+TEST = [
+    "pytest>=8",
+    "pytest-timeout>=2",
+    "hypothesis>=6",
+    "pytest-benchmark>=5",
+    "ruff>=0.8",
+    "mypy>=1.13",
+    "types-PyYAML",
+    "duckdb>=1.1",
+    "polars>=1.10",
+]
+
+setup(
+    name="kanonflow",
+    version="0.1.0",
+    description="Continuous k-anonymization of record feeds as an Apache Beam component",
+    python_requires=">=3.11,<3.13",
+    packages=list(PACKAGES),
+    package_dir=PACKAGES,
+    package_data={
+        "kanonflow.schemas": ["*.avsc"],
+        "kanonflow.policies": ["*.yaml"],
+    },
+    install_requires=RUNTIME,
+    extras_require={
+        "cli": CLI,
+        "gcp": ["apache-beam[gcp]==2.77.0"],
+        "yaml": ["apache-beam[yaml]==2.77.0"],
+        "test": CLI + TEST,
+    },
+    entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
+)

@@ -1,0 +1,35 @@
+"""LB1: no box that holds a record and k - 1 others is cheaper than the one up to its (k-1)-th nearest other."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.distinct_rows import Units
+
+
+@numba.njit(cache=True, nogil=True)
+def _bound(units: Units, nearest: np.ndarray, distance: np.ndarray, k: int) -> float:
+    total = 0.0
+    for unit in range(units.weight.size):
+        others = units.limit[unit] - 1
+        reached = 0.0
+        for index in range(nearest.shape[1]):
+            if others >= k - 1 or nearest[unit, index] < 0:
+                break
+            others += units.limit[nearest[unit, index]]
+            reached = distance[unit, index]
+        total += reached * units.weight[unit]
+    return total
+
+
+def neighbour_bound(units: Units, nearest: NDArray[np.int32], distance: NDArray[np.float64], k: int) -> float:
+    """Lower bound on the GCP of any k-regular graph over the units' rows.
+
+    sum over records of the pair loss to the (k-1)-th nearest record it may share a slot with, over n. If the lists
+    (``nearest``, ``distance`` of neighbours.nearest_units) are shorter than k - 1 the last one counts, which is still
+    valid. Why: relabelled by a perfect matching, slot j holds record j. O(u m).
+    """
+    rows = int(units.weight.sum())
+    return float(_bound(units, nearest, distance, k)) / max(rows, 1)

@@ -1,0 +1,131 @@
+"""The units of closed classes: individuals, each with the hull and the number of its rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.bits import bits_cost
+from kanonflow.solvers.features import build_features
+from kanonflow.solvers.table import Table
+
+
+class Individuals(NamedTuple):
+    """u individuals of n rows.
+
+    low, high: float64 (u, dn), weighted coordinates of the hull of an individual's rows. words: uint64 (u, W), its
+    categorical values. numeric_weight: float64 (dn,). bit_weight: float64 (W, 64), price of each value; first_value:
+    float64 (1,), price of one value of every attribute, which each box has for free. rows: int64 (u,), row counts.
+    of_row: int64 (n,), the individual of each row, numbered as in the sorted distinct ``Table.individuals``.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    words: NDArray[np.uint64]
+    numeric_weight: NDArray[np.float64]
+    bit_weight: NDArray[np.float64]
+    first_value: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    of_row: NDArray[np.int64]
+
+
+@numba.njit(cache=True, nogil=True)
+def _hulls(
+    numeric: np.ndarray,
+    row_words: np.ndarray,
+    of_row: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    words: np.ndarray,
+) -> None:
+    for row in range(of_row.size):
+        who = of_row[row]
+        for j in range(numeric.shape[1]):
+            low[who, j] = min(low[who, j], numeric[row, j])
+            high[who, j] = max(high[who, j], numeric[row, j])
+        for w in range(row_words.shape[1]):
+            words[who, w] |= row_words[row, w]
+
+
+def gather_individuals(table: Table) -> Individuals:
+    """Individuals of a table; each row is its own when the table names none. O(n d)."""
+    who = table.individuals if table.individuals is not None else np.arange(table.records)
+    _, of_row, rows = np.unique(who, return_inverse=True, return_counts=True)
+    features = build_features(table, np.arange(table.records), narrow_limit=np.iinfo(np.int64).max)
+    u, dn, width = rows.size, features.numeric.shape[1], features.words.shape[1]
+    low = np.full((u, dn), np.inf)
+    high = np.full((u, dn), -np.inf)
+    words = np.zeros((u, width), dtype=np.uint64)
+    _hulls(features.numeric, features.words, of_row, low, high, words)
+    return Individuals(
+        low=low,
+        high=high,
+        words=words,
+        numeric_weight=features.numeric_weight,
+        bit_weight=features.bit_weight,
+        first_value=np.array([features.code_weight.sum()]),
+        rows=rows.astype(np.int64),
+        of_row=of_row,
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def hull_loss(people: Individuals, a: int, b: int) -> float:
+    """NCP of the hull of two individuals' rows."""
+    total = -people.first_value[0]
+    for j in range(people.numeric_weight.size):
+        width = max(people.high[a, j], people.high[b, j]) - min(people.low[a, j], people.low[b, j])
+        total += min(width, people.numeric_weight[j])
+    for w in range(people.words.shape[1]):
+        total += bits_cost(people.words[a, w] | people.words[b, w], people.bit_weight, w)
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def pair_class_loss(people: Individuals, a: int, b: int) -> float:
+    """Loss per row of a class of two: as many rows of each as the other has share the hull, the others wait."""
+    fewer = min(people.rows[a], people.rows[b])
+    together = people.rows[a] + people.rows[b]
+    return (2 * fewer * hull_loss(people, a, b) + together - 2 * fewer) / together
+
+
+@numba.njit(cache=True, nogil=True)
+def _nearest(
+    people: Individuals, order: np.ndarray, reach: int, first: int, last: int, nearest: np.ndarray
+) -> None:
+    m = nearest.shape[1]
+    distance = np.empty(m)
+    for position in range(first, last):
+        unit = order[position]
+        found = 0
+        for index in range(max(0, position - reach), min(order.size, position + reach + 1)):
+            other = order[index]
+            if other == unit:
+                continue
+            gap = pair_class_loss(people, unit, other)
+            if found == m and gap >= distance[m - 1]:
+                continue
+            slot = found if found < m else m - 1
+            if found < m:
+                found += 1
+            while slot > 0 and distance[slot - 1] > gap:
+                distance[slot] = distance[slot - 1]
+                nearest[unit, slot] = nearest[unit, slot - 1]
+                slot -= 1
+            distance[slot] = gap
+            nearest[unit, slot] = other
+
+
+def nearest_individuals(
+    people: Individuals, order: NDArray[np.int64], m: int, reach: int
+) -> NDArray[np.int32]:
+    """The m nearest by pair_class_loss among those within ``reach`` of a tour, int32 (u, m), -1 for none.
+
+    Exact when reach covers the tour. O(u reach (d + W)).
+    """
+    nearest = np.full((order.size, m), -1, dtype=np.int32)
+    _nearest(people, order, reach, 0, order.size, nearest)
+    return nearest

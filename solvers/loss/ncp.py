@@ -1,0 +1,60 @@
+"""NCP and GCP of structures, straight from their definition (S0, eq. 1-4; S2, eq. 1-3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.features import normalized_weights
+from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.table import Table
+
+
+def _grouped(
+    structure: GeneralizationGraph | Partition,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Records group after group, where groups start, and how many released rows carry each group's box."""
+    if isinstance(structure, GeneralizationGraph):
+        n, k = structure.members.shape
+        return (
+            structure.members.ravel().astype(np.int64),
+            np.arange(n, dtype=np.int64) * k,
+            np.ones(n, dtype=np.int64),
+        )
+    order = np.argsort(structure.labels, kind="stable")
+    order = order[structure.labels[order] >= 0]
+    _, starts, sizes = np.unique(structure.labels[order], return_index=True, return_counts=True)
+    return order, starts, sizes
+
+
+def attribute_ncp(table: Table, structure: GeneralizationGraph | Partition) -> NDArray[np.float64]:
+    """Mean NCP of each attribute over the released rows, float64 (d,), numeric attributes first.
+
+    Numeric: (max - min) on [0, 1]; 1 when the box mixes nulls and numbers, 0 when it holds nulls only. Categorical:
+    (distinct values - 1) / (|A| - 1), 0 if |A| = 1. Rows of a partition that wait are left out. O(n k d log n).
+    """
+    records, starts, rows = _grouped(structure)
+    if starts.size == 0:
+        return np.zeros(table.attributes)
+    losses = []
+    for column in table.numeric.T:
+        values = column[records]
+        null = np.isnan(values)
+        low = np.minimum.reduceat(np.where(null, np.inf, values), starts)
+        high = np.maximum.reduceat(np.where(null, -np.inf, values), starts)
+        nulls = np.logical_or.reduceat(null, starts)
+        numbers = np.isfinite(low)
+        width = np.where(numbers, np.where(numbers, high, 0) - np.where(numbers, low, 0), 0.0)
+        losses.append(np.where(nulls & numbers, 1.0, width))
+    group = np.repeat(np.arange(starts.size), np.diff(np.append(starts, records.size)))
+    for column, size in zip(table.categorical.T, table.cardinality, strict=True):
+        held = np.unique(group * max(int(size), 1) + column[records])
+        distinct = np.bincount(held // max(int(size), 1), minlength=starts.size)
+        losses.append((distinct - 1) / max(int(size) - 1, 1))
+    return np.array([np.average(loss, weights=rows) for loss in losses])
+
+
+def gcp(table: Table, structure: GeneralizationGraph | Partition) -> float:
+    """Global certainty penalty in [0, 1]: weighted mean of the attributes' NCP over the released rows."""
+    return float(attribute_ncp(table, structure) @ normalized_weights(table))

@@ -1,0 +1,158 @@
+"""Local kicks on closed classes: swap at random, dissolve a class, split one; repair; keep unless worse."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from kanonflow.solvers.bits import next_random
+from kanonflow.solvers.individuals import Individuals, hull_loss
+from kanonflow.solvers.search.class_moves import ClassScratch, class_descend, logged_move, refresh_and_push
+from kanonflow.solvers.search.class_state import POOL, Classes, move, refresh_class
+from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
+
+
+@numba.njit(cache=True, nogil=True)
+def _random_swap(
+    people: Individuals,
+    classes: Classes,
+    nearest: np.ndarray,
+    work: Workspace,
+    scratch: ClassScratch,
+    unit: int,
+) -> bool:
+    other = nearest[unit, next_random(work.random, nearest.shape[1])]
+    if other < 0 or classes.label[other] == classes.label[unit] or classes.label[unit] < 0:
+        return False
+    home, target = classes.label[unit], classes.label[other]
+    partner = other
+    if target >= 0:
+        partner = classes.members[target, next_random(work.random, classes.size[target])]
+    if not scratch.movable[partner] or not scratch.movable[unit]:
+        return False
+    logged_move(classes, work, partner, home)
+    logged_move(classes, work, unit, target)
+    push(work, unit)
+    push(work, partner)
+    refresh_and_push(people, classes, work, scratch, home)
+    refresh_and_push(people, classes, work, scratch, target)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _dissolve(
+    people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, number: int
+) -> bool:
+    """Everybody into the pool; the descent finds new classes for them."""
+    for p in range(classes.size[number]):
+        if not scratch.movable[classes.members[number, p]]:
+            return False
+    while classes.size[number] > 0:
+        unit = classes.members[number, classes.size[number] - 1]
+        logged_move(classes, work, unit, POOL)
+        push(work, unit)
+    refresh_class(people, classes, number, scratch.counts, scratch.best)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _split(
+    people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, number: int, empty: int
+) -> bool:
+    """The k members nearest to a random one, by hull or by row count, become a class of their own."""
+    size, k = classes.size[number], classes.k[0]
+    if size < 2 * k or empty < 0:
+        return False
+    for p in range(size):
+        if not scratch.movable[classes.members[number, p]]:
+            return False
+    seed = classes.members[number, next_random(work.random, size)]
+    by_rows = next_random(work.random, 2) == 0
+    gaps = np.empty(size)
+    units = classes.members[number, :size].copy()
+    for p in range(size):
+        if by_rows:
+            gaps[p] = abs(people.rows[units[p]] - people.rows[seed])
+        else:
+            gaps[p] = hull_loss(people, units[p], seed) if units[p] != seed else -1.0
+    for index in np.argsort(gaps, kind="mergesort")[:k]:
+        logged_move(classes, work, units[index], empty)
+    refresh_and_push(people, classes, work, scratch, number)
+    refresh_and_push(people, classes, work, scratch, empty)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _undo(people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch) -> None:
+    while work.logged[0] > 0:
+        work.logged[0] -= 1
+        unit, origin = work.log[work.logged[0], 0], work.log[work.logged[0], 1]
+        now = classes.label[unit]
+        move(classes, unit, origin)
+        if now >= 0:
+            scratch.seen[now] = -1
+        if origin >= 0:
+            scratch.seen[origin] = -1
+    for number in range(classes.size.size):
+        if scratch.seen[number] == -1:
+            refresh_class(people, classes, number, scratch.counts, scratch.best)
+            scratch.seen[number] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _loss(people: Individuals, classes: Classes) -> float:
+    total = classes.loss.sum()
+    for unit in range(classes.label.size):
+        if classes.label[unit] < 0:
+            total += people.rows[unit]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def class_kick(
+    people: Individuals,
+    classes: Classes,
+    nearest: np.ndarray,
+    work: Workspace,
+    scratch: ClassScratch,
+    tour: np.ndarray,
+    first: int,
+    limit: int,
+) -> int:
+    """Kick along a tour of individuals until ``limit`` evaluations; returns the next position.
+
+    Postcondition: the loss is not higher, and every class is empty or has at least k individuals or waits whole.
+    """
+    position = first
+    before = _loss(people, classes)
+    while work.evaluations[0] < limit:
+        unit = tour[position]
+        position = (position + 1) % tour.size
+        work.evaluations[0] += 1
+        work.logged[0] = 0
+        number = classes.label[unit]
+        draw = next_random(work.random, 8)
+        done = False
+        if number >= 0 and draw == 0:
+            done = _dissolve(people, classes, work, scratch, number)
+        elif number >= 0 and draw == 1:
+            empty = -1
+            for candidate in range(classes.size.size):
+                if classes.size[candidate] == 0:
+                    empty = candidate
+                    break
+            done = _split(people, classes, work, scratch, number, empty)
+        if not done:
+            for _ in range(2):
+                done = _random_swap(people, classes, nearest, work, scratch, unit) or done
+        if not done:
+            continue
+        class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max)
+        after = _loss(people, classes)
+        if after < before + EPSILON:
+            before = after
+        else:
+            _undo(people, classes, work, scratch)
+        while pop(work) >= 0:
+            pass
+    return position

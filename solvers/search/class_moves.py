@@ -1,0 +1,150 @@
+"""Moves of individuals between closed classes: shift one, swap two, with the best gain; and the descent."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.search.class_state import POOL, Classes, changed_loss, move, refresh_class
+from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
+
+
+class ClassScratch(NamedTuple):
+    """counts, best: int64, scratch of the levels. seen: int64 (c,), last scan that saw a class. movable: bool (u,)."""
+
+    counts: NDArray[np.int64]
+    best: NDArray[np.int64]
+    seen: NDArray[np.int64]
+    movable: NDArray[np.bool_]
+
+
+@numba.njit(cache=True, nogil=True)
+def best_move(
+    people: Individuals,
+    classes: Classes,
+    nearest: np.ndarray,
+    work: Workspace,
+    scratch: ClassScratch,
+    unit: int,
+) -> float:
+    """Gain of the best shift or swap of one individual; ``work.found`` = (target class, partner or -1). 0 if none.
+
+    Targets are the classes of its neighbours, and the pool. A frozen individual is neither moved nor swapped.
+    """
+    home = classes.label[unit]
+    rows = float(people.rows[unit])
+    at = classes.position[unit]
+    home_loss = classes.loss[home] if home >= 0 else rows
+    without = changed_loss(people, classes, home, at, -1, scratch.counts, scratch.best) if home >= 0 else 0.0
+    room = classes.members.shape[1] - 1
+    work.clock[0] += 1
+    best = EPSILON
+    evaluations = 1
+    if home >= 0 and home_loss - without - rows > best:
+        best = home_loss - without - rows
+        work.found[0], work.found[1] = POOL, -1
+    for index in range(nearest.shape[1]):
+        other = nearest[unit, index]
+        if other < 0:
+            break
+        target = classes.label[other]
+        if target == home:
+            continue
+        if target < 0:
+            if scratch.movable[other] and home >= 0:
+                joined = changed_loss(people, classes, home, at, other, scratch.counts, scratch.best)
+                evaluations += 1
+                gain = home_loss + people.rows[other] - joined - rows
+                if gain > best:
+                    best = gain
+                    work.found[0], work.found[1] = POOL, other
+            continue
+        if scratch.seen[target] == work.clock[0]:
+            continue
+        scratch.seen[target] = work.clock[0]
+        if classes.size[target] < room:
+            joined = changed_loss(people, classes, target, -1, unit, scratch.counts, scratch.best)
+            evaluations += 1
+            gain = home_loss - without + classes.loss[target] - joined
+            if gain > best:
+                best = gain
+                work.found[0], work.found[1] = target, -1
+        for p in range(classes.size[target]):
+            partner = classes.members[target, p]
+            if not scratch.movable[partner]:
+                continue
+            there = changed_loss(people, classes, target, p, unit, scratch.counts, scratch.best)
+            gain = home_loss + classes.loss[target] - there
+            evaluations += 1
+            if gain <= best:
+                continue
+            if home >= 0:
+                gain -= changed_loss(people, classes, home, at, partner, scratch.counts, scratch.best)
+                evaluations += 1
+            else:
+                gain -= people.rows[partner]
+            if gain > best:
+                best = gain
+                work.found[0], work.found[1] = target, partner
+    work.evaluations[0] += evaluations
+    return best if best > EPSILON else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> None:
+    """Move an individual and note where it came from in the undo log."""
+    entry = work.logged[0]
+    work.log[entry, 0], work.log[entry, 1] = unit, classes.label[unit]
+    work.logged[0] += 1
+    move(classes, unit, target)
+
+
+@numba.njit(cache=True, nogil=True)
+def refresh_and_push(
+    people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, number: int
+) -> None:
+    """Recompute a class that changed and put its members on the list."""
+    if number < 0:
+        return
+    refresh_class(people, classes, number, scratch.counts, scratch.best)
+    for p in range(classes.size[number]):
+        push(work, classes.members[number, p])
+
+
+@numba.njit(cache=True, nogil=True)
+def class_descend(
+    people: Individuals,
+    classes: Classes,
+    nearest: np.ndarray,
+    work: Workspace,
+    scratch: ClassScratch,
+    limit: int,
+) -> float:
+    """Best moves until nobody on the list has one, the log is full or ``limit`` evaluations are made.
+
+    Returns the change of loss, in rows (<= 0).
+    """
+    change = 0.0
+    while work.evaluations[0] < limit and work.logged[0] + 2 <= work.log.shape[0]:
+        unit = pop(work)
+        if unit < 0:
+            break
+        if not scratch.movable[unit]:
+            continue
+        gain = best_move(people, classes, nearest, work, scratch, unit)
+        if gain <= 0.0:
+            continue
+        home, target, partner = classes.label[unit], work.found[0], work.found[1]
+        if partner >= 0:
+            logged_move(classes, work, partner, home)
+            push(work, partner)
+        logged_move(classes, work, unit, target)
+        push(work, unit)
+        refresh_and_push(people, classes, work, scratch, home)
+        refresh_and_push(people, classes, work, scratch, target)
+        change -= gain
+    return change

@@ -1,0 +1,98 @@
+"""Ejection chains of three slots: (a in b, c in d, e in f) becomes (c in b, e in d, a in f).
+
+Tried where 2-opt is stuck. The swaps that helped slot b most but could not be closed by putting a into d are kept;
+for each of them a unit e near d takes c's place, and a goes where e was. A chain is two swaps one after the other,
+so applying, logging and undoing it need nothing new.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from kanonflow.solvers.bits import next_random
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.search.slots import PLACE, Slots, admits, replaced_loss
+from kanonflow.solvers.search.workspace import EPSILON, Workspace
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def remember_opening(work: Workspace, promise: float, gain: float, p: int, d: int, q: int) -> None:
+    """Keep an opening (c from place (d, q) into position p) among the most promising ones of the scan."""
+    slot = work.opening_count[0]
+    if slot < work.opening.shape[0]:
+        work.opening_count[0] += 1
+    else:
+        slot = 0
+        for index in range(1, work.opening.shape[0]):
+            if work.promise[index, 0] < work.promise[slot, 0]:
+                slot = index
+        if work.promise[slot, 0] >= promise:
+            return
+    work.promise[slot, 0] = promise
+    work.promise[slot, 1] = gain
+    work.opening[slot, 0], work.opening[slot, 1], work.opening[slot, 2] = p, d, q
+
+
+@numba.njit(cache=True, nogil=True)
+def best_chain(
+    units: Units,
+    slots: Slots,
+    nearest: np.ndarray,
+    shard: np.ndarray,
+    work: Workspace,
+    b: int,
+    looked_at: int,
+) -> float:
+    """Gain of the best chain from the remembered openings of slot b; ``work.found`` holds its two swaps. 0 if none."""
+    features = units.features
+    k = slots.members.shape[1]
+    best = EPSILON
+    evaluations = 0
+    for number in range(work.opening_count[0]):
+        p, d, q = work.opening[number, 0], work.opening[number, 1], work.opening[number, 2]
+        gain_b = work.promise[number, 1]
+        a = slots.members[b, p]
+        c = slots.members[d, q]
+        work.clock[0] += 1
+        now = work.clock[0]
+        for source in range(k):
+            if source == q:
+                continue
+            center = slots.members[d, source]
+            for near in range(-1, nearest.shape[1]):
+                e = center if near < 0 else nearest[center, near]
+                if e < 0:
+                    break
+                if (near < 0 and units.limit[e] < 2) or work.stamp[e] == now:
+                    continue
+                work.stamp[e] = now
+                if e == a or e == c:
+                    continue
+                gain = gain_b + slots.loss[d] - replaced_loss(features, slots, d, q, e)
+                evaluations += 1
+                if gain <= EPSILON or not admits(slots, d, q, units.individual[e], units.limit[e]):
+                    continue
+                start = slots.first_place[e]
+                count = slots.first_place[e + 1] - start
+                index = start
+                tries = count
+                if count > looked_at:
+                    tries = looked_at
+                    index = start + next_random(work.random, count)
+                for _ in range(tries):
+                    place = slots.places[index]
+                    index += 1
+                    if index == start + count:
+                        index = start
+                    f, r = place // PLACE, place % PLACE
+                    if gain + slots.spare[f, r] <= best or f == b or f == d or shard[f] != shard[b]:
+                        continue
+                    closed = gain + slots.loss[f] - replaced_loss(features, slots, f, r, a)
+                    evaluations += 1
+                    if closed > best and admits(slots, f, r, units.individual[a], units.limit[a]):
+                        best = closed
+                        work.found[0], work.found[1], work.found[2] = p, d, q
+                        work.found[3], work.found[4] = f, r
+    work.evaluations[0] += evaluations
+    return best if best > EPSILON else 0.0

@@ -1,0 +1,117 @@
+"""Iterated local search with *local* kicks: a few random swaps among neighbouring slots, repair, keep or undo.
+
+S0's perturbation shakes the whole graph; here each kick disturbs two or three swaps around one slot, 2-opt repairs
+the touched slots only, and an undo log takes the result back unless it is better. Kicks walk the slots in tour
+order, so that what they read stays in the cache.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from kanonflow.solvers.bits import next_random
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.search.slots import PLACE, Slots, admits, swap
+from kanonflow.solvers.search.two_opt import descend
+from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
+
+
+@numba.njit(cache=True, nogil=True)
+def _random_swap(
+    units: Units,
+    slots: Slots,
+    nearest: np.ndarray,
+    shard: np.ndarray,
+    work: Workspace,
+    b: int,
+    change: np.ndarray,
+) -> int:
+    """A random legal swap of slot b with a neighbouring slot; returns that slot, -1 if a few draws found none."""
+    k = slots.members.shape[1]
+    for _ in range(8):
+        p = next_random(work.random, k)
+        source = next_random(work.random, k)
+        near = next_random(work.random, nearest.shape[1])
+        c = nearest[slots.members[b, source], near]
+        a = slots.members[b, p]
+        if c < 0 or c == a:
+            continue
+        start = slots.first_place[c]
+        place = slots.places[start + next_random(work.random, slots.first_place[c + 1] - start)]
+        d, q = place // PLACE, place % PLACE
+        if d == b or shard[d] != shard[b]:
+            continue
+        if not admits(slots, b, p, units.individual[c], units.limit[c]):
+            continue
+        if not admits(slots, d, q, units.individual[a], units.limit[a]):
+            continue
+        change[0] += swap(units.features, slots, b, p, d, q)
+        entry = work.logged[0]
+        work.log[entry, 0], work.log[entry, 1], work.log[entry, 2], work.log[entry, 3] = b, p, d, q
+        work.logged[0] += 1
+        return d
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _undo(units: Units, slots: Slots, work: Workspace) -> None:
+    while work.logged[0] > 0:
+        work.logged[0] -= 1
+        entry = work.logged[0]
+        swap(
+            units.features,
+            slots,
+            work.log[entry, 0],
+            work.log[entry, 1],
+            work.log[entry, 2],
+            work.log[entry, 3],
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def kick(
+    units: Units,
+    slots: Slots,
+    nearest: np.ndarray,
+    shard: np.ndarray,
+    tour: np.ndarray,
+    work: Workspace,
+    first: int,
+    strength: int,
+    looked_at: int,
+    limit: int,
+) -> tuple:
+    """Kick the slots of ``tour`` one after the other, from position ``first``, until ``limit`` evaluations.
+
+    Returns (change of loss, next position). Postcondition: the loss never rises; every intermediate structure that
+    survives is a legal graph.
+    """
+    total = 0.0
+    position = first
+    change = np.zeros(1)
+    while work.evaluations[0] < limit:
+        b = tour[position]
+        position = (position + 1) % tour.size
+        work.evaluations[0] += 1
+        if slots.loss[b] <= EPSILON:
+            continue
+        work.logged[0] = 0
+        change[0] = 0.0
+        current = b
+        for _ in range(strength):
+            other = _random_swap(units, slots, nearest, shard, work, current, change)
+            if other >= 0:
+                push(work, current)
+                push(work, other)
+                current = other
+        if work.logged[0] == 0:
+            continue
+        change[0] += descend(units, slots, nearest, shard, work, looked_at, True, np.iinfo(np.int64).max)
+        if change[0] < EPSILON:
+            total += change[0]
+        else:
+            _undo(units, slots, work)
+        while pop(work) >= 0:
+            pass
+    return total, position

@@ -1,0 +1,159 @@
+"""The graph search as a whole: shards along a tour, searched side by side, cut elsewhere in the next round.
+
+A shard owns the slots of a stretch of the tour and moves members among them only. Shards share the state's arrays
+without locks and without races: a swap touches two slots of one shard, and the entries of a unit's place list that
+point to a shard's slots are written by that shard alone, so whichever thread runs first, every read that counts
+returns the same. The number of shards depends on the window's size, never on the number of threads; each shard and
+round has its own seed and its own share of the evaluations. So the result depends on the seed and the budget only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.search.kicks import kick
+from kanonflow.solvers.search.slots import Slots
+from kanonflow.solvers.search.two_opt import descend
+from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
+
+Progress = Callable[[int, float], None]
+
+KICK_STRENGTH = 2
+SLOTS_PER_SHARD = 1000
+MOST_SHARDS = 8
+ROUNDS = 4
+# Between two looks at the clock; about 10 ms.
+CHUNK = 100_000
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """evaluations made, whether the deadline struck, and (evaluations, mean loss) after each round."""
+
+    evaluations: int
+    deadline_struck: bool
+    trace: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """One shard of one round."""
+
+    tour: NDArray[np.int64]
+    number: int
+    seed: int
+    limit: int
+    first: bool
+
+
+def places_looked_at(k: int) -> int:
+    """How many places of one candidate a scan tries: few, for a unit of many rows has k of them for each."""
+    return max(4, k)
+
+
+def _run_shard(
+    shard: _Shard,
+    units: Units,
+    slots: Slots,
+    nearest: NDArray[np.int32],
+    owner: NDArray[np.int32],
+    dirty: NDArray[np.int64],
+    deadline: float | None,
+    clock: Callable[[], float],
+) -> tuple[int, bool]:
+    """Search one shard until its limit; returns (evaluations, deadline struck)."""
+    work: Workspace = build_workspace(slots.loss.size, units.weight.size, shard.seed)
+    looked_at = places_looked_at(slots.members.shape[1])
+    for slot in dirty if shard.first else ():
+        if owner[slot] == shard.number:
+            push(work, slot)
+    position = 0
+    draining = shard.first
+    while work.evaluations[0] < shard.limit:
+        if deadline is not None and clock() >= deadline:
+            return int(work.evaluations[0]), True
+        until = min(int(work.evaluations[0]) + CHUNK, shard.limit)
+        if draining:
+            descend(units, slots, nearest, owner, work, looked_at, False, until)
+            draining = work.bounds[0] != work.bounds[1]
+        else:
+            _, position = kick(
+                units, slots, nearest, owner, shard.tour, work, position, KICK_STRENGTH, looked_at, until
+            )
+    return int(work.evaluations[0]), False
+
+
+def _cut(tour: NDArray[np.int64], shards: int, turn: int, rounds: int) -> list[NDArray[np.int64]]:
+    """Stretches of the tour, shifted a part of a stretch each round."""
+    shift = (tour.size // max(shards, 1)) * turn // rounds
+    return np.array_split(np.roll(tour, -shift), shards)
+
+
+def search_graph(
+    units: Units,
+    slots: Slots,
+    nearest: NDArray[np.int32],
+    tour: NDArray[np.int64],
+    *,
+    evaluations: int,
+    seed: int,
+    threads: int,
+    deadline: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    progress: Progress | None = None,
+    first_slots: NDArray[np.int64] | None = None,
+    shards: int | None = None,
+) -> SearchResult:
+    """Lower the loss of ``slots`` in place within the budget.
+
+    tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to look at first (those a
+    warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``. shards: how many
+    parts; None: by size. Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
+    """
+    n = slots.loss.size
+    parts = shards if shards is not None else int(np.clip(n // SLOTS_PER_SHARD, 1, MOST_SHARDS))
+    rounds = ROUNDS if parts > 1 else 1
+    dirty = tour if first_slots is None else np.concatenate([first_slots, np.setdiff1d(tour, first_slots)])
+    owner = np.zeros(n, dtype=np.int32)
+    spent = 0
+    struck = False
+    trace: list[tuple[int, float]] = []
+    seeds = np.random.SeedSequence(seed).generate_state(parts * rounds, np.uint64)
+
+    def run_round(pool: Executor | None, turn: int) -> None:
+        nonlocal spent, struck
+        stretches = _cut(tour, parts, turn, rounds)
+        for number, stretch in enumerate(stretches):
+            owner[stretch] = number
+        left = evaluations - spent
+        shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
+        jobs = [
+            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn == 0)
+            for number, stretch in enumerate(stretches)
+        ]
+        arguments = (units, slots, nearest, owner, dirty, deadline, clock)
+        if pool is None:
+            results = [_run_shard(job, *arguments) for job in jobs]
+        else:
+            results = [done.result() for done in [pool.submit(_run_shard, job, *arguments) for job in jobs]]
+        spent += sum(result[0] for result in results)
+        struck = struck or any(result[1] for result in results)
+        trace.append((spent, float(slots.loss.mean())))
+        if progress is not None:
+            progress(*trace[-1])
+
+    if threads > 1 and parts > 1:
+        with ThreadPoolExecutor(max_workers=threads) as pool:
+            for turn in range(rounds):
+                run_round(pool, turn)
+    else:
+        for turn in range(rounds):
+            run_round(None, turn)
+    return SearchResult(spent, struck, tuple(trace))

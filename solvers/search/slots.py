@@ -1,0 +1,225 @@
+"""The state of the graph search, and its evaluation of a swap in O(d) (S0, section 5).
+
+S0 keeps the two smallest and two largest values of a slot, so that the hull without one member is known in
+constant time. Here that hull is worked out once, when the slot changes, for each of its members, and kept: the
+*rest* of a place is the box of the other k - 1 members. Putting a unit into a place then costs one look at its rest.
+The *spare* loss of a place (what the slot saves without that member) bounds the gain of any swap there and prunes
+most candidates before they are evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.bits import bits_cost
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.features import Features
+
+# Places are packed as slot * PLACE + position: a power of two, so that unpacking is a shift; k stays below it.
+PLACE = 256
+
+
+class Slots(NamedTuple):
+    """n slots of k units, and where each unit stands.
+
+    members: int32 (n, k); who: int32 (n, k), their individuals; wide: int32 (n, k, dw), their wide codes.
+    rest: float64 (n, k, 1 + 2 dn): of the box without a member, the categorical loss, then low and high of each
+    numeric attribute. rest_words: uint64 (n, k, W). loss: float64 (n,). spare: float64 (n, k).
+    places: int32 (n k,), the places ``slot * 256 + position`` of each unit, one run of ``k w`` entries a unit, the
+    runs starting at first_place: int64 (u + 1,). entry: int32 (n, k), where a place stands in ``places``.
+    """
+
+    members: NDArray[np.int32]
+    who: NDArray[np.int32]
+    wide: NDArray[np.int32]
+    rest: NDArray[np.float64]
+    rest_words: NDArray[np.uint64]
+    loss: NDArray[np.float64]
+    spare: NDArray[np.float64]
+    places: NDArray[np.int32]
+    first_place: NDArray[np.int64]
+    entry: NDArray[np.int32]
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def replaced_loss(features: Features, slots: Slots, slot: int, position: int, unit: int) -> float:
+    """Loss of a slot after the member at ``position`` has given way to ``unit``. O(d + k d_wide)."""
+    total = slots.rest[slot, position, 0]
+    for j in range(features.numeric_weight.size):
+        y = features.numeric[unit, j]
+        low = min(slots.rest[slot, position, 1 + 2 * j], y)
+        high = max(slots.rest[slot, position, 2 + 2 * j], y)
+        total += min(high - low, features.numeric_weight[j])
+    for w in range(features.words.shape[1]):
+        new = features.words[unit, w] & ~slots.rest_words[slot, position, w]
+        if new:
+            total += bits_cost(new, features.bit_weight, w)
+    for j in range(features.wide_weight.size):
+        code = features.wide[unit, j]
+        fresh = True
+        for p in range(slots.members.shape[1]):
+            if slots.wide[slot, p, j] == code and p != position:
+                fresh = False
+        if fresh:
+            total += features.wide_weight[j]
+    return total
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> float:
+    """Rest lows and highs of one attribute by the two smallest and two largest values; returns its loss."""
+    k = slots.members.shape[1]
+    low = low2 = np.inf
+    high = high2 = -np.inf
+    for p in range(k):
+        x = features.numeric[slots.members[slot, p], j]
+        if x < low:
+            low2, low = low, x
+        elif x < low2:
+            low2 = x
+        if x > high:
+            high2, high = high, x
+        elif x > high2:
+            high2 = x
+    weight = features.numeric_weight[j]
+    loss = min(high - low, weight)
+    for p in range(k):
+        x = features.numeric[slots.members[slot, p], j]
+        rest_low = low2 if x == low else low
+        rest_high = high2 if x == high else high
+        slots.rest[slot, p, 1 + 2 * j] = rest_low
+        slots.rest[slot, p, 2 + 2 * j] = rest_high
+        slots.spare[slot, p] += loss - min(rest_high - rest_low, weight)
+    return loss
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _refresh_words(features: Features, slots: Slots, slot: int, w: int) -> float:
+    """Rest bits of one word by the bits seen once and twice; returns the word's loss."""
+    k = slots.members.shape[1]
+    once = np.uint64(0)
+    twice = np.uint64(0)
+    for p in range(k):
+        word = features.words[slots.members[slot, p], w]
+        twice |= once & word
+        once |= word
+    for p in range(k):
+        own = features.words[slots.members[slot, p], w] & ~twice
+        slots.rest_words[slot, p, w] = once & ~own
+        if own:
+            slots.spare[slot, p] += bits_cost(own, features.bit_weight, w)
+    # The first value of each attribute is free: the first member pays for none of its bits.
+    return bits_cost(once & ~features.words[slots.members[slot, 0], w], features.bit_weight, w)
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _refresh_wide(features: Features, slots: Slots, slot: int, j: int) -> float:
+    """Spare loss of one attribute of codes; returns its loss."""
+    k = slots.members.shape[1]
+    loss = 0.0
+    for p in range(k):
+        slots.wide[slot, p, j] = features.wide[slots.members[slot, p], j]
+    for p in range(k):
+        first = True
+        alone = True
+        for q in range(k):
+            if q != p and slots.wide[slot, q, j] == slots.wide[slot, p, j]:
+                alone = False
+                if q < p:
+                    first = False
+        if alone:
+            slots.spare[slot, p] += features.wide_weight[j]
+        if first and p > 0:
+            loss += features.wide_weight[j]
+    return loss
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def refresh(features: Features, slots: Slots, slot: int) -> None:
+    """Recompute what is kept for a slot. O(k d + k^2 d_wide)."""
+    k = slots.members.shape[1]
+    for p in range(k):
+        slots.spare[slot, p] = 0.0
+    numeric = 0.0
+    for j in range(features.numeric_weight.size):
+        numeric += _refresh_numeric(features, slots, slot, j)
+    categorical = 0.0
+    for p in range(k):
+        # So far the spare is the numeric part; the difference at the end is the categorical one.
+        slots.rest[slot, p, 0] = slots.spare[slot, p]
+    for w in range(features.words.shape[1]):
+        categorical += _refresh_words(features, slots, slot, w)
+    for j in range(features.wide_weight.size):
+        categorical += _refresh_wide(features, slots, slot, j)
+    for p in range(k):
+        slots.rest[slot, p, 0] = categorical - (slots.spare[slot, p] - slots.rest[slot, p, 0])
+    slots.loss[slot] = numeric + categorical
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def swap(features: Features, slots: Slots, b: int, p: int, d: int, q: int) -> float:
+    """Exchange the members at (b, p) and (d, q); returns the change of total loss. Its own inverse."""
+    before = slots.loss[b] + slots.loss[d]
+    a, c = slots.members[b, p], slots.members[d, q]
+    at_b, at_d = slots.entry[b, p], slots.entry[d, q]
+    slots.members[b, p], slots.members[d, q] = c, a
+    slots.who[b, p], slots.who[d, q] = slots.who[d, q], slots.who[b, p]
+    slots.places[at_b], slots.places[at_d] = d * PLACE + q, b * PLACE + p
+    slots.entry[b, p], slots.entry[d, q] = at_d, at_b
+    refresh(features, slots, b)
+    refresh(features, slots, d)
+    return slots.loss[b] + slots.loss[d] - before
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def admits(slots: Slots, slot: int, position: int, individual: int, limit: int) -> bool:
+    """Whether a unit may take the place of the member at ``position``: the label-free legality of a swap.
+
+    The slot may name an individual ``limit`` times: once; or, where each record is its own individual and equal
+    records form a unit with a number of its own, as often as the unit has rows.
+    """
+    named = 0
+    for p in range(slots.who.shape[1]):
+        if slots.who[slot, p] == individual and p != position:
+            named += 1
+    return named < limit
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(features: Features, individual: np.ndarray, slots: Slots) -> None:
+    n, k = slots.members.shape
+    cursor = slots.first_place[:-1].copy()
+    for slot in range(n):
+        for p in range(k):
+            unit = slots.members[slot, p]
+            slots.who[slot, p] = individual[unit]
+            slots.places[cursor[unit]] = slot * PLACE + p
+            slots.entry[slot, p] = cursor[unit]
+            cursor[unit] += 1
+        refresh(features, slots, slot)
+
+
+def build_slots(units: Units, members: NDArray[np.int32]) -> Slots:
+    """State over units for members int32 (n, k) of unit numbers (copied). O(n k d)."""
+    n, k = members.shape
+    dn, width = units.features.numeric.shape[1], units.features.words.shape[1]
+    first_place = np.zeros(units.weight.size + 1, dtype=np.int64)
+    np.cumsum(units.weight.astype(np.int64) * k, out=first_place[1:])
+    slots = Slots(
+        members=np.ascontiguousarray(members, dtype=np.int32).copy(),
+        who=np.empty((n, k), dtype=np.int32),
+        wide=np.empty((n, k, units.features.wide.shape[1]), dtype=np.int32),
+        rest=np.empty((n, k, 1 + 2 * dn)),
+        rest_words=np.empty((n, k, width), dtype=np.uint64),
+        loss=np.empty(n),
+        spare=np.empty((n, k)),
+        places=np.empty(n * k, dtype=np.int32),
+        first_place=first_place,
+        entry=np.empty((n, k), dtype=np.int32),
+    )
+    _fill(units.features, units.individual, slots)
+    return slots

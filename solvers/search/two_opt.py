@@ -1,0 +1,148 @@
+"""2-opt over neighbour lists: the best swap that improves a slot (S0, Algorithm 2, with lists and don't-look bits).
+
+A swap takes a out of slot b and c out of slot d and puts each in the other's place. One of the two slots must gain,
+so it is enough to look, for each slot b, at units c near b's members that lower b's own loss.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from kanonflow.solvers.bits import next_random
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.search.ejection import best_chain, remember_opening
+from kanonflow.solvers.search.slots import PLACE, Slots, admits, replaced_loss, swap
+from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
+
+
+@numba.njit(cache=True, nogil=True)
+def best_swap(
+    units: Units,
+    slots: Slots,
+    nearest: np.ndarray,
+    shard: np.ndarray,
+    work: Workspace,
+    b: int,
+    looked_at: int,
+) -> float:
+    """Gain of the best swap of slot b with a slot of its own shard; ``work.found`` says which. 0 if none.
+
+    looked_at: places of each candidate that are tried (a random run of them when it has more).
+    """
+    features = units.features
+    k = slots.members.shape[1]
+    work.opening_count[0] = 0
+    work.clock[0] += 1
+    now = work.clock[0]
+    best = EPSILON
+    own_shard = shard[b]
+    evaluations = 0
+    for source in range(k):
+        center = slots.members[b, source]
+        for near in range(-1, nearest.shape[1]):
+            if near < 0:
+                c = center
+                if units.limit[c] < 2:
+                    continue
+            else:
+                c = nearest[center, near]
+                if c < 0:
+                    break
+            if work.stamp[c] == now:
+                continue
+            work.stamp[c] = now
+            same = 0
+            at = -1
+            for p in range(k):
+                if slots.who[b, p] == units.individual[c]:
+                    same += 1
+                    at = p
+            if same > units.limit[c]:
+                continue
+            start = slots.first_place[c]
+            count = slots.first_place[c + 1] - start
+            for p in range(k):
+                if same == units.limit[c] and p != at:
+                    continue
+                a = slots.members[b, p]
+                if slots.spare[b, p] <= EPSILON or a == c:
+                    continue
+                gain_b = slots.loss[b] - replaced_loss(features, slots, b, p, c)
+                evaluations += 1
+                if gain_b <= EPSILON:
+                    continue
+                index = start
+                tries = count
+                if count > looked_at:
+                    tries = looked_at
+                    index = start + next_random(work.random, count)
+                for _ in range(tries):
+                    place = slots.places[index]
+                    index += 1
+                    if index == start + count:
+                        index = start
+                    d, q = place // PLACE, place % PLACE
+                    if gain_b + slots.spare[d, q] <= best or d == b or shard[d] != own_shard:
+                        continue
+                    gain = gain_b + slots.loss[d] - replaced_loss(features, slots, d, q, a)
+                    evaluations += 1
+                    if best <= EPSILON:
+                        remember_opening(work, gain_b + slots.spare[d, q], gain_b, p, d, q)
+                    # Legality last: it fails rarely, and few candidates get this far.
+                    if gain > best and admits(slots, d, q, units.individual[a], units.limit[a]):
+                        best = gain
+                        work.found[0], work.found[1], work.found[2] = p, d, q
+    work.evaluations[0] += evaluations
+    return best if best > EPSILON else 0.0
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _apply(
+    units: Units, slots: Slots, work: Workspace, b: int, p: int, d: int, q: int, logging: bool
+) -> float:
+    """Swap, and note it in the undo log; returns the change of loss."""
+    if logging:
+        entry = work.logged[0]
+        work.log[entry, 0], work.log[entry, 1] = b, p
+        work.log[entry, 2], work.log[entry, 3] = d, q
+        work.logged[0] += 1
+    return swap(units.features, slots, b, p, d, q)
+
+
+@numba.njit(cache=True, nogil=True)
+def descend(
+    units: Units,
+    slots: Slots,
+    nearest: np.ndarray,
+    shard: np.ndarray,
+    work: Workspace,
+    looked_at: int,
+    logging: bool,
+    limit: int,
+) -> float:
+    """Improve until no slot on the list has an improving swap; returns the change of loss (<= 0).
+
+    With ``logging`` every swap goes to the undo log and the descent ends when the log is full. limit: evaluations
+    after which the descent pauses, leaving the list as it is.
+    """
+    change = 0.0
+    while work.evaluations[0] < limit:
+        b = pop(work)
+        if b < 0:
+            break
+        while True:
+            moved = best_swap(units, slots, nearest, shard, work, b, looked_at) > 0.0
+            chained = not moved and best_chain(units, slots, nearest, shard, work, b, looked_at) > 0.0
+            if not moved and not chained:
+                break
+            p, d, q = work.found[0], work.found[1], work.found[2]
+            change += _apply(units, slots, work, b, p, d, q, logging)
+            if chained:
+                f, r = work.found[3], work.found[4]
+                change += _apply(units, slots, work, d, q, f, r, logging)
+                push(work, f)
+            push(work, d)
+            if logging and work.logged[0] + 2 > work.log.shape[0]:
+                return change
+    return change

@@ -1,0 +1,76 @@
+"""Scratch memory of one search thread: the list of slots to look at, the undo log, counters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+EPSILON = 1e-12
+
+
+class Workspace(NamedTuple):
+    """Scratch of one search thread over n slots and u units.
+
+    stamp: int64 (u,), last scan that saw a unit. clock: int64 (1,). evaluations: int64 (1,).
+    queue: int32 (n + 1,), ring buffer of slots to look at; bounds: int64 (2,), its head and tail.
+    queued: bool (n,), the don't-look bits inverted. log: int32 (room, 4), swaps since the last commit; logged: int64 (1,).
+    random: uint64 (1,). found: int64 (5,), the last scan's best move:
+    position, other slot and its position, and for a chain the third slot and its position.
+    opening: int64 (t, 3) and promise: float64 (t, 2), swaps that a chain may be able to close; opening_count: int64 (1,).
+    """
+
+    stamp: NDArray[np.int64]
+    clock: NDArray[np.int64]
+    evaluations: NDArray[np.int64]
+    queue: NDArray[np.int32]
+    bounds: NDArray[np.int64]
+    queued: NDArray[np.bool_]
+    log: NDArray[np.int32]
+    logged: NDArray[np.int64]
+    random: NDArray[np.uint64]
+    found: NDArray[np.int64]
+    opening: NDArray[np.int64]
+    promise: NDArray[np.float64]
+    opening_count: NDArray[np.int64]
+
+
+def build_workspace(slots: int, units: int, seed: int, openings: int = 4) -> Workspace:
+    """Fresh scratch; seed: any 64-bit number."""
+    return Workspace(
+        stamp=np.zeros(units, dtype=np.int64),
+        clock=np.zeros(1, dtype=np.int64),
+        evaluations=np.zeros(1, dtype=np.int64),
+        queue=np.empty(slots + 1, dtype=np.int32),
+        bounds=np.zeros(2, dtype=np.int64),
+        queued=np.zeros(slots, dtype=np.bool_),
+        log=np.empty((256, 4), dtype=np.int32),
+        logged=np.zeros(1, dtype=np.int64),
+        random=np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64),
+        found=np.zeros(5, dtype=np.int64),
+        opening=np.zeros((openings, 3), dtype=np.int64),
+        promise=np.zeros((openings, 2)),
+        opening_count=np.zeros(1, dtype=np.int64),
+    )
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def push(work: Workspace, slot: int) -> None:
+    """Put a slot on the list of those to look at, unless it is there."""
+    if not work.queued[slot]:
+        work.queued[slot] = True
+        work.queue[work.bounds[1]] = slot
+        work.bounds[1] = (work.bounds[1] + 1) % work.queue.size
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def pop(work: Workspace) -> int:
+    """Take the oldest slot off the list, -1 when it is empty."""
+    if work.bounds[0] == work.bounds[1]:
+        return -1
+    slot = work.queue[work.bounds[0]]
+    work.bounds[0] = (work.bounds[0] + 1) % work.queue.size
+    work.queued[slot] = False
+    return slot

@@ -1,0 +1,53 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.partition import Partition
+
+
+@dataclass(frozen=True)
+class Solution:
+    """structure: the graph or the partition found.
+
+    loss: GCP of the structure in [0, 1] on the hulls; for a partition waiting rows count 1 each.
+    start_loss: the same of the start. lower_bound: no structure for this table and k has less loss.
+    start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
+    deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
+    trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
+    """
+
+    structure: GeneralizationGraph | Partition
+    loss: float
+    start_loss: float
+    lower_bound: float
+    start: str
+    evaluations: int
+    deadline_struck: bool = False
+    trace: tuple[tuple[int, float], ...] = field(default=())
+    warm_loss: float | None = None
+    cold_loss: float | None = None
+
+    @property
+    def graph(self) -> GeneralizationGraph:
+        """The structure, when it is a graph; TypeError otherwise."""
+        if not isinstance(self.structure, GeneralizationGraph):
+            raise TypeError("the solution is a partition, not a graph")
+        return self.structure
+
+    @property
+    def partition(self) -> Partition:
+        """The structure, when it is a partition; TypeError otherwise."""
+        if not isinstance(self.structure, Partition):
+            raise TypeError("the solution is a graph, not a partition")
+        return self.structure
+
+    def summary(self) -> str:
+        """One line for people."""
+        gap = self.loss / self.lower_bound if self.lower_bound > 0 else float("inf")
+        return (
+            f"loss {self.loss:.5f} (start {self.start_loss:.5f} by {self.start}, bound {self.lower_bound:.5f}, "
+            f"{gap:.2f} x), {self.evaluations:,} evaluations"
+        )

@@ -1,0 +1,340 @@
+"""From a table to closed classes of individuals: hulls, start, search, levels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.features import Features, build_features
+from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
+from kanonflow.solvers.kd_tree import KdTree, build_tree
+from kanonflow.solvers.neighbours import nearest_units
+from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.search.class_kicks import class_kick
+from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
+from kanonflow.solvers.search.class_state import POOL, Classes, build_classes, kept_by_levels, total_loss
+from kanonflow.solvers.search.rounds import Progress
+from kanonflow.solvers.search.workspace import build_workspace, push
+from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.starts.class_greedy import class_greedy_labels
+from kanonflow.solvers.table import Table
+from kanonflow.solvers.trimming import kept_rows
+
+CLASS_STARTS = ("auto", "l-greedy", "one-class")
+NEIGHBOURS = 12
+TOUR_REACH = 1500
+# A window of more individuals is searched in parts of the tour before the parts are joined.
+PART_SIZE = 5000
+# Rounds of kicks between two entries of the trace.
+ROUNDS = 8
+LARGEST_K = 255
+
+
+class WarmClasses(NamedTuple):
+    """labels: int64 (u,), the old class of each individual of the table (sorted distinct), -1 for newcomers.
+
+    keep: whether those whose class still has k present members may not leave it.
+    """
+
+    labels: NDArray[np.int64]
+    keep: bool
+
+
+class _Outcome(NamedTuple):
+    """What a search of one part found."""
+
+    classes: Classes
+    evaluations: int
+    struck: bool
+    trace: list[tuple[int, float]]
+
+
+@numba.njit(cache=True, nogil=True)
+def _levels(rows: np.ndarray, members: np.ndarray, k: int, levels: np.ndarray) -> None:
+    """Rows that each member keeps; members sorted by row count, largest first. 0 for all when fewer than k."""
+    size = members.size
+    best = np.empty(size + 2, dtype=np.int64)
+    counts = rows[members]
+    if size < k:
+        return
+    kept_by_levels(counts, size, k, best)
+    end = size
+    while end > 0:
+        begin = end - k
+        while best[begin] < 0 or best[begin] + (end - begin) * counts[end - 1] != best[end]:
+            begin -= 1
+        for index in range(begin, end):
+            levels[members[index]] = counts[end - 1]
+        end = begin
+
+
+def individual_levels(rows: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArray[np.int64]:
+    """How many rows each individual keeps in its class, int64 (u,); 0 in the pool and in classes below k."""
+    levels = np.zeros(rows.size, dtype=np.int64)
+    order = np.lexsort([-rows, labels])
+    cuts = np.searchsorted(labels[order], np.arange(labels.max(initial=-1) + 2))
+    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+        if end > begin:
+            _levels(rows, order[begin:end], k, levels)
+    return levels
+
+
+def _representatives(table: Table, people: Individuals) -> tuple[Features, KdTree]:
+    """Features of each individual's first row, and a k-d tree over them."""
+    _, first = np.unique(people.of_row, return_index=True)
+    features = build_features(table, first.astype(np.int64))
+    return features, build_tree(features, np.ones(first.size, dtype=np.int32), np.arange(first.size))
+
+
+def _bound(features: Features, tree: KdTree, people: Individuals, k: int) -> float:
+    """Every released row shares its box with k - 1 others' rows, and a row that waits costs 1, which is more."""
+    _, distance = nearest_units(features, tree, np.arange(people.rows.size), k - 1)
+    reach = distance[:, k - 2]
+    return float(
+        (people.rows * np.minimum(np.where(np.isinf(reach), 1.0, reach), 1.0)).sum() / people.rows.sum()
+    )
+
+
+def _search(
+    people: Individuals,
+    labels: NDArray[np.int32],
+    movable: NDArray[np.bool_],
+    tour: NDArray[np.int64],
+    k: int,
+    evaluations: int,
+    seed: int,
+    deadline: float | None,
+    clock: Callable[[], float],
+    progress: Progress | None,
+) -> _Outcome:
+    classes = build_classes(people, labels, k, room=3 * k)
+    nearest = nearest_individuals(people, tour, NEIGHBOURS, TOUR_REACH)
+    u = labels.size
+    work = build_workspace(u, u, seed)
+    space = classes.members.shape[1] + 2
+    scratch = ClassScratch(
+        np.empty(space, dtype=np.int64),
+        np.empty(space, dtype=np.int64),
+        np.zeros(classes.size.size, dtype=np.int64),
+        movable,
+    )
+    for unit in tour:
+        push(work, unit)
+    trace: list[tuple[int, float]] = []
+    position = 0
+    struck = False
+    draining = True
+    chunk = max(1, min(evaluations // ROUNDS, 200_000))
+    while work.evaluations[0] < evaluations:
+        if deadline is not None and clock() >= deadline:
+            struck = True
+            break
+        until = min(int(work.evaluations[0]) + chunk, evaluations)
+        if draining:
+            work.logged[0] = 0
+            class_descend(people, classes, nearest, work, scratch, until)
+            draining = work.bounds[0] != work.bounds[1]
+        else:
+            position = class_kick(people, classes, nearest, work, scratch, tour, position, until)
+        trace.append((int(work.evaluations[0]), total_loss(people, classes)))
+        if progress is not None:
+            progress(*trace[-1])
+    return _Outcome(classes, int(work.evaluations[0]), struck, trace)
+
+
+def _part(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
+    """Some of the individuals, as a table of their own."""
+    return people._replace(
+        low=people.low[chosen], high=people.high[chosen], words=people.words[chosen], rows=people.rows[chosen]
+    )
+
+
+def _search_parts(
+    people: Individuals,
+    labels: NDArray[np.int32],
+    movable: NDArray[np.bool_],
+    tour: NDArray[np.int64],
+    k: int,
+    evaluations: int,
+    seed: int,
+    threads: int,
+    deadline: float | None,
+    clock: Callable[[], float],
+) -> tuple[NDArray[np.int32], int, bool]:
+    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are."""
+    parts = tour.size // PART_SIZE
+    stretch = np.empty(tour.size, dtype=np.int64)
+    for number, members in enumerate(np.array_split(tour, parts)):
+        stretch[members] = number
+    owner = np.full(int(labels.max(initial=-1)) + 1, -2)
+    for label, number in zip(labels[labels >= 0], stretch[labels >= 0], strict=True):
+        owner[label] = number if owner[label] in (-2, number) else -3
+    within = np.where(labels >= 0, owner[labels] == stretch, True)
+    seeds = np.random.SeedSequence(seed).generate_state(parts, np.uint64)
+
+    def solve_part(number: int) -> tuple[NDArray[np.int64], _Outcome]:
+        chosen = tour[(stretch[tour] == number) & within[tour]]
+        own, local = np.unique(labels[chosen], return_inverse=True)
+        local = local - (1 if own.size and own[0] < 0 else 0)
+        share = evaluations * chosen.size // tour.size
+        return chosen, _search(
+            _part(people, chosen), local.astype(np.int32), movable[chosen], np.arange(chosen.size), k, share,
+            int(seeds[number]), deadline, clock, None,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        results = list(pool.map(solve_part, range(parts)))
+    joined = np.where(within, POOL, labels)
+    _, kept = np.unique(joined[joined >= 0], return_inverse=True)
+    joined[joined >= 0] = kept
+    following = int(joined.max(initial=-1)) + 1
+    for chosen, outcome in results:
+        part = outcome.classes.label
+        joined[chosen] = np.where(part >= 0, part + following, POOL)
+        following = int(joined.max(initial=-1)) + 1
+    return joined.astype(np.int32), sum(r[1].evaluations for r in results), any(r[1].struck for r in results)
+
+
+def _start(
+    people: Individuals, tour: NDArray[np.int64], k: int, start: str, warm: WarmClasses | None
+) -> tuple[NDArray[np.int32], NDArray[np.bool_], str, float | None, float | None]:
+    """Labels, who may move, the start's name, and the losses of the warm and the cold start where both exist."""
+    u = people.rows.size
+    movable = np.ones(u, dtype=np.bool_)
+    if start == "one-class":
+        return np.zeros(u, dtype=np.int32), movable, start, None, None
+    cold = class_greedy_labels(people, tour, k)
+    if warm is None:
+        return cold, movable, "l-greedy", None, None
+    old = warm.labels.copy()
+    present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 1)
+    old[(old >= 0) & (present[old] < k)] = -1
+    # A class of more than 3k has no room for moves; its last members by number look for another.
+    order = np.lexsort([np.arange(u), old])
+    begins = np.searchsorted(old[order], old[order])
+    old[order[(np.arange(u) - begins >= 3 * k) & (old[order] >= 0)]] = -1
+    stay = old >= 0
+    # Who has no class left is grouped afresh, so that the warm start is not charged for newcomers.
+    rest = tour[~stay[tour]]
+    fresh = class_greedy_labels(_part(people, rest), np.arange(rest.size), k)
+    _, dense = np.unique(old[stay], return_inverse=True)
+    labels = np.full(u, POOL, dtype=np.int32)
+    labels[stay] = dense
+    labels[rest] = np.where(fresh >= 0, fresh + int(labels.max(initial=-1)) + 1, POOL)
+    losses = [total_loss(people, build_classes(people, some, k, room=3 * k)) for some in (labels, cold)]
+    if warm.keep:
+        return labels, ~stay, "warm", losses[0], losses[1]
+    if losses[0] <= losses[1]:
+        return labels, movable, "warm", losses[0], losses[1]
+    return cold, movable, "l-greedy", losses[0], losses[1]
+
+
+def solve_classes(
+    table: Table,
+    k: int,
+    *,
+    start: str = "auto",
+    budget: Budget,
+    seed: int,
+    threads: int = 1,
+    warm: WarmClasses | None = None,
+    search: bool = True,
+    priority: NDArray[np.int64] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    progress: Progress | None = None,
+) -> Solution:
+    """Closed classes of at least k individuals, every row count in a class shared by at least k of them.
+
+    priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
+    Raises InfeasibleError when there are fewer than k individuals, BudgetError for an unknown start. Rows that wait
+    have label -1 and count with loss 1. Time O(u (block + reach) d + evaluations).
+    """
+    if start not in CLASS_STARTS:
+        raise BudgetError(f"unknown start {start!r} for classes: choose one of {', '.join(CLASS_STARTS)}")
+    if not 2 <= k <= LARGEST_K:
+        raise BudgetError(f"k must lie between 2 and {LARGEST_K}, not {k}")
+    people = gather_individuals(table)
+    if people.rows.size < k:
+        raise InfeasibleError(f"{people.rows.size} individuals cannot hide each other among k={k}")
+    deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
+    features, tree = _representatives(table, people)
+    bound = _bound(features, tree, people, k)
+    tour = tree.order
+    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, start, warm)
+    if start == "one-class":
+        return _finish(table, people, labels, k, priority, bound, name, (0, False), [], None, None, None)
+    start_loss = total_loss(people, build_classes(people, labels, k, room=3 * k))
+    spent, struck = 0, False
+    trace: list[tuple[int, float]] = [(0, start_loss)]
+    evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
+    if evaluations and tour.size >= 2 * PART_SIZE:
+        labels, spent, struck = _search_parts(
+            people, labels, movable, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock
+        )
+    if evaluations:
+        outcome = _search(
+            people, labels, movable, tour, k, evaluations - spent, seed, deadline, clock, progress
+        )
+        labels = outcome.classes.label
+        trace += [(spent + made, loss) for made, loss in outcome.trace]
+        spent, struck = spent + outcome.evaluations, struck or outcome.struck
+    return _finish(
+        table,
+        people,
+        labels,
+        k,
+        priority,
+        bound,
+        name,
+        (spent, struck),
+        trace,
+        start_loss,
+        warm_loss,
+        cold_loss,
+    )
+
+
+def _finish(
+    table: Table,
+    people: Individuals,
+    labels: NDArray[np.int32],
+    k: int,
+    priority: NDArray[np.int64] | None,
+    bound: float,
+    name: str,
+    effort: tuple[int, bool],
+    trace: list[tuple[int, float]],
+    start_loss: float | None,
+    warm_loss: float | None,
+    cold_loss: float | None,
+) -> Solution:
+    """Levels to rows, empty classes dropped, the loss of what is kept."""
+    levels = individual_levels(people.rows, labels, k)
+    order = np.zeros(table.records, dtype=np.int64) if priority is None else priority
+    kept = kept_rows(people.of_row, levels, order)
+    row_labels = np.where(kept, labels[people.of_row], -1)
+    used, dense = np.unique(row_labels, return_inverse=True)
+    row_labels = (dense - (1 if used.size and used[0] < 0 else 0)).astype(np.int32)
+    settled = np.where(levels > 0, labels, POOL).astype(np.int32)
+    size = max(3 * k, int(np.bincount(settled[settled >= 0], minlength=1).max()))
+    loss = total_loss(people, build_classes(people, settled, k, room=size))
+    return Solution(
+        structure=Partition(row_labels),
+        loss=loss,
+        start_loss=loss if start_loss is None else start_loss,
+        lower_bound=bound,
+        start=name,
+        evaluations=effort[0],
+        deadline_struck=effort[1],
+        trace=tuple(trace),
+        warm_loss=warm_loss,
+        cold_loss=cold_loss,
+    )

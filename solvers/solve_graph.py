@@ -1,0 +1,182 @@
+"""From a table to a generalization graph: units, neighbours, start, search, rows dealt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
+from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.distinct_rows import Units, group_rows
+from kanonflow.solvers.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.kd_tree import KdTree, build_tree
+from kanonflow.solvers.neighbours import nearest_units
+from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph
+from kanonflow.solvers.search.slots import PLACE, build_slots
+from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
+from kanonflow.solvers.starts.l_greedy import l_greedy_members
+from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_start import WarmGraph, warm_members
+
+NEIGHBOURS = 5
+# Above this k a start of good classes saves more than it costs.
+LARGEST_K_FOR_LEAVES = 5
+GRAPH_STARTS = ("auto", "kd-leaves", "l-greedy", "constructive")
+
+
+@numba.njit(cache=True, nogil=True)
+def _deal_rows(members: np.ndarray, first: np.ndarray, rows: np.ndarray, dealt: np.ndarray) -> None:
+    """Replace units by rows: a unit's places in slot order go round its rows (see distinct_rows)."""
+    turn = np.zeros(first.size - 1, dtype=np.int64)
+    for slot in range(members.shape[0]):
+        for p in range(members.shape[1]):
+            unit = members[slot, p]
+            dealt[slot, p] = rows[first[unit] + turn[unit]]
+            turn[unit] += 1
+            if turn[unit] == first[unit + 1] - first[unit]:
+                turn[unit] = 0
+
+
+def deal_rows(units: Units, members: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Members over rows, int32 (n, k), from members over units."""
+    dealt = np.empty_like(members)
+    _deal_rows(members, units.first, units.rows, dealt)
+    return dealt
+
+
+def _neighbours(
+    units: Units, tree: KdTree, m: int, threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    u = units.weight.size
+    into = np.full((u, m), -1, dtype=np.int32), np.full((u, m), np.inf)
+    if threads == 1 or u < 2000:
+        return nearest_units(units.features, tree, units.individual, m, into=into)
+    cuts = np.linspace(0, u, 8 * threads + 1).astype(int)
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        jobs = [
+            pool.submit(
+                nearest_units, units.features, tree, units.individual, m, first=int(a), last=int(b), into=into
+            )
+            for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+        ]
+        for job in jobs:
+            job.result()
+    return into
+
+
+def _cold_members(
+    units: Units, tree: KdTree, k: int, start: str, distinct: bool
+) -> tuple[NDArray[np.int32], str]:
+    """The start by name; what l-greedy or the leaves cannot build, the constructive graph always can."""
+    chosen = start
+    if start == "auto":
+        chosen = "kd-leaves" if k <= LARGEST_K_FOR_LEAVES else "l-greedy"
+    try:
+        if chosen == "l-greedy":
+            return l_greedy_members(units, tree, k, distinct=distinct), chosen
+        if chosen == "kd-leaves":
+            return kd_leaf_members(units, k, distinct=distinct), chosen
+    except InfeasibleError:
+        if start == "auto":
+            return kd_leaf_members(units, k, distinct=distinct), "kd-leaves"
+    return constructive_members(units, k, distinct=distinct), "constructive"
+
+
+def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
+    """Slots in the tree order of the middle one of their members."""
+    rank = np.empty(tree.order.size, dtype=np.int64)
+    rank[tree.order] = np.arange(tree.order.size)
+    middle = np.sort(rank[members], axis=1)[:, members.shape[1] // 2]
+    return np.argsort(middle, kind="stable")
+
+
+def _check_feasible(table: Table, k: int) -> None:
+    if not 2 <= k < PLACE:
+        raise BudgetError(f"k must lie between 2 and {PLACE - 1}, not {k}")
+    if table.records < k:
+        raise InfeasibleError(f"{table.records} records cannot hide each other among k={k}")
+    if table.individuals is not None:
+        _, counts = np.unique(table.individuals, return_counts=True)
+        if counts.max() * k > table.records:
+            raise InfeasibleError(f"an individual has more than 1/{k} of the rows: trim first")
+
+
+def solve_graph(
+    table: Table,
+    k: int,
+    *,
+    start: str = "auto",
+    budget: Budget,
+    seed: int,
+    threads: int = 1,
+    warm: WarmGraph | None = None,
+    search: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+    progress: Progress | None = None,
+) -> Solution:
+    """A k-regular generalization graph of low GCP.
+
+    warm: the graph that the previous window's individuals left; the cheaper of it and the cold start is searched.
+    search: False returns the start itself. Raises InfeasibleError when no graph exists (fewer than k records, an
+    individual with more than n / k rows), BudgetError for an unknown start. Time O(n log^2 n + evaluations).
+    """
+    if start not in GRAPH_STARTS:
+        raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")
+    _check_feasible(table, k)
+    began = clock()
+    distinct = table.individuals is not None
+    units = group_rows(table)
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
+    bound = neighbour_bound(units, nearest, distance, k)
+    nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
+    members, name = _cold_members(units, tree, k, start, distinct)
+    slots = build_slots(units, members)
+    cold_loss = float(slots.loss.mean())
+    warm_loss = None
+    changed = None
+    if warm is not None:
+        completed = warm_members(units, nearest, tree, warm, k)
+        if completed is not None:
+            warm_slots = build_slots(units, completed.members)
+            warm_loss = float(warm_slots.loss.mean())
+            if warm_loss <= cold_loss:
+                slots, name, changed = warm_slots, "warm", completed.changed
+    start_loss = float(slots.loss.mean())
+    result = SearchResult(0, False, ())
+    evaluations = budget.evaluations(table.records, k) if search else 0
+    if evaluations > 0:
+        result = search_graph(
+            units,
+            slots,
+            nearest,
+            _tour(slots.members, tree),
+            evaluations=evaluations,
+            seed=seed,
+            threads=threads,
+            deadline=None if budget.deadline_ms is None else began + budget.deadline_ms / 1000.0,
+            clock=clock,
+            progress=progress,
+            first_slots=changed,
+        )
+    graph = GeneralizationGraph(deal_rows(units, slots.members))
+    return Solution(
+        structure=graph,
+        loss=float(slots.loss.mean()),
+        start_loss=start_loss,
+        lower_bound=bound,
+        start=name,
+        evaluations=result.evaluations,
+        deadline_struck=result.deadline_struck,
+        trace=((0, start_loss), *result.trace),
+        warm_loss=warm_loss,
+        cold_loss=cold_loss if warm is not None else None,
+    )

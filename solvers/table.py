@@ -1,0 +1,62 @@
+"""The numbers a solver sees: encoded records, without Arrow and without Beam."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.errors import TableError
+
+
+@dataclass(frozen=True)
+class Table:
+    """n encoded records.
+
+    numeric: float64 (n, dn), each column scaled to [0, 1] of its domain; NaN is a null.
+    categorical: int32 (n, dc), codes ``0 .. cardinality[j]-1`` (a null has a code of its own).
+    cardinality: int64 (dc,), the size |A_j| of each categorical domain.
+    weights: float64 (dn + dc,), positive attribute weights, numeric ones first.
+    individuals: int64 (n,), whom each record belongs to; None: each record is its own individual.
+
+    Raises TableError when shapes, ranges or dtypes do not fit.
+    """
+
+    numeric: NDArray[np.float64]
+    categorical: NDArray[np.int32]
+    cardinality: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    individuals: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        n = self.numeric.shape[0]
+        if self.numeric.ndim != 2 or self.categorical.ndim != 2 or self.categorical.shape[0] != n:
+            raise TableError("numeric and categorical must be 2-dimensional with the same number of rows")
+        if self.cardinality.shape != (self.categorical.shape[1],):
+            raise TableError("cardinality needs one entry a categorical column")
+        if self.weights.shape != (self.attributes,) or not np.all(self.weights > 0):
+            raise TableError("weights needs one positive entry a column")
+        if self.attributes == 0:
+            raise TableError("a table needs at least one quasi-identifier")
+        with np.errstate(invalid="ignore"):
+            if np.any((self.numeric < 0) | (self.numeric > 1)):
+                raise TableError("numeric columns must be scaled to [0, 1]")
+        if (
+            n
+            and self.categorical.size
+            and (self.categorical.min() < 0 or np.any(self.categorical.max(axis=0) >= self.cardinality))
+        ):
+            raise TableError("categorical codes must be below the cardinality of their column")
+        if self.individuals is not None and self.individuals.shape != (n,):
+            raise TableError("individuals needs one entry a record")
+
+    @property
+    def records(self) -> int:
+        """Number of records n."""
+        return int(self.numeric.shape[0])
+
+    @property
+    def attributes(self) -> int:
+        """Number of quasi-identifiers d = dn + dc."""
+        return int(self.numeric.shape[1] + self.categorical.shape[1])

@@ -1,0 +1,187 @@
+"""Warm start of the graph: the previous window's slots over individuals, completed for those who are here now.
+
+A slot of the previous graph keeps those of its individuals that are present and still need places (an individual
+with m rows needs k m of them); holes are filled with near units that need places; what cannot be placed legally is
+swapped in. Slots that lost members, or are new, are reported so that the search looks at them first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.neighbours import pair_loss
+
+
+class WarmGraph(NamedTuple):
+    """members: int64 (n', k), values of ``Table.individuals`` in each old slot, -1 for those that are absent now."""
+
+    members: NDArray[np.int64]
+
+
+class Completed(NamedTuple):
+    """members: int32 (n, k) over units. changed: int64, the slots that are not as they were."""
+
+    members: NDArray[np.int32]
+    changed: NDArray[np.int64]
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _holds(members: np.ndarray, individual: np.ndarray, slot: int, who: int) -> bool:
+    for p in range(members.shape[1]):
+        if members[slot, p] >= 0 and individual[members[slot, p]] == who:
+            return True
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep(
+    old: np.ndarray,
+    individual: np.ndarray,
+    first_unit: np.ndarray,
+    unit_of: np.ndarray,
+    need: np.ndarray,
+    members: np.ndarray,
+) -> None:
+    """Take over the survivors of the old slots; of an individual's units the one that needs most places."""
+    for slot in range(min(old.shape[0], members.shape[0])):
+        for p in range(old.shape[1]):
+            who = old[slot, p]
+            if who < 0 or _holds(members, individual, slot, who):
+                continue
+            best = -1
+            for index in range(first_unit[who], first_unit[who + 1]):
+                unit = unit_of[index]
+                if need[unit] > 0 and (best < 0 or need[unit] > need[best]):
+                    best = unit
+            if best >= 0:
+                members[slot, p] = best
+                need[best] -= 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _nearest_in_need(
+    units: Units,
+    nearest: np.ndarray,
+    order: np.ndarray,
+    rank: np.ndarray,
+    need: np.ndarray,
+    members: np.ndarray,
+    slot: int,
+) -> int:
+    """A unit that needs a place and may stand in the slot: a listed neighbour of a member, else the next on the tour."""
+    k = members.shape[1]
+    best = -1
+    best_loss = np.inf
+    anchor = -1
+    for p in range(k):
+        member = members[slot, p]
+        if member < 0:
+            continue
+        anchor = member
+        for index in range(nearest.shape[1]):
+            candidate = nearest[member, index]
+            if candidate < 0:
+                break
+            if need[candidate] > 0 and not _holds(
+                members, units.individual, slot, units.individual[candidate]
+            ):
+                loss = pair_loss(units.features, member, candidate)
+                if loss < best_loss:
+                    best, best_loss = candidate, loss
+    if best >= 0:
+        return best
+    begin = rank[anchor] if anchor >= 0 else 0
+    for step in range(order.size):
+        for side in range(2):
+            position = begin + step if side == 0 else begin - step
+            if 0 <= position < order.size:
+                candidate = order[position]
+                if need[candidate] > 0 and not _holds(
+                    members, units.individual, slot, units.individual[candidate]
+                ):
+                    return candidate
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _swap_in(units: Units, need: np.ndarray, members: np.ndarray, slot: int, p: int) -> bool:
+    """Fill a hole that no unit in need may fill: such a unit goes where another can be spared for the hole."""
+    for unit in range(need.size):
+        if need[unit] <= 0:
+            continue
+        who = units.individual[unit]
+        for other in range(members.shape[0]):
+            if other == slot or _holds(members, units.individual, other, who):
+                continue
+            for q in range(members.shape[1]):
+                spared = members[other, q]
+                if spared >= 0 and not _holds(members, units.individual, slot, units.individual[spared]):
+                    members[slot, p] = spared
+                    members[other, q] = unit
+                    need[unit] -= 1
+                    return True
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _complete(
+    units: Units,
+    nearest: np.ndarray,
+    order: np.ndarray,
+    rank: np.ndarray,
+    need: np.ndarray,
+    members: np.ndarray,
+    changed: np.ndarray,
+) -> bool:
+    pending = 0
+    for slot in range(members.shape[0]):
+        for p in range(members.shape[1]):
+            if members[slot, p] >= 0:
+                continue
+            changed[slot] = True
+            unit = _nearest_in_need(units, nearest, order, rank, need, members, slot)
+            if unit < 0:
+                pending += 1
+                continue
+            members[slot, p] = unit
+            need[unit] -= 1
+    if pending == 0:
+        return True
+    for slot in range(members.shape[0]):
+        for p in range(members.shape[1]):
+            if members[slot, p] < 0 and not _swap_in(units, need, members, slot, p):
+                return False
+    return True
+
+
+def warm_members(
+    units: Units, nearest: NDArray[np.int32], tree: KdTree, warm: WarmGraph, k: int
+) -> Completed | None:
+    """A legal graph over units from the old one, or None when it cannot be completed (or k changed).
+
+    Only for tables with individuals. ``warm.members`` are positions in the sorted distinct individuals of the table,
+    as ``units.individual`` has them. O(n k) lookups for what persists; holes cost a search along the tour.
+    """
+    if warm.members.ndim != 2 or warm.members.shape[1] != k:
+        return None
+    n = int(units.weight.sum())
+    survivors = (warm.members >= 0).sum(axis=1)
+    old = np.ascontiguousarray(warm.members[np.argsort(-survivors, kind="stable")])
+    people = int(units.individual.max()) + 1
+    unit_of = np.argsort(units.individual, kind="stable")
+    first_unit = np.searchsorted(units.individual[unit_of], np.arange(people + 1))
+    need = units.weight.astype(np.int64) * k
+    members = np.full((n, k), -1, dtype=np.int32)
+    changed = np.zeros(n, dtype=np.bool_)
+    _keep(old, units.individual, first_unit, unit_of, need, members)
+    rank = np.empty(tree.order.size, dtype=np.int64)
+    rank[tree.order] = np.arange(tree.order.size)
+    if not _complete(units, nearest, tree.order, rank, need, members, changed):
+        return None
+    return Completed(members, np.flatnonzero(changed))

@@ -1,0 +1,218 @@
+"""Slow, obvious twins of the kernels."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from datetime import date, timedelta
+from fractions import Fraction
+
+import fastavro
+import numpy as np
+
+# ---- matchings (solvers/random_words.py, components.py, peeling.py, kempe.py)
+
+
+def shuffled(values: list[int], words: list[int]) -> list[int]:
+    """Fisher and Yates with exact integers."""
+    values = list(values)
+    for i in range(len(values) - 1, 0, -1):
+        j = words[i] * (i + 1) >> 64
+        values[i], values[j] = values[j], values[i]
+    return values
+
+
+def component_labels(members: np.ndarray) -> list[int]:
+    """Flood fill over slots and records."""
+    label = [-1] * len(members)
+    count = 0
+    for first in range(len(members)):
+        if label[first] >= 0:
+            continue
+        reached = {first}
+        while True:
+            touching = [set(slot) for slot in members.tolist() if reached & set(slot)]
+            more = reached.union(*touching)
+            if more == reached:
+                break
+            reached = more
+        for record in reached:
+            label[record] = count
+        count += 1
+    return label
+
+
+def walk_matching(left: list[list[int]], order: list[int], words: list[int]) -> list[int]:
+    """A perfect matching by random walks, the walk kept as a list and its loops cut out explicitly."""
+    matched: dict[int, int] = {}
+    used = 0
+    for start in order:
+        walk = [start]
+        while True:
+            slot = walk[-1]
+            open_edges = [record for record in left[slot] if matched.get(slot) != record]
+            record = open_edges[words[used] * len(open_edges) >> 64]
+            used += 1
+            walk.append(record)
+            holder = [other for other, held in matched.items() if held == record]
+            if not holder:
+                break
+            walk.append(holder[0])
+        slots, records = walk[0::2], walk[1::2]
+        position = 0
+        while position < len(slots):
+            last = len(slots) - 1 - slots[::-1].index(slots[position])
+            matched[slots[position]] = records[last]
+            position = last + 1
+    return [matched[slot] for slot in range(len(left))]
+
+
+def flip_cycles(first: list[int], second: list[int], coins: list[int]) -> tuple[list[int], list[int]]:
+    """Exchange two matchings on their c-th alternating cycle (by smallest slot) where coins[c] is 1."""
+    one, two = list(first), list(second)
+    seen: set[int] = set()
+    cycles = []
+    for start in range(len(first)):
+        cycle = []
+        slot = start
+        while slot not in seen:
+            seen.add(slot)
+            cycle.append(slot)
+            slot = second.index(first[slot])
+        if cycle:
+            cycles.append(cycle)
+    for cycle, coin in zip(cycles, coins, strict=False):
+        for slot in cycle if coin else ():
+            one[slot], two[slot] = second[slot], first[slot]
+    return one, two
+
+
+def perfect_matchings(members: np.ndarray) -> np.ndarray:
+    """All perfect matchings of a small graph, (count, n): the record on each slot."""
+    found: list[list[int]] = []
+
+    def extend(matched: list[int]) -> None:
+        if len(matched) == len(members):
+            found.append(matched)
+            return
+        for record in members[len(matched)].tolist():
+            if record not in matched:
+                extend([*matched, record])
+
+    extend([])
+    return np.array(found)
+
+
+# ---- grids (schemas/grid.py)
+
+
+def auto_step(width: Fraction, least_exponent: int) -> Fraction | None:
+    """The largest of 1, 2, 5 x 10^e, e >= least_exponent, not above width / 10; None if there is none."""
+    best = None
+    for exponent in range(least_exponent, 30):
+        for coefficient in (1, 2, 5):
+            step = coefficient * Fraction(10) ** exponent
+            if step <= width / 10:
+                best = step
+    return best
+
+
+def snapped_to_step(low: float, high: float, step: Fraction) -> tuple[float, float]:
+    """The closest doubles of multiples of the step that contain the range, by exact arithmetic."""
+    first, last = math.floor(Fraction(low) / step), math.ceil(Fraction(high) / step)
+    # A double stands for the decimal it is nearest to: 0.3 is on the grid of 0.1, though a bit below 3/10.
+    first += float((first + 1) * step) <= low
+    last -= float((last - 1) * step) >= high
+    return float(first * step), float(last * step)
+
+
+def calendar_unit(day: date, unit: str) -> tuple[date, date]:
+    """First and last day of the month, quarter or year that a day lies in, by walking day by day."""
+
+    def same(other: date) -> bool:
+        if unit == "year":
+            return other.year == day.year
+        if unit == "quarter":
+            return (other.year, (other.month - 1) // 3) == (day.year, (day.month - 1) // 3)
+        if unit == "month":
+            return (other.year, other.month) == (day.year, day.month)
+        return other == day
+
+    first = last = day
+    while first > date.min and same(first - timedelta(days=1)):
+        first -= timedelta(days=1)
+    while last < date.max and same(last + timedelta(days=1)):
+        last += timedelta(days=1)
+    return first, last
+
+
+# ---- Avro (transforms/avro_encoding.py)
+
+
+def avro_rows(rows: list[dict], schema: dict) -> list[bytes]:
+    """Each row as one Avro record, written value by value. Twin of ``avro_encoding.encode_rows``."""
+    parsed = fastavro.parse_schema(schema)
+    out = []
+    for row in rows:
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, parsed, row)
+        out.append(buffer.getvalue())
+    return out
+
+
+# ---- boxes (transforms/boxes.py)
+
+
+def hull(values: list) -> tuple[list, bool]:
+    """The distinct values that are not null, sorted, and whether there is a null."""
+    return sorted({value for value in values if value is not None}), None in values
+
+
+# ---- audit (pipelines/audit_graph.py, audit_matching.py, audit_concealment.py)
+
+
+def complete_placements(fits: list[list[bool]]) -> list[tuple[int, ...]]:
+    """Every assignment of a record to each row such that all fit; ``fits[row][record]``, square."""
+    size = len(fits)
+    return [
+        records
+        for records in itertools.permutations(range(size))
+        if all(fits[row][record] for row, record in enumerate(records))
+    ]
+
+
+def most_placed(fits: list[list[bool]]) -> int:
+    """The most rows that can have a fitting record of their own, by trying everything."""
+    if not fits:
+        return 0
+    first, rest = fits[0], fits[1:]
+    best = most_placed(rest)
+    for record, fit in enumerate(first):
+        if fit:
+            without = [[ok and other != record for other, ok in enumerate(row)] for row in rest]
+            best = max(best, 1 + most_placed(without))
+    return best
+
+
+def lies_in(codes: list[int], box: list[dict]) -> bool:
+    """Whether a record's codes (-1: null) lie in a box; a part has "nulls" and either "range" or "set"."""
+    for code, part in zip(codes, box, strict=True):
+        if code < 0:
+            inside = part["nulls"]
+        elif "set" in part:
+            inside = code in part["set"]
+        else:
+            inside = part["range"][0] <= code <= part["range"][1]
+        if not inside:
+            return False
+    return True
+
+
+def shared_counts(least: list[int], most: list[int], rows: int, k: int) -> bool:
+    """Whether numbers of rows between the bounds sum up to ``rows`` and each positive one occurs k times."""
+    choices = [range(low, high + 1) for low, high in zip(least, most, strict=True)]
+    return any(
+        sum(counts) == rows and all(count == 0 or counts.count(count) >= k for count in counts)
+        for counts in itertools.product(*choices)
+    )

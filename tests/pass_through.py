@@ -1,0 +1,117 @@
+"""Stands in for the anonymizer in tests of what is around it: every batch is a release that hides nothing."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.typehints.decorators import no_annotations
+
+from kanonflow.schemas.avro_schema import release_arrow_schema
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.classify import classify
+from kanonflow.transforms.raw_batch import RawBatch, RejectedRows, Release, from_ipc, to_ipc
+
+
+class Outputs(NamedTuple):
+    """Shaped like the outputs of KAnonymize."""
+
+    released: beam.PCollection
+    metrics: beam.PCollection
+    rejected: beam.PCollection
+
+
+class PassThrough(beam.PTransform):
+    """RawBatch -> Outputs. ``lose``: a fault to plant: how many rows of each batch vanish."""
+
+    def __init__(self, bound: BoundPolicy, lose: int = 0) -> None:
+        super().__init__()
+        self._do = _Publish(bound, lose)
+
+    @no_annotations
+    def expand(self, batches: beam.PCollection) -> Outputs:
+        out = batches | beam.ParDo(self._do).with_outputs("metrics", "rejected", main="released")
+        return Outputs(out.released, out.metrics, out.rejected)
+
+
+class _Publish(beam.DoFn):
+    def __init__(self, bound: BoundPolicy, lose: int) -> None:
+        super().__init__()
+        self._bound = bound
+        self._lose = lose
+
+    def process(self, batch: RawBatch) -> Iterable[Any]:
+        rows, rejected = classify(from_ipc(batch.ipc), self._bound)
+        if batch.broken or rejected:
+            yield TaggedOutput("rejected", RejectedRows(batch.name, (*batch.broken, *rejected)))
+        rows = rows.slice(self._lose)
+        if rows.num_rows:
+            yield Release(batch.name, None, None, to_ipc(exact_boxes(rows, self._bound, batch.name)))
+            yield TaggedOutput("metrics", metrics_record(batch.name, rows_released=rows.num_rows))
+
+
+def exact_boxes(rows: pa.Table, bound: BoundPolicy, release_id: str) -> pa.Table:
+    """Canonical rows in the release's schema, each in the box of its own values."""
+    schema = release_arrow_schema(bound)
+    values: dict[str, list[Any]] = {"release_id": [release_id] * rows.num_rows}
+    window = None if bound.policy.time is None else 0
+    values |= dict.fromkeys(("window_start", "window_end"), [window] * rows.num_rows)
+    for column in bound.quasis:
+        own = rows.column(column.name).to_pylist()
+        values[column.published_name] = [
+            [value] if column.kind is None else {"min": value, "max": value, "nulls": value is None}
+            for value in own
+        ]
+    for column in bound.payload:
+        values[column.published_name] = rows.column(column.name).to_pylist()
+    return pa.table(values, schema=schema)
+
+
+def metrics_record(release_id: str, **changes: Any) -> Mapping[str, Any]:
+    """A complete record of metrics.avsc; keywords replace its fields."""
+    record: dict[str, Any] = {
+        "release_id": release_id,
+        "policy": "test",
+        "partition": "00",
+        "window_start": None,
+        "window_end": None,
+        "release_no": 0,
+        "released": True,
+        "kind": "window",
+        "k": 5,
+        "protect": "row",
+        "shape": None,
+        "solver": "none",
+        "start": "none",
+        "warm": False,
+        "rows_new": 0,
+        "rows_waited": 0,
+        "rows_released": 0,
+        "rows_waiting": 0,
+        "rows_rejected": {},
+        "waiting_reasons": {},
+        "individuals": 0,
+        "classes": None,
+        "gcp": 0.123456,
+        "gcp_hull": None,
+        "ncp": {},
+        "sil": None,
+        "loss_start": None,
+        "loss_end": None,
+        "lower_bound": 0.1,
+        "evaluations": 0,
+        "deadline_struck": False,
+        "solve_ms": 2.0,
+        "publish_ms": 1.0,
+        "peer_retention": None,
+        "linked_candidates": None,
+        "guaranteed_candidates": None,
+        "candidates_min": None,
+        "domains": {},
+        "versions": {},
+    }
+    unknown = changes.keys() - record.keys()
+    if unknown:
+        raise KeyError(f"no field of metrics.avsc: {', '.join(sorted(unknown))}")
+    return record | changes

@@ -1,0 +1,164 @@
+"""One directory, one run."""
+
+import dataclasses
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kanonflow.pipelines import run_directory
+from kanonflow.pipelines.input_files import FileFormat, InputFile
+from kanonflow.pipelines.run_directory import RunDirectoryError, open_run_directory
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.seeds import Secret
+
+SECRET = Secret(b"s" * 32)
+FILES = (InputFile("/data/a.csv", "a.csv", 10, FileFormat.CSV),)
+
+
+@pytest.fixture
+def policy() -> Policy:
+    fields = {"age": {"role": "quasi", "type": "numeric"}}
+    return parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test")
+
+
+@pytest.fixture
+def open_it(tmp_path: Path, policy: Policy) -> Callable[..., run_directory.RunDirectory]:
+    """Open and close the directory; with ``release`` something is released in between."""
+
+    def run(
+        *,
+        policy: Policy = policy,
+        files: Any = FILES,
+        secret: Secret | None = SECRET,
+        resume: bool = False,
+        release: bool = True,
+    ) -> run_directory.RunDirectory:
+        with open_run_directory(str(tmp_path / "out"), policy, files, secret, resume=resume) as directory:
+            if release:
+                (tmp_path / "out" / "release" / "r1.avro").write_bytes(b"rows")
+            return directory
+
+    return run
+
+
+def test_another_run_is_refused(open_it: Callable[..., Any]) -> None:
+    """Where releases are, a second run is refused, and the message names the way out."""
+    open_it()
+    with pytest.raises(RunDirectoryError, match=r"another run.*--resume"):
+        open_it()
+
+
+def test_the_same_run_resumes(open_it: Callable[..., Any], policy: Policy) -> None:
+    """Same policy, input and secret: resuming is allowed, with another number of threads too."""
+    open_it()
+    other_threads = dataclasses.replace(policy, solver=dataclasses.replace(policy.solver, threads=7))
+    assert any("Resuming" in note for note in open_it(resume=True, policy=other_threads).notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"secret": Secret(b"t" * 32)}, "the secret is another one"),
+        ({"files": (dataclasses.replace(FILES[0], size=11),)}, "the input has other files"),
+        ({"files": (dataclasses.replace(FILES[0], name="b.csv"),)}, "the input has other files"),
+        ({"k": 3}, "the policy"),
+    ],
+)
+def test_another_run_cannot_resume(
+    open_it: Callable[..., Any], policy: Policy, change: dict[str, Any], message: str
+) -> None:
+    """Another policy, input or secret would publish the same rows a second time, and is refused by name."""
+    open_it()
+    if "k" in change:
+        change = {"policy": dataclasses.replace(policy, **change)}
+    with pytest.raises(RunDirectoryError, match=message):
+        open_it(resume=True, **change)
+
+
+def test_another_version_cannot_resume(open_it: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version may solve a window differently, and then every release would be a conflict."""
+    open_it()
+    monkeypatch.setattr(run_directory, "version", lambda package: "99")
+    with pytest.raises(RunDirectoryError, match="this is 99"):
+        open_it(resume=True)
+
+
+def test_a_run_that_released_nothing_leaves_the_directory_free(open_it: Callable[..., Any]) -> None:
+    """After a run that ended at once the directory can be used without --resume, and with it."""
+    open_it(release=False)
+    open_it(release=False)
+    open_it(release=False, resume=True)
+
+
+def test_releases_of_unknown_origin_cannot_be_resumed(open_it: Callable[..., Any], tmp_path: Path) -> None:
+    """Without run.json nobody knows what the releases there are."""
+    (tmp_path / "out" / "release").mkdir(parents=True)
+    (tmp_path / "out" / "release" / "x.avro").write_bytes(b"")
+    with pytest.raises(RunDirectoryError, match=r"no restricted/run\.json"):
+        open_it(resume=True)
+
+
+def test_a_secret_is_drawn_kept_and_used_again(open_it: Callable[..., Any], tmp_path: Path) -> None:
+    """Without a secret the run draws 32 bytes, keeps them to its owner, says so, and resumes with them."""
+    first = open_it(secret=None)
+    path = tmp_path / "out" / "restricted" / "secret"
+    assert (len(path.read_bytes()), stat.S_IMODE(path.stat().st_mode)) == (32, 0o600)
+    assert "drew one" in first.notes[0]
+    assert open_it(secret=None, resume=True).secret == first.secret
+
+
+def test_a_secret_that_was_given_must_be_given_again(open_it: Callable[..., Any], tmp_path: Path) -> None:
+    """A run does not go on under a secret of its own making, and draws none that would be in the way."""
+    open_it()
+    with pytest.raises(RunDirectoryError, match="give the same"):
+        open_it(secret=None, resume=True)
+    assert not (tmp_path / "out" / "restricted" / "secret").exists()
+
+
+def test_run_json_tells_nothing_about_policy_or_secret(open_it: Callable[..., Any], tmp_path: Path) -> None:
+    """Digests in it are keyed: another secret gives another digest of the same policy."""
+    path = tmp_path / "out" / "restricted" / "run.json"
+    open_it(release=False)
+    first = json.loads(path.read_text())
+    open_it(release=False, secret=Secret(b"t" * 32))
+    second = json.loads(path.read_text())
+    assert first["policy"] != second["policy"]
+    assert b"ssss" not in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_two_processes_do_not_write_to_one_directory(open_it: Callable[..., Any], tmp_path: Path) -> None:
+    """The second one is refused while the first one runs."""
+    with (
+        open_run_directory(str(tmp_path / "out"), _any_policy(), FILES, SECRET, resume=False),
+        pytest.raises(RunDirectoryError, match="another process"),
+    ):
+        open_it()
+
+
+def test_leftovers_of_a_killed_process_are_removed(open_it: Callable[..., Any], tmp_path: Path) -> None:
+    """Temporary files vanish when the run goes on; releases stay."""
+    open_it()
+    leftover = tmp_path / "out" / "release" / ".r2.avro.0123.tmp"
+    leftover.write_bytes(b"half")
+    open_it(resume=True)
+    assert not leftover.exists()
+    assert (tmp_path / "out" / "release" / "r1.avro").exists()
+
+
+def test_a_remote_directory_needs_a_secret_of_its_own(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret is never drawn into a bucket."""
+    with pytest.raises(RunDirectoryError, match="--secret-file or --secret-env"):
+        run_directory._find_secret("gs://bucket/restricted", None, resumed=False)
+
+
+def _any_policy() -> Policy:
+    fields = {"age": {"role": "quasi", "type": "numeric"}}
+    return parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test")

@@ -1,0 +1,196 @@
+"""Binding a policy to an input: types, domains in units, and every misfit at once."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.policy_file import parse_policy
+
+MILLISECONDS, MICROSECONDS = pa.timestamp("ms", tz="UTC"), pa.timestamp("us", tz="UTC")
+
+
+def bound(
+    fields: dict[str, Any], columns: dict[str, pa.DataType], text: bool = False, **head: Any
+) -> BoundPolicy:
+    """A policy of these fields (and a quasi-identifier, so that it is one) bound to these columns."""
+    fields = {"sex": {"role": "quasi", "type": "categorical"}, **fields}
+    policy = parse_policy({"version": 1, "k": 2, "fields": fields, **head}, "", "people")
+    return bind(
+        policy, pa.schema(list({"sex": pa.string(), **columns}.items())), text=text, source="people.csv"
+    )
+
+
+def mistakes_of(*args: Any, **kwargs: Any) -> tuple[str, ...]:
+    """What the binding is refused for."""
+    with pytest.raises(PolicyError) as caught:
+        bound(*args, **kwargs)
+    assert str(caught.value).startswith("people does not fit people.csv: ")
+    return caught.value.mistakes
+
+
+def test_text_takes_its_types_from_the_policy() -> None:
+    """In a text input ``as`` decides, else the role: numbers are doubles, dates dates, times instants."""
+    fields = {
+        "when": {"role": "time"},
+        "who": {"role": "individual"},
+        "age": {"role": "quasi", "type": "numeric"},
+        "size": {"role": "quasi", "type": "numeric", "as": "int"},
+        "born": {"role": "quasi", "type": "date"},
+        "seen": {"role": "quasi", "type": "date", "as": "timestamp"},
+        "pay": {"role": "sensitive", "as": "decimal(9,2)"},
+        "note": {"role": "insensitive"},
+        "id": {"role": "identifier"},
+    }
+    binding = bound(fields, dict.fromkeys(fields, pa.string()), text=True, window="1d")
+    assert binding.canonical_schema == pa.schema(
+        [
+            ("sex", pa.string()),
+            ("when", MILLISECONDS),
+            ("who", pa.string()),
+            ("age", pa.float64()),
+            ("size", pa.int32()),
+            ("born", pa.date32()),
+            ("seen", MILLISECONDS),
+            ("pay", pa.decimal128(9, 2)),
+            ("note", pa.string()),
+        ]
+    )
+    assert binding.input_columns == tuple(binding.canonical_schema.names)
+    assert all(column.from_text for column in binding.columns)
+    assert [column.kind for column in binding.quasis] == [None, "float", "integer", "date", "timestamp"]
+    assert pickle.loads(pickle.dumps(binding)) == binding
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (pa.int8(), pa.int32()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.decimal128(20, 0)),
+        (pa.float16(), pa.float32()),
+        (pa.large_string(), pa.string()),
+        (pa.string_view(), pa.string()),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+        (pa.binary(4), pa.binary()),
+        (pa.date64(), pa.date32()),
+        (pa.timestamp("s"), MILLISECONDS),
+        (pa.timestamp("us", tz="Europe/Berlin"), MICROSECONDS),
+        (pa.timestamp("ns"), MICROSECONDS),
+        (pa.decimal256(30, 4), pa.decimal128(30, 4)),
+        (pa.null(), pa.string()),
+    ],
+)
+def test_typed_payload_keeps_its_type(given: pa.DataType, kept: pa.DataType) -> None:
+    """A typed column keeps its logical type, in the narrowest canonical one that holds all of its values."""
+    assert bound({"x": "sensitive"}, {"x": given}).column("x").arrow_type == kept
+
+
+def test_text_in_a_typed_input_is_cast_where_the_policy_says_so() -> None:
+    """``as`` applies to columns of text only; other columns keep their own types."""
+    fields = {"x": {"role": "quasi", "type": "numeric", "as": "double"}}
+    assert bound(fields, {"x": pa.string()}).column("x").from_text
+    assert bound(fields, {"x": pa.int64()}).column("x").arrow_type == pa.int64()
+    (mistake,) = mistakes_of({"x": {"role": "quasi", "type": "numeric"}}, {"x": pa.string()})
+    assert mistake.startswith("fields.x: is string in the input, but type: numeric needs a column of numbers")
+
+
+@pytest.mark.parametrize(
+    ("entry", "given", "part"),
+    [
+        ({"role": "quasi", "type": "numeric"}, pa.date32(), "type: numeric needs"),
+        ({"role": "quasi", "type": "numeric"}, pa.decimal128(19, 0), "at most 18 digits"),
+        ({"role": "quasi", "type": "date"}, pa.int64(), "type: date needs"),
+        ({"role": "quasi", "type": "categorical"}, pa.float64(), "type: categorical needs"),
+        ({"role": "individual"}, pa.float64(), "role: individual needs"),
+        ({"role": "sensitive"}, pa.list_(pa.int64()), "not supported; give it role: identifier"),
+        ({"role": "sensitive"}, pa.time32("s"), "not supported"),
+        ({"role": "quasi", "type": "numeric", "grid": 0.5}, pa.int64(), "cannot hold multiples"),
+        ({"role": "quasi", "type": "numeric", "domain": [0.5, 9]}, pa.int64(), "cannot hold its ends"),
+        (
+            {"role": "quasi", "type": "numeric", "domain": ["0.001", 9]},
+            pa.decimal128(9, 2),
+            "cannot hold its ends",
+        ),
+        ({"role": "quasi", "type": "date", "grid": "hour"}, pa.date32(), "hour is finer"),
+        (
+            {"role": "quasi", "type": "date", "domain": ["2020-01-01T00:00", "2020-01-02T00:00"]},
+            pa.date32(),
+            "give two dates without a time",
+        ),
+    ],
+)
+def test_types_that_do_not_fit(entry: dict[str, Any], given: pa.DataType, part: str) -> None:
+    """A column that cannot play its role is refused with what it would need."""
+    (mistake,) = mistakes_of({"x": entry}, {"x": given})
+    assert mistake.startswith("fields.x")
+    assert part in mistake
+
+
+def test_all_misfits_are_reported_at_once() -> None:
+    """Missing fields, fields without a role and wrong types come in one error."""
+    fields = {"gone": "sensitive", "x": {"role": "quasi", "type": "date"}}
+    columns = {"x": pa.int64(), "new": pa.string(), "newer": pa.string()}
+    starts = [
+        "fields that the input does not have: gone;",
+        "input fields without a role: new, newer;",
+        "fields.x",
+    ]
+    found = mistakes_of(fields, columns)
+    assert [mistake.startswith(start) for mistake, start in zip(found, starts, strict=True)] == [True] * 3
+    assert bound({}, {"new": pa.string()}, others="drop").input_columns == ("sex",)
+
+
+def test_domains_are_in_the_units_of_the_column() -> None:
+    """Unscaled decimals, days, milliseconds; a last date includes its whole day."""
+    numeric = {"role": "quasi", "type": "numeric", "domain": [-1.5, 20]}
+    dates = {"role": "quasi", "type": "date", "domain": ["1969-12-31", "1970-01-02"]}
+    instants = {
+        "role": "quasi",
+        "type": "date",
+        "domain": ["1970-01-01T00:00:01", "1970-01-01T02:00:00+01:00"],
+    }
+    binding = bound(
+        {"a": numeric, "b": numeric, "c": dates, "d": dates, "e": instants},
+        {"a": pa.float64(), "b": pa.decimal128(9, 2), "c": pa.date32(), "d": MICROSECONDS, "e": MILLISECONDS},
+    )
+    assert [column.domain for column in binding.quasis] == [
+        None,
+        (-1.5, 20.0),
+        (-150, 2000),
+        (-1, 1),
+        (-86_400_000, 2 * 86_400_000 - 1),
+        (1000, 3_600_000),
+    ]
+
+
+def test_published_names_must_differ() -> None:
+    """Avro knows fewer names than CSV: two fields must not become one, nor a column of the release."""
+    found = mistakes_of(
+        {"a-b": "sensitive", "a_b": "sensitive", "window-end": "sensitive"},
+        dict.fromkeys(["a-b", "a_b", "window-end"], pa.string()),
+    )
+    assert len(found) == 2
+    assert "like a-b" in found[0]
+    assert "like the release itself" in found[1]
+
+
+def test_partition_fields_lead_the_payload() -> None:
+    """A release has its partition fields first, then the policy's order."""
+    fields = {"pay": "sensitive", "state": "insensitive", "id": {"role": "identifier"}}
+    binding = bound(fields, dict.fromkeys(fields, pa.string()), partition_by="state")
+    assert [column.name for column in binding.payload] == ["state", "pay"]
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    """Two columns of one name leave open which of them has the role."""
+    policy = parse_policy(
+        {"version": 1, "k": 2, "fields": {"a": {"role": "quasi", "type": "categorical"}}}, "", "p"
+    )
+    with pytest.raises(PolicyError, match="several columns of the name a"):
+        bind(policy, pa.schema([("a", pa.string()), ("a", pa.string())]), text=True, source="x")

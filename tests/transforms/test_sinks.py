@@ -1,0 +1,299 @@
+"""What the sinks write, once and only once."""
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import pyarrow as pa
+import pytest
+from apache_beam.metrics import MetricsFilter
+from apache_beam.testing import test_stream as stepped
+from apache_beam.transforms.window import TimestampedValue
+
+from kanonflow.schemas.avro_schema import release_avro_schema
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.create_if_absent import Outcome, create_if_absent
+from kanonflow.transforms.raw_batch import RejectedRows, Release, to_ipc
+from kanonflow.transforms.sinks import (
+    WriteMetrics,
+    WriteRejected,
+    WriteReleases,
+    make_output_directories,
+    release_file,
+)
+from tests.pass_through import exact_boxes, metrics_record
+from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
+
+REJECTED = {
+    "reason": "bad_value",
+    "field": "age",
+    "message": "age: not a number",
+    "window_end": None,
+    "source": "a.csv",
+    "row": {"age": "x", "job": None},
+}
+
+
+def _policy(**changes: Any) -> Policy:
+    fields = {
+        "age": {"role": "quasi", "type": "numeric", "as": "int"},
+        "job": {"role": "quasi", "type": "categorical"},
+        "amount": {"role": "sensitive", "as": "decimal(9,2)"},
+    }
+    return parse_policy({"version": 1, "k": 2, "fields": fields} | changes, "test", "test")
+
+
+@pytest.fixture(scope="module")
+def bound() -> BoundPolicy:
+    names = ("age", "job", "amount")
+    return bind(_policy(), pa.schema([(name, pa.string()) for name in names]), text=True, source="test")
+
+
+def _release(bound: BoundPolicy, ages: list[int | None], release_id: str = "ab12") -> Release:
+    rows = pa.table(
+        {
+            "age": pa.array(ages, pa.int32()),
+            "job": pa.array(["nurse"] * len(ages)),
+            "amount": pa.array([None] * len(ages), pa.decimal128(9, 2)),
+        }
+    )
+    return Release(release_id, None, None, to_ipc(exact_boxes(rows, bound, release_id)))
+
+
+def _write(output: Path, bound: BoundPolicy, releases: Iterable[Release]) -> dict[str, int]:
+    """Run the release sink, and the rejected sink behind it; its counters."""
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    written = pipeline | beam.Create(list(releases)) | WriteReleases(str(output), bound)
+    _ = written.conflicts | WriteRejected(str(output))
+    result = pipeline.run()
+    result.wait_until_finish()
+    counters = result.metrics().query(MetricsFilter().with_namespace("kanonflow"))["counters"]
+    return {counter.key.metric.name: counter.result for counter in counters}
+
+
+def _connect(output: Path, bound: BoundPolicy, releases: Any, metrics: Any, rejected: Any) -> None:
+    written = releases | WriteReleases(str(output), bound)
+    _ = metrics | WriteMetrics(str(output), bound.policy)
+    _ = (rejected, written.conflicts) | beam.Flatten() | WriteRejected(str(output))
+
+
+def _all_files(output: Path) -> list[str]:
+    return sorted(path.name for path in output.rglob("*") if path.is_file())
+
+
+def _read(path: Path) -> list[Any]:
+    with path.open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_release_is_one_file_with_its_rows(tmp_path: Path, bound: BoundPolicy) -> None:
+    """release/<release_id>.avro holds the rows, generalized fields as records and arrays, and the policy's
+    description of them in its schema; nothing else is in the folder."""
+    counters = _write(tmp_path, bound, [_release(bound, [30, None]), _release(bound, [40], "cd34")])
+    assert _files(tmp_path / "release") == ["ab12.avro", "cd34.avro"]
+    rows = _read(tmp_path / "release" / "ab12.avro")
+    assert [row["age"] for row in rows] == [
+        {"min": 30, "max": 30, "nulls": False},
+        {"min": None, "max": None, "nulls": True},
+    ]
+    assert rows[0]["job"] == ["nurse"]
+    assert counters == {"releases": 2, "rows_released": 3}
+
+
+@pytest.mark.parametrize("open_pipeline", [bounded_pipeline, loopback_pipeline])
+def test_every_sink_writes_on_bounded_runners(
+    tmp_path: Path, bound: BoundPolicy, open_pipeline: Callable[..., Any]
+) -> None:
+    """In-process and through a portable job service: one file each."""
+    with open_pipeline() as pipeline:
+        _connect(
+            tmp_path,
+            bound,
+            pipeline | "R" >> beam.Create([_release(bound, [1])]),
+            pipeline | "M" >> beam.Create([metrics_record("ab12")]),
+            pipeline | "X" >> beam.Create([RejectedRows("b1", (REJECTED,))]),
+        )
+    assert _all_files(tmp_path) == ["ab12.avro", "ab12.avro", "b1.avro"]
+
+
+def test_every_sink_writes_late_elements_of_a_stream(tmp_path: Path, bound: BoundPolicy) -> None:
+    """What arrives behind the watermark is written like everything else: no sink groups or drops."""
+    with streaming_pipeline() as pipeline:
+        stream = (
+            stepped.TestStream()
+            .advance_watermark_to(10)
+            .add_elements([TimestampedValue(_release(bound, [1], "late"), 5)])
+            .advance_watermark_to(100)
+            .add_elements([TimestampedValue(_release(bound, [2], "later"), 5)])
+            .advance_watermark_to_infinity()
+        )
+        releases = pipeline | stream
+        metrics = releases | beam.Map(lambda release: metrics_record(release.release_id))
+        rejected = releases | beam.Map(lambda release: RejectedRows(release.release_id, (REJECTED,)))
+        _connect(tmp_path, bound, releases, metrics, rejected)
+    assert _all_files(tmp_path) == ["late.avro"] * 3 + ["later.avro"] * 3
+
+
+def test_equal_releases_give_equal_bytes(bound: BoundPolicy) -> None:
+    """A file is a function of the release: no clock, no random marker; another id is another marker."""
+    schema = release_avro_schema(bound)
+    first, again = (release_file(_release(bound, [1, 2, 3]), schema) for _ in range(2))
+    assert first == again
+    assert first[-16:] != release_file(_release(bound, [1, 2, 3], "other"), schema)[-16:]
+
+
+def test_writing_a_release_again_changes_nothing(tmp_path: Path, bound: BoundPolicy) -> None:
+    """A retry finds its file: same inode, same time, no conflict, and its rows count as released."""
+    _write(tmp_path, bound, [_release(bound, [30, 31])])
+    path = tmp_path / "release" / "ab12.avro"
+    before = path.stat()
+    counters = _write(tmp_path, bound, [_release(bound, [30, 31])])
+    after = path.stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    assert counters == {"releases": 1, "rows_released": 2}
+    assert _files(tmp_path / "release") == ["ab12.avro"]
+
+
+def test_a_release_is_never_overwritten(tmp_path: Path, bound: BoundPolicy) -> None:
+    """Other rows in a slot that is taken: the file stays, a conflict is counted, and the new rows are
+    rejected rows with that reason; replayed they are written once."""
+    _write(tmp_path, bound, [_release(bound, [30, 31])])
+    before = (tmp_path / "release" / "ab12.avro").read_bytes()
+    for _ in range(2):
+        counters = _write(tmp_path, bound, [_release(bound, [50, 51])])
+        assert counters == {
+            "release_conflict": 1,
+            "rows_rejected": 2,
+            "rows_rejected_release_conflict": 2,
+        }
+    assert (tmp_path / "release" / "ab12.avro").read_bytes() == before
+    (path,) = (tmp_path / "restricted" / "rejected").iterdir()
+    records = _read(path)
+    assert [record["reason"] for record in records] == ["release_conflict"] * 2
+    assert '"min": 50' in records[0]["row"]["age"]
+
+
+def test_the_first_metrics_of_a_release_are_kept(tmp_path: Path) -> None:
+    """Metrics hold timings, so a retry has others; the first file stays, and it is no conflict."""
+    for milliseconds in (1.0, 2.0):
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            record = metrics_record("ab12", solve_ms=milliseconds)
+            _ = pipeline | beam.Create([record]) | WriteMetrics(str(tmp_path), _policy())
+    (path,) = (tmp_path / "restricted" / "metrics").iterdir()
+    assert [record["solve_ms"] for record in _read(path)] == [1.0]
+    assert not (tmp_path / "metrics").exists()
+
+
+def test_public_metrics_round_losses_and_hide_small_counts(tmp_path: Path) -> None:
+    """metrics: public puts a rounded record next to the release: losses to 3 digits; if one count of the
+    ledger is below k, no count that it could be computed from is shown; nothing about single people; the
+    exact record stays in restricted/."""
+    record = metrics_record(
+        "ab12",
+        gcp=0.123456,
+        ncp={"age": 0.98765},
+        rows_new=20,
+        rows_waited=0,
+        rows_waiting=1,
+        rows_released=19,
+        individuals=19,
+        rows_rejected={"too_few_peers": 1},
+        guaranteed_candidates=2,
+        domains={"age": "[17, 99]"},
+    )
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        _ = pipeline | beam.Create([record]) | WriteMetrics(str(tmp_path), _policy(metrics="public"))
+    (shown,) = _read(tmp_path / "metrics" / "ab12.avro")
+    (exact,) = _read(tmp_path / "restricted" / "metrics" / "ab12.avro")
+    assert (shown["gcp"], shown["ncp"]) == (0.123, {"age": 0.988})
+    assert (shown["rows_released"], shown["individuals"]) == (19, 19)
+    assert [shown[name] for name in ("rows_new", "rows_waited", "rows_waiting")] == [None] * 3
+    assert (shown["rows_rejected"], shown["domains"], shown["guaranteed_candidates"]) == ({}, {}, None)
+    assert (exact["rows_waiting"], exact["gcp"]) == (1, 0.123456)
+
+
+def test_rejected_rows_are_never_lost_and_never_doubled(tmp_path: Path) -> None:
+    """The same batch twice is one file; other rows under the same name get a file of their own; rows without
+    a name get one each time."""
+    other = REJECTED | {"reason": "late"}
+    for records in ([REJECTED], [REJECTED], [other], [other]):
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            _ = pipeline | beam.Create([RejectedRows("b1", tuple(records))]) | WriteRejected(str(tmp_path))
+    folder = tmp_path / "restricted" / "rejected"
+    assert sorted(_read(path)[0]["reason"] for path in folder.iterdir()) == ["bad_value", "late"]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        nameless = [RejectedRows("", (REJECTED,))] * 2
+        _ = pipeline | beam.Create(nameless) | WriteRejected(str(tmp_path))
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_restricted_is_for_its_owner_only(tmp_path: Path, bound: BoundPolicy) -> None:
+    """restricted/ and its folders are 0700, its files 0600; release files follow the umask."""
+    os.makedirs(tmp_path / "restricted")
+    os.chmod(tmp_path / "restricted", 0o755)
+    make_output_directories(str(tmp_path), _policy())
+    _write(tmp_path, bound, [_release(bound, [1])])
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        _ = pipeline | beam.Create([metrics_record("ab12")]) | WriteMetrics(str(tmp_path), _policy())
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        _ = pipeline | beam.Create([RejectedRows("b", (REJECTED,))]) | WriteRejected(str(tmp_path))
+    for path in (tmp_path / "restricted", *(tmp_path / "restricted").rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    umask = os.umask(0)
+    os.umask(umask)
+    mode = stat.S_IMODE((tmp_path / "release" / "ab12.avro").stat().st_mode)
+    assert mode == 0o666 & ~umask
+
+
+def test_folders_exist_when_nothing_is_released(tmp_path: Path) -> None:
+    """An empty run leaves empty folders, not missing ones."""
+    make_output_directories(str(tmp_path), _policy(metrics="public"))
+    folders = ("release", "metrics", "restricted/metrics", "restricted/rejected")
+    assert all((tmp_path / folder).is_dir() for folder in folders)
+
+
+def test_creating_is_atomic_and_first_come(tmp_path: Path) -> None:
+    """create_if_absent never changes a file, says what is there, and leaves no temporary files."""
+    path = str(tmp_path / "x")
+    assert create_if_absent(path, b"one") is Outcome.CREATED
+    assert create_if_absent(path, b"one") is Outcome.SAME
+    assert create_if_absent(path, b"two") is Outcome.DIFFERENT
+    assert (tmp_path / "x").read_bytes() == b"one"
+    assert _files(tmp_path) == ["x"]
+
+
+def test_of_two_that_create_at_once_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that appears between the look and the link is not overwritten."""
+    path = tmp_path / "x"
+    link = os.link
+
+    def late(source: str, target: str) -> None:
+        path.write_bytes(b"other")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    assert create_if_absent(str(path), b"mine") is Outcome.DIFFERENT
+    assert (path.read_bytes(), _files(tmp_path)) == (b"other", ["x"])
+
+
+def test_without_hard_links_a_file_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that cannot link still gets its file, and still keeps the one it has."""
+
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = str(tmp_path / "x")
+    assert create_if_absent(path, b"one") is Outcome.CREATED
+    assert create_if_absent(path, b"two") is Outcome.DIFFERENT
+    assert _files(tmp_path) == ["x"]

@@ -1,0 +1,160 @@
+"""KAnonymize: the transform a pipeline uses. Records in; releases, metrics and rejected rows out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows
+from apache_beam.typehints.decorators import no_annotations
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.policy import Policy
+from kanonflow.solvers.warm_up import warm_up
+from kanonflow.transforms.classify import classify
+from kanonflow.transforms.element_rows import rows_to_table, text_schema
+from kanonflow.transforms.raw_batch import RawBatch, RejectedRows, from_ipc, to_ipc
+from kanonflow.transforms.seeds import Secret, partition_key
+from kanonflow.transforms.solve_windows import METRICS_TAG, NAMESPACE, REJECTED_TAG, SolveWindows
+from kanonflow.transforms.split import split
+
+BATCH_ROWS = 4096
+
+
+class Anonymized(NamedTuple):
+    """released: PCollection[Release]. metrics: PCollection of records of metrics.avsc.
+
+    rejected: PCollection[RejectedRows]; raw data, which must stay where the input is.
+    """
+
+    released: beam.PCollection
+    metrics: beam.PCollection
+    rejected: beam.PCollection
+
+
+class KAnonymize(beam.PTransform):
+    """K-anonymize a PCollection of records, window by window, partition by partition.
+
+    policy: what every field is. secret: what all publishing randomness is derived from; a pickled pipeline holds it.
+    input_schema: Arrow schema of the records; needed for Arrow elements. Without one, elements are dicts, beam.Row or
+    NamedTuples, and the policy's ``as`` gives the type of each field. text: the columns of ``input_schema`` are text.
+    threads: for the parts of one window; None: the policy's, else all cores.
+
+    Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
+    are not read. Raises PolicyError when policy and schema do not fit.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        secret: Secret,
+        *,
+        input_schema: pa.Schema | None = None,
+        text: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._rows = input_schema is None
+        schema = text_schema(policy) if input_schema is None else input_schema
+        self._bound = bind(policy, schema, text=text or self._rows, source="the PCollection")
+        self._secret = secret
+        self._threads = threads or policy.solver.threads or os.cpu_count() or 1
+
+    @property
+    def bound(self) -> BoundPolicy:
+        """The policy bound to the records."""
+        return self._bound
+
+    @no_annotations
+    def expand(self, records: beam.PCollection) -> Anonymized:
+        """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
+        parts = (
+            records
+            | "Global" >> beam.WindowInto(GlobalWindows())
+            | "Batch" >> beam.ParDo(_Batch(self._bound)).with_output_types(RawBatch)
+            | "Split"
+            >> beam.ParDo(_ClassifyAndSplit(self._bound, self._secret)).with_outputs(
+                REJECTED_TAG, main="parts"
+            )
+        )
+        keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes]])
+        solved = keyed | "Solve" >> beam.ParDo(
+            SolveWindows(self._bound, self._secret, self._threads)
+        ).with_outputs(METRICS_TAG, REJECTED_TAG, main="released")
+        rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
+        return Anonymized(
+            self._window("released", solved.released),  # Release
+            self._window("metrics", solved[METRICS_TAG]),  # dict
+            self._window("rejected", rejected),  # RejectedRows
+        )
+
+    def _window(self, name: str, outputs: beam.PCollection) -> beam.PCollection:
+        policy = self._bound.policy
+        if policy.window_ms is None:
+            return outputs | f"Window {name}" >> beam.WindowInto(GlobalWindows())
+        windows = FixedWindows(
+            Duration(micros=policy.window_ms * 1000), Timestamp(micros=policy.window_offset_ms * 1000)
+        )
+        return outputs | f"Window {name}" >> beam.WindowInto(windows)
+
+
+def _same(element: Any) -> Any:
+    return element
+
+
+class _Batch(beam.DoFn):
+    """Any element -> RawBatch; single records are gathered up to a batch or to the end of the bundle."""
+
+    def __init__(self, bound: BoundPolicy) -> None:
+        self._bound = bound
+        self._gathered: list[Any] = []
+        self._oldest = MIN_TIMESTAMP
+
+    def start_bundle(self) -> None:
+        self._gathered = []
+
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterable[RawBatch]:
+        if isinstance(element, RawBatch):
+            yield element
+        elif isinstance(element, pa.RecordBatch | pa.Table):
+            yield RawBatch("", to_ipc(element), ())
+        else:
+            self._oldest = min(self._oldest, timestamp) if self._gathered else timestamp
+            self._gathered.append(element)
+            if len(self._gathered) >= BATCH_ROWS:
+                yield self._flush()
+
+    def finish_bundle(self) -> Iterable[WindowedValue]:
+        if self._gathered:
+            yield WindowedValue(self._flush(), self._oldest, [GlobalWindow()])
+
+    def _flush(self) -> RawBatch:
+        rows, self._gathered = self._gathered, []
+        return RawBatch("", to_ipc(rows_to_table(rows, self._bound)), ())
+
+
+class _ClassifyAndSplit(beam.DoFn):
+    """RawBatch -> (partition key, (window number, Arrow IPC bytes)); tagged: RejectedRows."""
+
+    def __init__(self, bound: BoundPolicy, secret: Secret) -> None:
+        self._bound = bound
+        self._secret = secret
+        self._valid = Metrics.counter(NAMESPACE, "rows_valid")
+
+    def setup(self) -> None:
+        warm_up()
+
+    def process(self, batch: RawBatch) -> Iterator[Any]:
+        classified = classify(from_ipc(batch.ipc), self._bound, source=batch.name or None)
+        rejected: tuple[Mapping[str, Any], ...] = (*batch.broken, *classified.rejected)
+        if rejected:
+            yield beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(batch.name, rejected))
+        self._valid.inc(classified.rows.num_rows)
+        for values, number, rows in split(classified.rows, self._bound):
+            yield partition_key(self._secret, values), (number, to_ipc(rows))

@@ -1,0 +1,78 @@
+"""One call for a table in memory: the same windows, clock and releases as the pipeline, without a runner."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kanonflow.schemas.avro_schema import release_arrow_schema
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.classify import classify
+from kanonflow.transforms.partition_clock import PartitionClock, window_number
+from kanonflow.transforms.raw_batch import from_ipc
+from kanonflow.transforms.release_window import earliest_deadline, expire, release_window
+from kanonflow.transforms.seeds import ReleaseSlot, Secret, partition_key
+from kanonflow.transforms.split import split
+from kanonflow.transforms.warm_state import WarmState
+
+
+class AnonymizedTable(NamedTuple):
+    """released: rows of all releases, in the release's Arrow schema. metrics, rejected: records of their schemas."""
+
+    released: pa.Table
+    metrics: list[dict[str, Any]]
+    rejected: list[dict[str, Any]]
+
+
+def anonymize_table(
+    table: pa.Table, policy: Policy, secret: Secret, *, text: bool = False, threads: int | None = None
+) -> AnonymizedTable:
+    """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
+
+    text: all columns are text, as from CSV. Raises PolicyError when the policy does not fit the table.
+    """
+    bound = bind(policy, table.schema, text=text, source="the table")
+    cores = threads or policy.solver.threads or os.cpu_count() or 1
+    classified = classify(table.select(list(bound.input_columns)), bound)
+    partitions: dict[bytes, dict[int, list[pa.RecordBatch]]] = {}
+    for values, number, rows in split(classified.rows, bound):
+        partitions.setdefault(partition_key(secret, values), {}).setdefault(number, []).append(rows)
+    released: list[pa.Table] = []
+    metrics: list[dict[str, Any]] = []
+    rejected = list(classified.rejected)
+    for key, windows in partitions.items():
+        _run_partition(bound, secret, key, windows, cores, released, metrics, rejected)
+    empty = release_arrow_schema(bound).empty_table()
+    return AnonymizedTable(pa.concat_tables([empty, *released]), metrics, rejected)
+
+
+def _run_partition(
+    bound: BoundPolicy,
+    secret: Secret,
+    key: bytes,
+    windows: dict[int, list[pa.RecordBatch]],
+    threads: int,
+    released: list[pa.Table],
+    metrics: list[dict[str, Any]],
+    rejected: list[dict[str, Any]],
+) -> None:
+    policy = bound.policy
+    clock = PartitionClock(pending=tuple(sorted(windows)))
+    warm = WarmState()
+    while (action := clock.next_action(policy)) is not None and action.kind != "forget":
+        slot = ReleaseSlot(key, None if policy.window_ms is None else action.at, clock.release_no)
+        if action.kind == "release":
+            rows = pa.Table.from_batches(windows[window_number(action.at, policy)])
+            result = release_window(rows, bound, warm, secret, slot, threads=threads)
+            clock = clock.released(earliest_deadline(result.warm, bound), True, policy)
+        else:
+            result = expire(bound, warm, None, secret, slot)
+            clock = clock.expired(earliest_deadline(result.warm, bound))
+        warm = result.warm
+        metrics.append(result.metrics)
+        rejected += result.rejected
+        if result.release is not None:
+            released.append(from_ipc(result.release.ipc))

@@ -1,0 +1,55 @@
+"""The order in which a window's rows enter everything that follows: one that arrival cannot change."""
+
+from __future__ import annotations
+
+import hmac
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.row_bytes import row_bytes
+from kanonflow.transforms.seeds import Secret, order_key
+from kanonflow.transforms.sort_keys import changes, sort_keys
+
+
+def canonical_order(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> NDArray[np.int64]:
+    """The indices that put canonical rows into canonical order, int64 (n,): ``rows.take(result)``.
+
+    Ordered by quasi-identifiers (in the policy's order), then individual; ties by
+    HMAC-SHA256(secret's order key, whole row and its occurrence number among equal rows).
+
+    Precondition: rows in ``bound.canonical_schema``.
+    Postcondition: any arrangement of the same rows leads to the same sequence of rows; which of several tied
+    rows comes first is a keyed pseudorandom choice.
+    Why: searches and starts follow this order. Were ties broken by the payload itself, whoever knows (or
+    chooses) a payload would know which slots it went to. O(n log n), and an HMAC for each tied row.
+    """
+    fields = [column.name for column in bound.quasis]
+    if bound.policy.individual is not None:
+        fields.append(bound.policy.individual.name)
+    keys = [key for field in fields for key in sort_keys(rows.column(field))]
+    order = np.lexsort(keys[::-1])
+    new_group = changes(keys, order)
+    alone = new_group & np.append(new_group[1:], True)
+    places = np.flatnonzero(~alone)
+    if places.size == 0:
+        return order
+    tied = order[places]
+    codes = _codes(row_bytes(rows.take(pa.array(tied))), order_key(secret))
+    group = np.cumsum(new_group)[places]
+    order[places] = tied[np.lexsort([codes[:, 1], codes[:, 0], group])]
+    return order
+
+
+def _codes(lines: NDArray[np.uint8], key: bytes) -> NDArray[np.uint64]:
+    """The first 128 bits of each row's HMAC, uint64 (n, 2)."""
+    occurrences: Counter[bytes] = Counter()
+    digests = []
+    for line in map(bytes, lines):
+        number = occurrences[line]
+        occurrences[line] = number + 1
+        digests.append(hmac.digest(key, line + number.to_bytes(8, "big"), "sha256")[:16])
+    return np.frombuffer(b"".join(digests), dtype=">u8").reshape(-1, 2).astype(np.uint64)

@@ -1,0 +1,135 @@
+"""Create a file unless it exists: what makes a sink idempotent under retry, replay and resume.
+
+Local: a temporary file in the same directory, fsync, ``link(temporary, final)``, which fails when the final
+name exists, unlink. A crash at any point leaves the complete file or none (perhaps also a hidden ``.tmp``).
+
+Elsewhere (gs://, s3://, hdfs://) and on file systems without hard links: a temporary file, then a rename if
+the final name does not exist. Test and rename are two steps there, and object stores rename by copying: of
+two workers that commit the same name in the same instant, the later one wins. As both derive the file from
+the same slot, they hold the same bytes unless the input changed between two replays; a conflict that falls
+into that instant goes unnoticed.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import uuid
+from collections.abc import Callable
+from enum import StrEnum
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+PRIVATE_DIRECTORY = 0o700
+PRIVATE_FILE = 0o600
+PUBLIC_FILE = 0o666  # the process's umask takes its part away
+
+
+class Outcome(StrEnum):
+    """What became of an attempt to create a file."""
+
+    CREATED = "created"
+    SAME = "same"
+    DIFFERENT = "different"
+
+
+def is_local(path: str) -> bool:
+    """Whether ``path`` is on this machine's file system (no ``scheme://``)."""
+    return FileSystems.get_scheme(path) is None
+
+
+def make_directory(path: str, *, private: bool = False) -> None:
+    """Create a directory and its parents; a private one is readable by its owner only, also if it existed."""
+    if not is_local(path):
+        return  # object stores have no directories; a prefix appears with its first file
+    os.makedirs(path, exist_ok=True)
+    if private and stat.S_IMODE(os.stat(path).st_mode) != PRIVATE_DIRECTORY:
+        os.chmod(path, PRIVATE_DIRECTORY)
+
+
+def create_if_absent(
+    path: str, data: bytes, *, private: bool = False, same: Callable[[bytes, bytes], bool] = bytes.__eq__
+) -> Outcome:
+    """Create ``path`` with ``data`` unless it exists; never change a file that does.
+
+    Args:
+        path: final name; its directory must exist where directories exist.
+        data: the complete content.
+        private: readable by its owner only.
+        same: whether an existing file (first argument) says the same as ``data`` (second argument).
+
+    Returns:
+        CREATED; SAME when the file existed and says the same; DIFFERENT when it says something else.
+
+    Raises:
+        OSError: the file system refused (disk full, no permission...).
+    """
+    if FileSystems.exists(path):
+        return _compare(path, data, same)
+    folder, name = FileSystems.split(path)
+    temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
+    try:
+        if is_local(path):
+            _write_local(temporary, data, PRIVATE_FILE if private else PUBLIC_FILE)
+            created = _link(temporary, path)
+        else:
+            with FileSystems.create(temporary) as file:
+                file.write(data)
+            created = _rename_unless_exists(temporary, path)
+    finally:
+        _remove(temporary)
+    return Outcome.CREATED if created else _compare(path, data, same)
+
+
+def read_whole(path: str) -> bytes:
+    """The bytes of a file, local or remote, undecoded."""
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        return file.read()
+
+
+def _compare(path: str, data: bytes, same: Callable[[bytes, bytes], bool]) -> Outcome:
+    return Outcome.SAME if same(read_whole(path), data) else Outcome.DIFFERENT
+
+
+def _write_local(path: str, data: bytes, mode: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _link(temporary: str, path: str) -> bool:
+    """Whether ``path`` was created; durable when it was, because the directory's entry is flushed too."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        return _rename_unless_exists(temporary, path)
+    handle = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return True
+
+
+def _rename_unless_exists(temporary: str, path: str) -> bool:
+    if FileSystems.exists(path):
+        return False
+    FileSystems.rename([temporary], [path])
+    return True
+
+
+def _remove(temporary: str) -> None:
+    if is_local(temporary):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    elif FileSystems.exists(temporary):
+        FileSystems.delete([temporary])

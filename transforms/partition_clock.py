@@ -1,0 +1,145 @@
+"""When a partition releases, rejects and forgets: the decisions of the stateful step, without Beam.
+
+A partition sees batches of rows of one window each, in any order, and times that fire. Its clock remembers the end of
+the last released window, which windows have rows pending, which bags hold rows that came too late for their own
+window, and when the first late or waiting row must be gone. All times are integer milliseconds of event time.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.split import END_OF_TIME_MS
+
+
+class Arrival(NamedTuple):
+    """Where a batch goes: the clock after it, the window number whose bag takes it (None: reject it as late)."""
+
+    clock: PartitionClock
+    bag: int | None
+    late: bool
+
+
+class Action(NamedTuple):
+    """What is due. kind: release, expire or forget. at: the window end (release) or the deadline (expire), ms."""
+
+    kind: str
+    at: int
+
+
+@dataclass(frozen=True)
+class PartitionClock:
+    """last_end: end of the last released window, None before the first. release_no: the next release's number.
+
+    pending: numbers of windows with rows of their own, sorted. late: numbers of bags that hold late rows, sorted.
+    late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm
+    state. warm: whether the warm state holds anything worth forgetting.
+    """
+
+    last_end: int | None = None
+    release_no: int = 0
+    pending: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
+    late_deadline: int | None = None
+    waiting_deadline: int | None = None
+    warm: bool = False
+
+    def to_bytes(self) -> bytes:
+        """The state as JSON text."""
+        return json.dumps(self.__dict__).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes | None) -> PartitionClock:
+        """The inverse of ``to_bytes``; a fresh clock for None."""
+        if not data:
+            return cls()
+        values = json.loads(data)
+        return cls(**{**values, "pending": tuple(values["pending"]), "late": tuple(values["late"])})
+
+    def arrive(self, number: int, policy: Policy) -> Arrival:
+        """A batch of rows of window ``number`` came.
+
+        Rows of a window that was not released yet wait for its end. Late ones join the next release there is, in
+        the bag of the window after the last released one, or are refused when no release may take them any more.
+        """
+        end = window_end(number, policy)
+        if self.last_end is None or end > self.last_end:
+            if number in self.pending:
+                return Arrival(self, number, False)
+            return Arrival(replace(self, pending=tuple(sorted((*self.pending, number)))), number, False)
+        deadline = end + policy.max_delay_ms
+        if policy.window_ms is None or deadline <= self.last_end:
+            return Arrival(self, None, True)
+        bag = window_number(self.last_end + policy.window_ms, policy)
+        late = self.late if bag in self.late else tuple(sorted((*self.late, bag)))
+        first = deadline if self.late_deadline is None else min(deadline, self.late_deadline)
+        return Arrival(replace(self, late=late, late_deadline=first), bag, True)
+
+    def next_action(self, policy: Policy) -> Action | None:
+        """What is due next, None when the partition holds nothing. At equal times a release goes before an expiry."""
+        actions = []
+        if self.pending:
+            actions.append(Action("release", window_end(self.pending[0], policy)))
+        deadlines = [at for at in (self.late_deadline, self.waiting_deadline) if at is not None]
+        if deadlines:
+            actions.append(Action("expire", min(deadlines)))
+        if actions:
+            return min(actions, key=lambda action: (action.at, action.kind != "release"))
+        if self.warm and self.last_end is not None and policy.window_ms is not None:
+            return Action("forget", self.last_end + policy.state_ttl_ms)
+        return None
+
+    def fires_at(self, policy: Policy) -> int | None:
+        """When the timer must fire, in ms: what is due next, plus how long windows stay open for late rows."""
+        action = self.next_action(policy)
+        if action is None:
+            return None
+        if policy.window_ms is None:
+            return END_OF_TIME_MS
+        return action.at + policy.out_of_orderness_ms
+
+    def released(self, waiting_deadline: int | None, warm: bool, policy: Policy) -> PartitionClock:
+        """After the release of the first pending window; late rows of bags up to it have joined."""
+        number = self.pending[0]
+        late = tuple(bag for bag in self.late if bag > number)
+        return replace(
+            self,
+            last_end=window_end(number, policy),
+            release_no=self.release_no + 1,
+            pending=self.pending[1:],
+            late=late,
+            late_deadline=self.late_deadline if late else None,
+            waiting_deadline=waiting_deadline,
+            warm=warm,
+        )
+
+    def expired(self, waiting_deadline: int | None) -> PartitionClock:
+        """After an expiry: late rows have been read and now wait, or are gone."""
+        return replace(
+            self,
+            release_no=self.release_no + 1,
+            late=(),
+            late_deadline=None,
+            waiting_deadline=waiting_deadline,
+        )
+
+    def forgotten(self) -> PartitionClock:
+        """After the warm state was dropped."""
+        return replace(self, warm=False)
+
+
+def window_end(number: int, policy: Policy) -> int:
+    """End of a window in ms; of the only one without windows, the end of time."""
+    if policy.window_ms is None:
+        return END_OF_TIME_MS
+    return (number + 1) * policy.window_ms + policy.window_offset_ms
+
+
+def window_number(end: int, policy: Policy) -> int:
+    """The window that ends then."""
+    if policy.window_ms is None:
+        return 0
+    return (end - policy.window_offset_ms) // policy.window_ms - 1

@@ -1,0 +1,348 @@
+"""One window of one partition, from rows to release: the pure function that every runner and test calls.
+
+release_window(rows, bound, warm, secret, slot) -> WindowResult(release, warm, rejected, metrics)
+
+    waiting rows + new rows -> repeats and expired rows out -> canonical order -> table
+      -> too few individuals: all wait | heavy individuals: some rows wait -> solve (warm or cold)
+      -> publish through the gate -> cohorts, domains and waiting rows for the next release
+
+It is a deterministic function of its arguments unless a deadline strikes: the order of the rows does not matter, the
+search has its own seed, the publishing its own keystream, both derived from the secret and the release's slot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Protection
+from kanonflow.schemas.text_values import render_text
+from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.solve import solve
+from kanonflow.solvers.trimming import kept_rows, row_limit
+from kanonflow.transforms.canonical_order import canonical_order
+from kanonflow.transforms.cohorts import (
+    class_cohorts,
+    graph_cohorts,
+    person_digests,
+    warm_classes,
+    warm_graph,
+)
+from kanonflow.transforms.encode import encode
+from kanonflow.transforms.gate import GateError
+from kanonflow.transforms.publish import Published, publish
+from kanonflow.transforms.raw_batch import Release, to_ipc
+from kanonflow.transforms.rejected import rejected_records
+from kanonflow.transforms.seeds import (
+    ReleaseSlot,
+    Secret,
+    array_digest,
+    publish_keystream,
+    release_id,
+    search_seed,
+)
+from kanonflow.transforms.row_bytes import content_digest
+from kanonflow.transforms.sort_keys import whole
+from kanonflow.transforms.split import window_bounds, window_numbers
+from kanonflow.transforms.warm_state import Cohorts, WarmState
+from kanonflow.transforms.window_metrics import Attempt, window_metrics
+
+Clock = Callable[[], float]
+
+
+class WindowResult(NamedTuple):
+    """release: None when nothing went out. rejected: records of rejected.avsc. metrics: a record of metrics.avsc."""
+
+    release: Release | None
+    warm: WarmState
+    rejected: list[dict[str, Any]]
+    metrics: dict[str, Any]
+
+
+@dataclass
+class _Ledger:
+    """Rows on their way through one call; every row leaves it released, waiting or rejected."""
+
+    bound: BoundPolicy
+    waiting: list[pa.Table]
+    waiting_reasons: list[str]
+    rejected: list[dict[str, Any]]
+    last_end: int | None
+
+    def reject(self, rows: pa.Table, reason: str, field: str | None = None) -> None:
+        """These rows leave the feed."""
+        self.rejected += rejected_records(rows, self.bound, reason, field)
+
+    def hold(self, rows: pa.Table, reason: str) -> None:
+        """These rows wait if a later release may still take them, else they are rejected for the same reason."""
+        if rows.num_rows == 0:
+            return
+        late = _deadlines(rows, self.bound) <= (
+            self.last_end if self.last_end is not None else np.iinfo(np.int64).max
+        )
+        self.reject(rows.filter(pa.array(late)), reason)
+        stays = rows.filter(pa.array(~late))
+        if stays.num_rows:
+            self.waiting.append(stays)
+            self.waiting_reasons += [reason] * stays.num_rows
+
+
+def _own_ends(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
+    """End of each row's own window in ms, int64 (n,); 0 without windows."""
+    policy = bound.policy
+    if policy.window_ms is None or policy.time is None:
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    numbers = window_numbers(whole(rows.column(policy.time.name)), policy)
+    return (numbers + 1) * policy.window_ms + policy.window_offset_ms
+
+
+def _deadlines(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
+    """The latest window end whose release may take each row: own window's end + max_delay."""
+    return _own_ends(rows, bound) + bound.policy.max_delay_ms
+
+
+def _people(
+    rows: pa.Table, bound: BoundPolicy, secret: Secret
+) -> tuple[NDArray[np.int64] | None, NDArray[np.uint64]]:
+    """Whom each row belongs to, int64 (n,), and the keyed digest of each individual."""
+    field = bound.policy.individual
+    if field is None:
+        return None, np.empty(0, dtype=np.uint64)
+    encoded = whole(rows.column(field.name)).dictionary_encode()
+    names = render_text(encoded.dictionary).to_pylist()
+    return np.asarray(encoded.indices).astype(np.int64), person_digests(
+        names, secret.derive("partition", "people")
+    )
+
+
+def _drop_repeats(
+    rows: pa.Table, ledger: _Ledger, secret: Secret, warm: WarmState, slot: ReleaseSlot
+) -> tuple:
+    """Rows whose event id was not seen before, and the event digests to keep."""
+    field = ledger.bound.policy.event_id
+    if field is None:
+        return rows, warm.events
+    names = render_text(whole(rows.column(field.name))).to_pylist()
+    digests = person_digests(names, secret.derive("partition", "events"))
+    seen = (
+        np.concatenate([known for _, known in warm.events]) if warm.events else np.empty(0, dtype=np.uint64)
+    )
+    repeated = np.isin(digests, seen)
+    _, first = np.unique(digests, return_index=True)
+    fresh = np.zeros(digests.size, dtype=np.bool_)
+    fresh[first] = True
+    keep = fresh & ~repeated
+    ledger.reject(rows.filter(pa.array(~keep)), "duplicate_event", field.name)
+    end = slot.window_end if slot.window_end is not None else 0
+    recent = tuple((at, known) for at, known in warm.events if at > end - ledger.bound.policy.state_ttl_ms)
+    return rows.filter(pa.array(keep)), (*recent, (end, np.sort(digests[keep])))
+
+
+def _solve(
+    rows: pa.Table,
+    bound: BoundPolicy,
+    warm: WarmState,
+    secret: Secret,
+    slot: ReleaseSlot,
+    threads: int,
+    clock: Clock,
+) -> tuple[Solution, Any, Any, Any]:
+    """The structure over canonical rows; with the encoding and the people it was found for."""
+    policy = bound.policy
+    individuals, digests = _people(rows, bound, secret)
+    encoded = encode(rows, bound, individuals, warm.domains)
+    choice = policy.solver
+    closed = policy.protect is Protection.INDIVIDUAL
+    earlier: Any = None
+    if individuals is not None:
+        earlier = (
+            warm_classes(warm.cohorts, digests, policy.cohort)
+            if closed
+            else warm_graph(warm.cohorts, digests)
+        )
+    if choice.method == "pass-through" and not closed:
+        earlier = None
+    solution = solve(
+        encoded.table,
+        policy.k,
+        shape="classes" if closed else "graph",
+        method=choice.method,
+        start=choice.start,
+        budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
+        seed=search_seed(secret, slot) if choice.seed is None else choice.seed,
+        threads=threads,
+        warm=earlier,
+        priority=_own_ends(rows, bound),
+        clock=clock,
+    )
+    return solution, encoded, individuals, digests
+
+
+def _next_cohorts(
+    solution: Solution, individuals: Any, digests: Any, warm: WarmState, bound: BoundPolicy, end: int
+) -> Cohorts:
+    if individuals is None:
+        return Cohorts()
+    if bound.policy.protect is Protection.INDIVIDUAL:
+        forget = end - bound.policy.state_ttl_ms
+        return class_cohorts(warm.cohorts, solution.partition, individuals, digests, end, forget)
+    if not hasattr(solution.structure, "members"):
+        return Cohorts()
+    return graph_cohorts(solution.graph, individuals, digests, end)
+
+
+def _publish(
+    rows: pa.Table, solution: Solution, bound: BoundPolicy, secret: Secret, name: str, window: tuple
+) -> Published:
+    structure = solution.structure
+    described = structure.members if hasattr(structure, "members") else structure.labels
+    content = content_digest(rows)
+    keystream = publish_keystream(secret, name, array_digest(described), content)
+    return publish(rows, structure, bound, keystream, name, window)
+
+
+def release_window(
+    rows: pa.Table | None,
+    bound: BoundPolicy,
+    warm: WarmState,
+    secret: Secret,
+    slot: ReleaseSlot,
+    *,
+    threads: int = 1,
+    clock: Clock = time.monotonic,
+) -> WindowResult:
+    """Release a window, or hold or reject what cannot be released.
+
+    rows: canonical rows that arrived since the partition's last release (None: none did), of this window or late.
+    slot: the release's place; its window_end is the end of the window that closed, None without windows.
+
+    Precondition: the windows before this one have been released, and ``warm`` is what the last call returned.
+    Postcondition: new + waiting rows = released + rejected + rows that wait in the returned state; what is released
+    has passed the gate; equal arguments give equal bytes (unless a deadline struck).
+    Why: rows are lost or published twice nowhere but here. Time: the solver's, plus O(n k d + n log n).
+    """
+    policy = bound.policy
+    new = 0 if rows is None else rows.num_rows
+    ledger = _Ledger(bound, [], [], [], slot.window_end)
+    attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
+    events = warm.events
+    if rows is not None:
+        rows, events = _drop_repeats(rows, ledger, secret, warm, slot)
+    parts = [part for part in (warm.waiting, rows) if part is not None and part.num_rows]
+    release = None
+    cohorts, domains = warm.cohorts, warm.domains
+    if parts:
+        candidates = pa.concat_tables(parts).combine_chunks()
+        if slot.window_end is not None:
+            gone = _deadlines(candidates, bound) < slot.window_end
+            ledger.reject(candidates.filter(pa.array(gone)), "late")
+            candidates = candidates.filter(pa.array(~gone))
+        release, cohorts, domains = _release(
+            candidates, ledger, bound, warm, secret, slot, threads, clock, attempt
+        )
+    waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
+    state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events)
+    return WindowResult(
+        release, state, ledger.rejected, window_metrics(attempt, state, warm, ledger.rejected, secret.version)
+    )
+
+
+def _release(
+    candidates: pa.Table,
+    ledger: _Ledger,
+    bound: BoundPolicy,
+    warm: WarmState,
+    secret: Secret,
+    slot: ReleaseSlot,
+    threads: int,
+    clock: Clock,
+    attempt: Attempt,
+) -> tuple[Release | None, Cohorts, Any]:
+    """Trim, solve and publish; rows that stay behind go to the ledger."""
+    policy = bound.policy
+    individuals, _ = _people(candidates, bound, secret)
+    counts = np.ones(candidates.num_rows, dtype=np.int64) if individuals is None else np.bincount(individuals)
+    if counts.size < policy.k or candidates.num_rows == 0:
+        ledger.hold(candidates, "too_few_peers")
+        return None, warm.cohorts, warm.domains
+    rows = candidates.take(pa.array(canonical_order(candidates, bound, secret)))
+    if individuals is not None and policy.protect is Protection.ROW:
+        individuals, _ = _people(rows, bound, secret)
+        limit = row_limit(np.bincount(individuals), policy.k)
+        kept = kept_rows(individuals, np.full(counts.size, limit), _own_ends(rows, bound))
+        ledger.hold(rows.filter(pa.array(~kept)), "individual_over_limit")
+        rows = rows.filter(pa.array(kept))
+    began = clock()
+    solution, encoded, individuals, digests = _solve(rows, bound, warm, secret, slot, threads, clock)
+    solved = clock()
+    labels = None if hasattr(solution.structure, "members") else solution.partition.labels
+    if labels is not None:
+        ledger.hold(rows.filter(pa.array(labels < 0)), "individual_over_limit")
+        if not (labels >= 0).any():
+            return None, warm.cohorts, encoded.domains
+    released = rows if labels is None else rows.filter(pa.array(labels >= 0))
+    start = int(_own_ends(released, bound).min()) - (policy.window_ms or 0) if policy.window_ms else None
+    window = (start, slot.window_end)
+    try:
+        published = _publish(rows, solution, bound, secret, attempt.release_id, window)
+    except GateError:
+        # Never out without the gate's word, and never an exception that would stop the feed for ever.
+        ledger.reject(released, "gate_refused")
+        return None, warm.cohorts, encoded.domains
+    cohorts = _next_cohorts(solution, individuals, digests, warm, bound, slot.window_end or 0)
+    attempt.record(
+        solution,
+        encoded,
+        published,
+        individuals,
+        start,
+        (solved - began) * 1000.0,
+        (clock() - solved) * 1000.0,
+    )
+    release = Release(attempt.release_id, start, slot.window_end, to_ipc(published.rows.combine_chunks()))
+    return release, cohorts, encoded.domains
+
+
+def expire(
+    bound: BoundPolicy, warm: WarmState, late: pa.Table | None, secret: Secret, slot: ReleaseSlot
+) -> WindowResult:
+    """Reject the waiting and late rows whose time is over at ``slot.window_end``; nothing is released.
+
+    late: rows that arrived after their window was released and found no later one since.
+    """
+    ledger = _Ledger(bound, [], [], [], slot.window_end)
+    attempt = Attempt(
+        bound, slot, release_id(secret, bound.policy.name, slot), 0 if late is None else late.num_rows, warm.waiting_rows,
+        kind="expiry",
+    )  # fmt: skip
+    reasons = np.array(warm.waiting_reason)
+    for reason in dict.fromkeys(warm.waiting_reason):
+        if warm.waiting is not None:
+            ledger.hold(warm.waiting.filter(pa.array(reasons == reason)), reason)
+    if late is not None:
+        ledger.hold(late, "late")
+    waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
+    state = WarmState(waiting, tuple(ledger.waiting_reasons), warm.cohorts, warm.domains, warm.events)
+    return WindowResult(
+        None, state, ledger.rejected, window_metrics(attempt, state, warm, ledger.rejected, secret.version)
+    )
+
+
+def earliest_deadline(state: WarmState, bound: BoundPolicy) -> int | None:
+    """When the first waiting row must be released or rejected, in ms; None when none waits or there are no windows."""
+    if state.waiting is None or bound.policy.window_ms is None:
+        return None
+    return int(_deadlines(state.waiting, bound).min())
+
+
+def partition_window(number: int, bound: BoundPolicy) -> int | None:
+    """End in ms of a window by number; None without windows."""
+    return window_bounds(number, bound.policy)[1]

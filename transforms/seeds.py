@@ -1,0 +1,248 @@
+"""The secret, and everything that is derived from it.
+
+One HKDF label a purpose (order, id, partition, search, publish, commitment): a key that leaks through one use
+says nothing about the others. Whatever goes into a derivation is length-prefixed, so two different inputs
+never have the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from kanonflow.solvers.random_words import shuffled
+
+MINIMUM_SECRET_BYTES = 32
+_ID_BYTES = 16
+_HIDDEN = "<secret, hidden>"
+
+
+class SecretError(Exception):
+    """The secret is missing, too short or cannot be stored. The message never holds any of it."""
+
+    exit_code = 2
+
+
+class ReleaseSlot(NamedTuple):
+    """The place a release occupies; a retry of the same release has the same slot.
+
+    partition: the partition's key (see ``partition_key``).     window_end: milliseconds since the epoch, None
+    without windows.     release_no: the partition's release counter, from 0.
+    """
+
+    partition: bytes
+    window_end: int | None
+    release_no: int
+
+
+def encode(*parts: bytes | str | int | None) -> bytes:
+    """An injective encoding of a sequence: each part as its kind, its length in 8 bytes, its bytes."""
+    pieces = []
+    for part in parts:
+        match part:
+            case None:
+                kind, content = b"n", b""
+            case bytes():
+                kind, content = b"b", part
+            case str():
+                kind, content = b"s", part.encode()
+            case int():
+                kind, content = b"i", str(part).encode()
+        pieces += [kind, len(content).to_bytes(8, "big"), content]
+    return b"".join(pieces)
+
+
+class Secret:
+    """The random bytes all keys come from, with the version under which windows remember them.
+
+    key: at least 32 random bytes; SecretError when there are fewer.  version: a number of the owner's choice.
+
+    No representation, format or error shows the key. It can be pickled (Beam ships it to its workers inside
+    the transforms), so a pickled pipeline is as confidential as the secret itself.
+    """
+
+    __slots__ = ("_key", "_version")
+    _key: bytes
+    _version: int
+
+    def __init__(self, key: bytes, version: int = 1) -> None:
+        if not isinstance(key, bytes):
+            raise SecretError("the secret must be given as bytes")
+        if len(key) < MINIMUM_SECRET_BYTES:
+            raise SecretError(
+                f"the secret has {len(key)} bytes; it needs {MINIMUM_SECRET_BYTES} random ones or more"
+                " (for example: head -c 32 /dev/urandom > FILE)"
+            )
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_version", version)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], version: int = 1) -> Secret:
+        """The secret that a file holds, byte for byte. Raises SecretError: unreadable, or too short."""
+        try:
+            key = Path(path).read_bytes()
+        except OSError as error:
+            raise SecretError(f"the secret file {os.fspath(path)} cannot be read: {error.strerror}") from None
+        return cls(key, version)
+
+    @classmethod
+    def from_environment(
+        cls, variable: str, version: int = 1, environment: Mapping[str, str] | None = None
+    ) -> Secret:
+        """The secret that an environment variable holds (its bytes as the system passed them).
+
+        environment: what to look in; None: the process's own. Raises SecretError when unset or too short.
+        """
+        value = (os.environ if environment is None else environment).get(variable)
+        if value is None:
+            raise SecretError(
+                f"the environment variable {variable}, which should hold the secret, is not set"
+            )
+        return cls(os.fsencode(value), version)
+
+    @classmethod
+    def generate(cls, version: int = 1) -> Secret:
+        """A new secret of 32 bytes from the operating system's generator."""
+        return cls(os.urandom(MINIMUM_SECRET_BYTES), version)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the secret to a new file that only its owner may read (mode 0600).
+
+        Raises SecretError when the file exists (a secret in use must not be lost) or cannot be written.
+        """
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(self._key)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise SecretError(f"the secret cannot be stored in {os.fspath(path)}: {error.strerror}") from None
+
+    @property
+    def version(self) -> int:
+        """The number under which a window remembers which secret it began with."""
+        return self._version
+
+    def derive(self, label: str, *parts: bytes | str | int | None) -> bytes:
+        """The 32-byte key of one purpose: HKDF-SHA256(secret, encode("kanonflow", label, parts...))."""
+        info = encode("kanonflow", label, *parts)
+        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._key)
+
+    def commit(self) -> str:
+        """A commitment to the secret, 64 hex digits: fixes it without telling anything about it."""
+        return self.derive("commitment").hex()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Secret cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a Secret cannot be changed")
+
+    def __repr__(self) -> str:
+        return f"Secret({_HIDDEN}, version={self._version})"
+
+    def __format__(self, specification: str) -> str:
+        return format(repr(self), specification)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._key, other._key) and self._version == other._version
+
+    def __hash__(self) -> int:
+        return hash((self.commit(), self._version))
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[bytes, int]]:
+        return Secret, (self._key, self._version)
+
+
+class Keystream:
+    """The ChaCha20 keystream of a 32-byte key: the random words of one publication (a ``Words``).
+
+    Deterministic: equal keys give equal words, however they are asked for in between. One keystream serves
+    one publication, from one thread.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != 32:
+            raise SecretError(f"a keystream needs a key of 32 bytes, not {len(key)}")
+        # A key serves one stream only, so the nonce may be constant.
+        self._stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next ``count`` words, uint64 (count,), read-only."""
+        return np.frombuffer(self._stream.update(bytes(8 * count)), dtype="<u8")
+
+    def bits(self, count: int) -> NDArray[np.uint8]:
+        """``count`` independent fair bits, uint8 (count,) of 0 and 1."""
+        packed = self.words((count + 63) // 64).view(np.uint8)
+        return np.unpackbits(packed, count=count, bitorder="little")
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        """A uniformly random permutation of ``0 .. n-1``, int64 (n,); takes n words."""
+        return shuffled(n, self.words(n))
+
+    def __repr__(self) -> str:
+        return f"Keystream({_HIDDEN})"
+
+    def __reduce__(self) -> tuple[type, tuple[bytes]]:
+        raise SecretError("a keystream cannot be pickled: derive it where it is used")
+
+
+def partition_key(secret: Secret, values: Sequence[str | None]) -> bytes:
+    """The key of a partition in Beam and in the metrics: 16 bytes, HMAC(K_partition, its field values)."""
+    return _mac(secret.derive("partition"), encode(*values))
+
+
+def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
+    """The name of a release, 32 hex digits: HMAC(K_id, (policy name, partition, window end, release number)).
+
+    The content is left out on purpose: a replay with other rows must collide with the first file, not join
+    it.
+    """
+    return _mac(secret.derive("id"), encode(policy_name, *slot)).hex()
+
+
+def search_seed(secret: Secret, slot: ReleaseSlot) -> int:
+    """The search's seed for a slot, ``0 <= seed < 2^63``. It never drives the publishing."""
+    return int.from_bytes(_mac(secret.derive("search"), encode(*slot))[:8], "big") >> 1
+
+
+def order_key(secret: Secret) -> bytes:
+    """The key under which rows with equal quasi-identifiers and individual are ordered, 32 bytes."""
+    return secret.derive("order")
+
+
+def publish_keystream(
+    secret: Secret, release: str, members_digest: bytes, content_digest: bytes
+) -> Keystream:
+    """The randomness of one publication: key = HKDF(secret, "publish", release id, members, content).
+
+    Why both digests: were the same words spent on two graphs or two row sets of one slot, the two
+    publications together would tell more than either.
+    """
+    return Keystream(secret.derive("publish", release, members_digest, content_digest))
+
+
+def array_digest(array: NDArray[np.generic]) -> bytes:
+    """SHA-256 of an array's type, shape and content: the digest of members or labels. 32 bytes."""
+    fixed = np.ascontiguousarray(array)
+    state = hashlib.sha256(encode(fixed.dtype.str, *fixed.shape))
+    state.update(fixed.tobytes())
+    return state.digest()
+
+
+def _mac(key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, "sha256")[:_ID_BYTES]

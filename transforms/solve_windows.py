@@ -1,0 +1,233 @@
+"""The stateful step: rows of a partition in, releases, metrics and rejected rows out, one window warming the next.
+
+Protocol. The step runs keyed by partition in the *global* window and does the windowing itself, because state is
+scoped to key and window and a warm start must outlive both.
+
+State cells (a key's own):
+    clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time
+    warm      ReadModifyWrite, bytes   WarmState: waiting rows, cohorts, domains (versioned, never a pickle)
+    bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC); the bag of a window is its number mod 16
+Timer:
+    due       ONE event-time timer, at ``PartitionClock.fires_at``; set only when that time changes, cleared when the
+              partition holds nothing (a drain would otherwise never end).
+
+Between two calls: every row that came is in exactly one bag, in ``warm.waiting``, or has left by one of the outputs;
+bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``; the timer is armed at
+``clock.fires_at``. ``process`` writes to a bag and never reads one. A firing does one action per due time and re-arms.
+
+A retry sees the state as it was, so it repeats the same release under the same slot: release numbers are state.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.coders import BytesCoder
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Timestamp
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.partition_clock import Action, PartitionClock, window_number
+from kanonflow.transforms.raw_batch import RejectedRows, from_ipc
+from kanonflow.transforms.rejected import rejected_records
+from kanonflow.transforms.release_window import WindowResult, earliest_deadline, expire, release_window
+from kanonflow.transforms.seeds import ReleaseSlot, Secret
+from kanonflow.transforms.split import END_OF_TIME_MS
+from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
+
+METRICS_TAG = "metrics"
+REJECTED_TAG = "rejected"
+NAMESPACE = "kanonflow"
+BAGS = 16
+_HEADER = struct.Struct("<q?")
+
+
+def batch_header(number: int, late: bool) -> bytes:
+    """What stands before a batch's Arrow IPC bytes in a bag: the bag's window number, and whether the rows are late."""
+    return _HEADER.pack(number, late)
+
+
+def read_header(data: bytes) -> tuple[int, bool]:
+    """The window number and the late mark of a batch in a bag."""
+    number, late = _HEADER.unpack_from(data)
+    return int(number), bool(late)
+
+
+def _table(batches: list[bytes]) -> pa.Table | None:
+    tables = [from_ipc(batch[_HEADER.size :]) for batch in batches]
+    return pa.concat_tables(tables).combine_chunks() if tables else None
+
+
+class SolveWindows(beam.DoFn):
+    """(partition key, (window number, Arrow IPC bytes)) -> Release; tagged: metrics dict, RejectedRows."""
+
+    CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
+    WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
+    DUE = TimerSpec("kanonflow_window_due", TimeDomain.WATERMARK)
+    BAG_00 = BagStateSpec("bag_00", BytesCoder())
+    BAG_01 = BagStateSpec("bag_01", BytesCoder())
+    BAG_02 = BagStateSpec("bag_02", BytesCoder())
+    BAG_03 = BagStateSpec("bag_03", BytesCoder())
+    BAG_04 = BagStateSpec("bag_04", BytesCoder())
+    BAG_05 = BagStateSpec("bag_05", BytesCoder())
+    BAG_06 = BagStateSpec("bag_06", BytesCoder())
+    BAG_07 = BagStateSpec("bag_07", BytesCoder())
+    BAG_08 = BagStateSpec("bag_08", BytesCoder())
+    BAG_09 = BagStateSpec("bag_09", BytesCoder())
+    BAG_10 = BagStateSpec("bag_10", BytesCoder())
+    BAG_11 = BagStateSpec("bag_11", BytesCoder())
+    BAG_12 = BagStateSpec("bag_12", BytesCoder())
+    BAG_13 = BagStateSpec("bag_13", BytesCoder())
+    BAG_14 = BagStateSpec("bag_14", BytesCoder())
+    BAG_15 = BagStateSpec("bag_15", BytesCoder())
+
+    def __init__(self, bound: BoundPolicy, secret: Secret, threads: int) -> None:
+        self._bound = bound
+        self._secret = secret
+        self._threads = threads
+        self._late = Metrics.counter(NAMESPACE, "rows_late")
+
+    def process(
+        self,
+        element: tuple[bytes, tuple[int, bytes]],
+        clock_state: Any = beam.DoFn.StateParam(CLOCK),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        b00: Any = beam.DoFn.StateParam(BAG_00),
+        b01: Any = beam.DoFn.StateParam(BAG_01),
+        b02: Any = beam.DoFn.StateParam(BAG_02),
+        b03: Any = beam.DoFn.StateParam(BAG_03),
+        b04: Any = beam.DoFn.StateParam(BAG_04),
+        b05: Any = beam.DoFn.StateParam(BAG_05),
+        b06: Any = beam.DoFn.StateParam(BAG_06),
+        b07: Any = beam.DoFn.StateParam(BAG_07),
+        b08: Any = beam.DoFn.StateParam(BAG_08),
+        b09: Any = beam.DoFn.StateParam(BAG_09),
+        b10: Any = beam.DoFn.StateParam(BAG_10),
+        b11: Any = beam.DoFn.StateParam(BAG_11),
+        b12: Any = beam.DoFn.StateParam(BAG_12),
+        b13: Any = beam.DoFn.StateParam(BAG_13),
+        b14: Any = beam.DoFn.StateParam(BAG_14),
+        b15: Any = beam.DoFn.StateParam(BAG_15),
+    ) -> Iterator[Any]:
+        """File a batch under its window, or send it to the rejected rows when it is too late for any release."""
+        bags = (b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10, b11, b12, b13, b14, b15)
+        _, (number, ipc) = element
+        before = PartitionClock.from_bytes(clock_state.read())
+        arrival = before.arrive(number, self._bound.policy)
+        if arrival.bag is None:
+            rows = from_ipc(ipc)
+            self._late.inc(rows.num_rows)
+            yield beam.pvalue.TaggedOutput(
+                REJECTED_TAG, RejectedRows("", tuple(rejected_records(rows, self._bound, "late")))
+            )
+            return
+        bags[arrival.bag % BAGS].add(batch_header(arrival.bag, arrival.late) + ipc)
+        if arrival.clock != before:
+            clock_state.write(arrival.clock.to_bytes())
+            self._arm(due, arrival.clock, before)
+
+    @on_timer(DUE)
+    def fire(
+        self,
+        key: bytes = beam.DoFn.KeyParam,  # type: ignore[assignment]
+        clock_state: Any = beam.DoFn.StateParam(CLOCK),
+        warm_state: Any = beam.DoFn.StateParam(WARM),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        b00: Any = beam.DoFn.StateParam(BAG_00),
+        b01: Any = beam.DoFn.StateParam(BAG_01),
+        b02: Any = beam.DoFn.StateParam(BAG_02),
+        b03: Any = beam.DoFn.StateParam(BAG_03),
+        b04: Any = beam.DoFn.StateParam(BAG_04),
+        b05: Any = beam.DoFn.StateParam(BAG_05),
+        b06: Any = beam.DoFn.StateParam(BAG_06),
+        b07: Any = beam.DoFn.StateParam(BAG_07),
+        b08: Any = beam.DoFn.StateParam(BAG_08),
+        b09: Any = beam.DoFn.StateParam(BAG_09),
+        b10: Any = beam.DoFn.StateParam(BAG_10),
+        b11: Any = beam.DoFn.StateParam(BAG_11),
+        b12: Any = beam.DoFn.StateParam(BAG_12),
+        b13: Any = beam.DoFn.StateParam(BAG_13),
+        b14: Any = beam.DoFn.StateParam(BAG_14),
+        b15: Any = beam.DoFn.StateParam(BAG_15),
+    ) -> Iterator[Any]:
+        """Do what is due, once, and arm the timer for what comes next."""
+        bags = (b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10, b11, b12, b13, b14, b15)
+        clock = PartitionClock.from_bytes(clock_state.read())
+        action = clock.next_action(self._bound.policy)
+        if action is None:
+            return
+        if action.kind == "forget":
+            warm_state.clear()
+            after = clock.forgotten()
+        else:
+            warm = warm_state_from_bytes(warm_state.read())
+            result, after = self._act(action, clock, key, warm, bags)
+            warm_state.write(result.warm.to_bytes())
+            yield from self._emit(result, action)
+        clock_state.write(after.to_bytes())
+        self._arm(due, after, None)
+
+    def _act(
+        self, action: Action, clock: PartitionClock, key: bytes, warm: WarmState, bags: tuple[Any, ...]
+    ) -> tuple[WindowResult, PartitionClock]:
+        policy = self._bound.policy
+        end = None if policy.window_ms is None else action.at
+        slot = ReleaseSlot(key, end, clock.release_no)
+        if action.kind == "expire":
+            late = _table(self._take(bags, clock.late, late_only=True))
+            result = expire(self._bound, warm, late, self._secret, slot)
+            return result, clock.expired(earliest_deadline(result.warm, self._bound))
+        number = window_number(action.at, policy)
+        due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
+        rows = _table(self._take(bags, due, late_only=False))
+        result = release_window(
+            rows, self._bound, warm, self._secret, slot, threads=self._threads, clock=time.monotonic
+        )
+        return result, clock.released(earliest_deadline(result.warm, self._bound), True, policy)
+
+    @staticmethod
+    def _take(bags: tuple[Any, ...], numbers: tuple[int, ...], *, late_only: bool) -> list[bytes]:
+        """Remove the batches of these windows from their bags; other windows' batches go back."""
+        taken = []
+        for index in sorted({number % BAGS for number in numbers}):
+            batches = list(bags[index].read())
+            bags[index].clear()
+            for batch in batches:
+                number, late = read_header(batch)
+                if number in numbers and (late or not late_only):
+                    taken.append(batch)
+                else:
+                    bags[index].add(batch)
+        return taken
+
+    def _emit(self, result: WindowResult, action: Action) -> Iterator[Any]:
+        """Outputs inside the window that closed, so that windowing them again finds it."""
+        ends_at = action.at if self._bound.policy.window_ms is not None else END_OF_TIME_MS
+        stamp = Timestamp(micros=(ends_at - 1) * 1000)
+        name = result.metrics["release_id"]
+        outputs: list[Any] = [] if result.release is None else [result.release]
+        outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, result.metrics))
+        if result.rejected:
+            outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, tuple(result.rejected))))
+        for output in outputs:
+            if isinstance(output, beam.pvalue.TaggedOutput):
+                yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))
+            else:
+                yield beam.window.TimestampedValue(output, stamp)
+
+    def _arm(self, due: Any, clock: PartitionClock, before: PartitionClock | None) -> None:
+        policy = self._bound.policy
+        at = clock.fires_at(policy)
+        if before is not None and at == before.fires_at(policy):
+            return
+        if at is None:
+            due.clear()
+        else:
+            due.set(Timestamp(micros=at * 1000))

@@ -1,0 +1,169 @@
+"""The metrics record of one release, or of a window that released nothing: losses, effort, and the ledger."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Protection
+from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.solution import Solution
+from kanonflow.transforms.boxes import field_ncp, gcp
+from kanonflow.transforms.cohorts import guaranteed_candidates, peer_retention
+from kanonflow.transforms.encode import Encoded, describe, extents
+from kanonflow.transforms.publish import Published
+from kanonflow.transforms.seeds import ReleaseSlot
+from kanonflow.transforms.warm_state import WarmState
+
+
+@dataclass
+class Attempt:
+    """What is known about a release while it is made. ``record`` adds what only a release that went out has."""
+
+    bound: BoundPolicy
+    slot: ReleaseSlot
+    release_id: str
+    rows_new: int
+    rows_waited: int
+    kind: str = "window"
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def record(
+        self,
+        solution: Solution,
+        encoded: Encoded,
+        published: Published,
+        individuals: NDArray[np.int64] | None,
+        window_start: int | None,
+        solve_ms: float,
+        publish_ms: float,
+    ) -> None:
+        """Note a release that passed the gate. individuals: int64, of all rows that were solved."""
+        structure = solution.structure
+        widths = extents(encoded.domains)
+        ncp = field_ncp(published.boxes, widths)
+        graph = isinstance(structure, GeneralizationGraph)
+        kept = slice(None) if graph else solution.partition.labels >= 0
+        people = None if individuals is None else individuals[kept]
+        linked = None
+        if graph and people is not None:
+            linked = linked_candidates(solution.graph, published.factor, people)
+        self.facts = {
+            "released": True,
+            "window_start": window_start,
+            "start": solution.start,
+            "warm": solution.start == "warm",
+            "rows_released": published.rows.num_rows,
+            "individuals": published.rows.num_rows if people is None else int(np.unique(people).size),
+            "classes": None if graph else solution.partition.classes,
+            "gcp": gcp(ncp, self.bound),
+            "gcp_hull": gcp(field_ncp(published.hulls, widths), self.bound),
+            "ncp": ncp,
+            "sil": sil(encoded.table, structure),
+            "loss_start": solution.start_loss,
+            "loss_end": solution.loss,
+            "lower_bound": solution.lower_bound,
+            "evaluations": solution.evaluations,
+            "deadline_struck": solution.deadline_struck,
+            "solve_ms": solve_ms,
+            "publish_ms": publish_ms,
+            "linked_candidates": linked,
+            "candidates_min": self.bound.policy.k if graph else _smallest_class(solution, people),
+            "domains": describe(encoded.domains),
+        }
+
+
+def _smallest_class(solution: Solution, people: NDArray[np.int64] | None) -> int:
+    """Individuals in the smallest class."""
+    labels = solution.partition.labels[solution.partition.labels >= 0].astype(np.int64)
+    who = np.arange(labels.size) if people is None else people
+    pairs = np.unique(labels * (int(who.max()) + 1) + who)
+    return int(np.unique(pairs // (int(who.max()) + 1), return_counts=True)[1].min())
+
+
+def linked_candidates(
+    graph: GeneralizationGraph, factor: NDArray[np.int32], individuals: NDArray[np.int64]
+) -> dict[str, float]:
+    """What is left of k when the payload links the rows of one individual (row mode).
+
+    For each individual: how many individuals are members of the slots of all of its rows. Returns the minimum, the
+    first percentile, the mean, and the share of individuals of whom only they themselves are left.
+    """
+    people = int(individuals.max()) + 1
+    owner = individuals[factor].astype(np.int64)
+    pairs, slots = np.unique(owner[:, None] * people + individuals[graph.members], return_counts=True)
+    first = pairs // people
+    common = np.bincount(first[slots == np.bincount(owner, minlength=people)[first]], minlength=people)
+    return {
+        "minimum": int(common.min()),
+        "percentile_1": float(np.percentile(common, 1)),
+        "mean": float(common.mean()),
+        "share_one": float((common == 1).mean()),
+    }
+
+
+def _versions(version: int) -> dict[str, str]:
+    names = ("kanonflow", "apache-beam", "numpy", "numba")
+    return {**{name: importlib.metadata.version(name) for name in names}, "secret": str(version)}
+
+
+def window_metrics(
+    attempt: Attempt, after: WarmState, before: WarmState, rejected: list[dict[str, Any]], secret_version: int
+) -> dict[str, Any]:
+    """The record (metrics.avsc) of an attempt, complete with the ledger: new + waited = released + waiting + rejected."""
+    policy = attempt.bound.policy
+    end = attempt.slot.window_end
+    start = None if end is None or policy.window_ms is None else end - policy.window_ms
+    retention, guaranteed = None, None
+    if attempt.facts:
+        retention = peer_retention(before.cohorts, after.cohorts)
+        guaranteed = guaranteed_candidates(after.cohorts)
+    return {
+        "release_id": attempt.release_id,
+        "policy": policy.name,
+        "partition": attempt.slot.partition.hex(),
+        "window_start": start,
+        "window_end": end,
+        "release_no": attempt.slot.release_no,
+        "released": False,
+        "kind": attempt.kind,
+        "k": policy.k,
+        "protect": str(policy.protect),
+        "shape": str(policy.shape) if policy.protect is Protection.INDIVIDUAL else None,
+        "solver": policy.solver.method,
+        "start": "none",
+        "warm": False,
+        "rows_new": attempt.rows_new,
+        "rows_waited": attempt.rows_waited,
+        "rows_released": 0,
+        "rows_waiting": after.waiting_rows,
+        "rows_rejected": dict(Counter(record["reason"] for record in rejected)),
+        "waiting_reasons": dict(Counter(after.waiting_reason)),
+        "individuals": 0,
+        "classes": None,
+        "gcp": None,
+        "gcp_hull": None,
+        "ncp": {},
+        "sil": None,
+        "loss_start": None,
+        "loss_end": None,
+        "lower_bound": None,
+        "evaluations": 0,
+        "deadline_struck": False,
+        "solve_ms": 0.0,
+        "publish_ms": 0.0,
+        "peer_retention": retention,
+        "linked_candidates": None,
+        "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
+        "candidates_min": None,
+        "domains": {},
+        "versions": _versions(secret_version),
+        **attempt.facts,
+    }
