@@ -38,6 +38,7 @@ CLI = ["rich>=13"]
 TEST = [
     "pytest>=8",
     "pytest-timeout>=2",
+    "pytest-xdist>=3",
     "hypothesis>=6",
     "pytest-benchmark>=5",
     "ruff>=0.8",
@@ -45,6 +46,7 @@ TEST = [
     "types-PyYAML",
     "duckdb>=1.1",
     "polars>=1.10",
+    "setuptools>=70.1",
 ]
 
 setup(

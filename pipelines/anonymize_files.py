@@ -30,6 +30,7 @@ from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import load_policy, policy_from_avro_schema
 from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
+from kanonflow.transforms.durable_boundary import durable_boundary
 from kanonflow.transforms.seeds import Secret
 from kanonflow.transforms.sinks import (
     NAMESPACE,
@@ -67,9 +68,12 @@ def anonymize_files(
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
     terminal = terminal or sys.stderr
+    from kanonflow.transforms.solver_check import check_solver
+
     policy = with_overrides(policy, options)
     files = find_inputs(patterns)
     schema = input_schema(files, delimiter)
+    check_solver(policy)
     bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
     pipeline = make_pipeline(options)
     with open_run_directory(
@@ -78,7 +82,8 @@ def anonymize_files(
         for note in directory.notes:
             print(note, file=terminal)
         source = ReadBatches(files, bound.input_columns, delimiter)
-        connect(pipeline, source, kanonymize(policy, directory.secret, schema), bound, options.output)
+        anonymize = kanonymize(policy, directory.secret, schema)
+        connect(pipeline, source, anonymize, bound, options.output, options.runner)
         metrics_folder = metrics_directory(options.output)
         begin = time.perf_counter()
         with (
@@ -150,13 +155,17 @@ def connect(
     anonymize: beam.PTransform,
     bound: BoundPolicy,
     output: str,
+    runner: str = DEFAULT_RUNNER,
 ) -> None:
-    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), sinks."""
+    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks."""
     anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
-    written = anonymized.released | "WriteReleases" >> WriteReleases(output, bound)  # Release
-    _ = anonymized.metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)  # dict
+    releases = anonymized.released | "StableReleases" >> durable_boundary(runner)  # Release
+    metrics = anonymized.metrics | "StableMetrics" >> durable_boundary(runner)  # dict
+    rejected = anonymized.rejected | "StableRejected" >> durable_boundary(runner)  # RejectedRows
+    written = releases | "WriteReleases" >> WriteReleases(output, bound)
+    _ = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
     _ = (
-        (anonymized.rejected, written.conflicts)
+        (rejected, written.conflicts)
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )

@@ -72,8 +72,7 @@ def _expand(start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def can_be_shared(least: np.ndarray, most: np.ndarray, rows: int, k: int) -> tuple[bool, bool]:
-    """Whether individuals with ``least`` <= rows <= ``most`` can fill a class of ``rows``, counts shared by
-    k.
+    """Whether individuals with ``least`` <= rows <= ``most`` can fill a class, each number shared by k.
 
     A number v of rows is shareable iff least <= v <= most for at least k individuals. Returns whether all who
     must have rows (least > 0) can have a shareable number, and whether shareable numbers (0 for who need not

@@ -1,5 +1,4 @@
-"""How many rows could be a record's, and how many individuals could be behind a row, given all releases at
-once.
+"""How many rows could be a record's, and how many individuals could be behind a row, over all releases.
 
 A pair (record, row) is *allowed* iff some perfect matching of all records and rows uses it. A candidate that
 no perfect matching uses protects nobody: with records a, b and rows {a}, {a, b}, record a has two candidate
@@ -12,8 +11,8 @@ allowed iff the pair (i, j) carries flow or ``i`` and ``j`` lie in one strongly 
 graph:
 
 - *Carries flow.* Some record of ``i`` is matched with some row of ``j``. Records of a group have the same
-  candidates, and so have its rows, so exchanging them for ``r`` and ``s`` gives a perfect matching with (r,
-  s).
+  candidates, and so have its rows, so exchanging them for ``r`` and ``s`` gives a perfect matching
+  with (r, s).
 - *One component, no flow.* The arc j -> i lies on a simple directed cycle. It does not use i -> j, which does
   not exist without flow. Add one unit on the cycle's arcs from rows to records and take one off those from
   records to rows, which carry at least one: group totals stay, and the flow on (i, j) is now one: first case.

@@ -71,8 +71,7 @@ class RowGroups:
 
 @dataclass(frozen=True)
 class CandidateGraph:
-    """Bipartite graph in CSR form: the candidates of row group ``j`` are ``columns[indptr[j]:indptr[j +
-    1]]``.
+    """Bipartite graph in CSR form: row group ``j`` has the candidates ``columns[indptr[j]:indptr[j + 1]]``.
 
     ``indptr`` int64 (b + 1,), ``columns`` int32 (pairs,): record groups. ``row_size`` int64 (b,) and
     ``record_size`` int64 (g,): how many rows and records each group stands for. ``row_turn`` int64 (b,) and

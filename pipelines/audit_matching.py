@@ -41,8 +41,7 @@ class Placement:
 
 
 def place(graph: CandidateGraph) -> Placement:
-    """Maximum flow from rows to records: greedy start, then Dinic's blocking flows, one window after the
-    other.
+    """Maximum flow from rows to records: greedy start, then Dinic's blocking flows, window after window.
 
     Rows of early windows are settled first, on the oldest records that fit: what a window leaves over then
     never has to be pushed back through the windows after it. A phase costs O(pairs reached) and a window

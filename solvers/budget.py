@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from kanonflow.solvers.errors import BudgetError
 
-# One evaluation costs 60-90 ns with everything around it, so 2,500 are about 0.2 ms a row at k = 5.
-EVALUATIONS_PER_ROW = 2500.0
-# A move of an individual between classes is judged with the levels of both: three to four times as dear.
-CLASS_EVALUATIONS_PER_ROW = 700.0
+# One evaluation costs 40-60 ns with everything around it, so 4,500 are about 0.2 ms a row at k = 5.
+EVALUATIONS_PER_ROW = 4500.0
+# On closed classes it costs 30-50 ns, and there are fewer individuals than rows: 0.1 ms a row.
+CLASS_EVALUATIONS_PER_ROW = 3000.0
 REFERENCE_K = 5
 
 

@@ -38,7 +38,7 @@ def _row_groups(table: Table) -> NDArray[np.int64]:
     """Group number of each row, equal for equal (individual, quasi-identifiers); by column-wise ranking."""
     groups = np.zeros(table.records, dtype=np.int64)
     columns = [np.where(np.isnan(column), np.inf, column) for column in table.numeric.T]
-    columns += [column for column in table.categorical.T]
+    columns += list(table.categorical.T)
     if table.individuals is not None:
         columns.append(table.individuals)
     for column in columns:

@@ -52,18 +52,14 @@ def _first_bits(cardinality: NDArray[np.int64], attributes: NDArray[np.int64]) -
     used: list[int] = []
     for position in sorted(range(attributes.size), key=lambda p: -int(cardinality[attributes[p]])):
         size = int(cardinality[attributes[position]])
-        for index, filled in enumerate(used):
-            if filled + size <= WORD_BITS:
-                break
+        index = next((i for i, filled in enumerate(used) if filled + size <= WORD_BITS), len(used))
+        if index == len(used):
+            used.append(0)
+        first[position] = index * WORD_BITS + used[index]
+        if size <= WORD_BITS:
+            used[index] += size
         else:
-            index = len(used)
-            used.extend([WORD_BITS] * (size // WORD_BITS) + [0])
-            if size <= WORD_BITS:
-                used = used[: index + 1]
-                used[index] = 0
-        first[position] = index * WORD_BITS + (used[index] if size <= WORD_BITS else 0)
-        last = index + size // WORD_BITS if size > WORD_BITS else index
-        used[last] += size % WORD_BITS if size > WORD_BITS else size
+            used[index:] = [WORD_BITS] * (size // WORD_BITS) + [size % WORD_BITS]
     return first
 
 

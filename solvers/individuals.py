@@ -17,7 +17,7 @@ class Individuals(NamedTuple):
     """u individuals of n rows.
 
     low, high: float64 (u, dn), weighted coordinates of the hull of an individual's rows. words: uint64 (u, W), its
-    categorical values. numeric_weight: float64 (dn,). bit_weight: float64 (W, 64), price of each value; first_value:
+    categorical values; touched: int32 (u, t), the words where an individual has any, then -1. numeric_weight: float64 (dn,). bit_weight: float64 (W, 64), price of each value; first_value:
     float64 (1,), price of one value of every attribute, which each box has for free. rows: int64 (u,), row counts.
     of_row: int64 (n,), the individual of each row, numbered as in the sorted distinct ``Table.individuals``.
     """
@@ -25,6 +25,7 @@ class Individuals(NamedTuple):
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     words: NDArray[np.uint64]
+    touched: NDArray[np.int32]
     numeric_weight: NDArray[np.float64]
     bit_weight: NDArray[np.float64]
     first_value: NDArray[np.float64]
@@ -50,6 +51,15 @@ def _hulls(
             words[who, w] |= row_words[row, w]
 
 
+def _touched(words: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Indices of the non-zero words of each row, int32 (u, t), -1 after the last."""
+    who, where = np.nonzero(words)
+    counts = np.bincount(who, minlength=words.shape[0])
+    touched = np.full((words.shape[0], int(counts.max(initial=0))), -1, dtype=np.int32)
+    touched[who, np.arange(who.size) - np.repeat(np.cumsum(counts) - counts, counts)] = where
+    return touched
+
+
 def gather_individuals(table: Table) -> Individuals:
     """Individuals of a table; each row is its own when the table names none. O(n d)."""
     who = table.individuals if table.individuals is not None else np.arange(table.records)
@@ -64,6 +74,7 @@ def gather_individuals(table: Table) -> Individuals:
         low=low,
         high=high,
         words=words,
+        touched=_touched(words),
         numeric_weight=features.numeric_weight,
         bit_weight=features.bit_weight,
         first_value=np.array([features.code_weight.sum()]),
@@ -79,8 +90,14 @@ def hull_loss(people: Individuals, a: int, b: int) -> float:
     for j in range(people.numeric_weight.size):
         width = max(people.high[a, j], people.high[b, j]) - min(people.low[a, j], people.low[b, j])
         total += min(width, people.numeric_weight[j])
-    for w in range(people.words.shape[1]):
-        total += bits_cost(people.words[a, w] | people.words[b, w], people.bit_weight, w)
+    for index in range(people.touched.shape[1]):
+        w = people.touched[a, index]
+        if w >= 0:
+            total += bits_cost(people.words[a, w], people.bit_weight, w)
+    for index in range(people.touched.shape[1]):
+        w = people.touched[b, index]
+        if w >= 0:
+            total += bits_cost(people.words[b, w] & ~people.words[a, w], people.bit_weight, w)
     return total
 
 

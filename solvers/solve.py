@@ -26,6 +26,8 @@ METHODS: dict[str, tuple[str | None, bool]] = {
     "constructive": ("constructive", False),
     "pass-through": ("one-class", False),
 }
+# shape -> what the previous window leaves for it
+SHAPES: dict[str, type] = {"graph": WarmGraph, "classes": WarmClasses}
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))
 
 
@@ -56,20 +58,18 @@ def solve(
     """
     if method not in METHODS:
         raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(METHODS)}")
+    if shape not in SHAPES:
+        raise BudgetError(f"unknown shape {shape!r}: choose one of {', '.join(SHAPES)}")
+    if warm is not None and not isinstance(warm, SHAPES[shape]):
+        raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
     named, search = METHODS[method]
     chosen = named if named is not None else start
     budget = budget if budget is not None else Budget()
     if method == "pass-through" or shape == "classes":
-        if warm is not None and not isinstance(warm, WarmClasses):
-            raise BudgetError("classes take a WarmClasses as warm start")
         return solve_classes(
             table, k, start=chosen, budget=budget, seed=seed, threads=threads, warm=warm if search else None,
             search=search, priority=priority, clock=clock, progress=progress,
         )  # fmt: skip
-    if shape != "graph":
-        raise BudgetError(f"unknown shape {shape!r}: choose graph or classes")
-    if warm is not None and not isinstance(warm, WarmGraph):
-        raise BudgetError("a graph takes a WarmGraph as warm start")
     return solve_graph(
         table, k, start=chosen, budget=budget, seed=seed, threads=threads, warm=warm if search else None,
         search=search, clock=clock, progress=progress,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,11 +15,13 @@ from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.features import Features, build_features
 from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
 from kanonflow.solvers.kd_tree import KdTree, build_tree
+from kanonflow.solvers.levels import individual_levels
+from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.search.class_kicks import class_kick
 from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
-from kanonflow.solvers.search.class_state import POOL, Classes, build_classes, kept_by_levels, total_loss
+from kanonflow.solvers.search.class_state import POOL, Classes, build_classes, total_loss
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.solution import Solution
@@ -57,36 +58,6 @@ class _Outcome(NamedTuple):
     trace: list[tuple[int, float]]
 
 
-@numba.njit(cache=True, nogil=True)
-def _levels(rows: np.ndarray, members: np.ndarray, k: int, levels: np.ndarray) -> None:
-    """Rows that each member keeps; members sorted by row count, largest first. 0 for all when fewer than k."""
-    size = members.size
-    best = np.empty(size + 2, dtype=np.int64)
-    counts = rows[members]
-    if size < k:
-        return
-    kept_by_levels(counts, size, k, best)
-    end = size
-    while end > 0:
-        begin = end - k
-        while best[begin] < 0 or best[begin] + (end - begin) * counts[end - 1] != best[end]:
-            begin -= 1
-        for index in range(begin, end):
-            levels[members[index]] = counts[end - 1]
-        end = begin
-
-
-def individual_levels(rows: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArray[np.int64]:
-    """How many rows each individual keeps in its class, int64 (u,); 0 in the pool and in classes below k."""
-    levels = np.zeros(rows.size, dtype=np.int64)
-    order = np.lexsort([-rows, labels])
-    cuts = np.searchsorted(labels[order], np.arange(labels.max(initial=-1) + 2))
-    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
-        if end > begin:
-            _levels(rows, order[begin:end], k, levels)
-    return levels
-
-
 def _representatives(table: Table, people: Individuals) -> tuple[Features, KdTree]:
     """Features of each individual's first row, and a k-d tree over them."""
     _, first = np.unique(people.of_row, return_index=True)
@@ -115,17 +86,11 @@ def _search(
     clock: Callable[[], float],
     progress: Progress | None,
 ) -> _Outcome:
-    classes = build_classes(people, labels, k, room=3 * k)
+    classes = build_classes(people, labels, k)
     nearest = nearest_individuals(people, tour, NEIGHBOURS, TOUR_REACH)
     u = labels.size
     work = build_workspace(u, u, seed)
-    space = classes.members.shape[1] + 2
-    scratch = ClassScratch(
-        np.empty(space, dtype=np.int64),
-        np.empty(space, dtype=np.int64),
-        np.zeros(classes.size.size, dtype=np.int64),
-        movable,
-    )
+    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable)
     for unit in tour:
         push(work, unit)
     trace: list[tuple[int, float]] = []
@@ -153,7 +118,11 @@ def _search(
 def _part(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
     """Some of the individuals, as a table of their own."""
     return people._replace(
-        low=people.low[chosen], high=people.high[chosen], words=people.words[chosen], rows=people.rows[chosen]
+        low=people.low[chosen],
+        high=people.high[chosen],
+        words=people.words[chosen],
+        touched=people.touched[chosen],
+        rows=people.rows[chosen],
     )
 
 
@@ -229,7 +198,7 @@ def _start(
     labels = np.full(u, POOL, dtype=np.int32)
     labels[stay] = dense
     labels[rest] = np.where(fresh >= 0, fresh + int(labels.max(initial=-1)) + 1, POOL)
-    losses = [total_loss(people, build_classes(people, some, k, room=3 * k)) for some in (labels, cold)]
+    losses = [total_loss(people, build_classes(people, some, k)) for some in (labels, cold)]
     if warm.keep:
         return labels, ~stay, "warm", losses[0], losses[1]
     if losses[0] <= losses[1]:
@@ -271,7 +240,7 @@ def solve_classes(
     labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, start, warm)
     if start == "one-class":
         return _finish(table, people, labels, k, priority, bound, name, (0, False), [], None, None, None)
-    start_loss = total_loss(people, build_classes(people, labels, k, room=3 * k))
+    start_loss = total_loss(people, build_classes(people, labels, k))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
@@ -323,11 +292,11 @@ def _finish(
     row_labels = np.where(kept, labels[people.of_row], -1)
     used, dense = np.unique(row_labels, return_inverse=True)
     row_labels = (dense - (1 if used.size and used[0] < 0 else 0)).astype(np.int32)
-    settled = np.where(levels > 0, labels, POOL).astype(np.int32)
-    size = max(3 * k, int(np.bincount(settled[settled >= 0], minlength=1).max()))
-    loss = total_loss(people, build_classes(people, settled, k, room=size))
+    partition = Partition(row_labels)
+    waiting = float((row_labels < 0).mean())
+    loss = waiting + (1.0 - waiting) * gcp(table, partition)
     return Solution(
-        structure=Partition(row_labels),
+        structure=partition,
         loss=loss,
         start_loss=loss if start_loss is None else start_loss,
         lower_bound=bound,

@@ -27,7 +27,8 @@ from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_start import WarmGraph, warm_members
 
 NEIGHBOURS = 5
-# Above this k a start of good classes saves more than it costs.
+# Below this size, or above this k, a start of good classes saves more than it costs.
+LEAST_ROWS_FOR_LEAVES = 15_000
 LARGEST_K_FOR_LEAVES = 5
 GRAPH_STARTS = ("auto", "kd-leaves", "l-greedy", "constructive")
 
@@ -78,7 +79,8 @@ def _cold_members(
     """The start by name; what l-greedy or the leaves cannot build, the constructive graph always can."""
     chosen = start
     if start == "auto":
-        chosen = "kd-leaves" if k <= LARGEST_K_FOR_LEAVES else "l-greedy"
+        leaves = k <= LARGEST_K_FOR_LEAVES and int(units.weight.sum()) >= LEAST_ROWS_FOR_LEAVES
+        chosen = "kd-leaves" if leaves else "l-greedy"
     try:
         if chosen == "l-greedy":
             return l_greedy_members(units, tree, k, distinct=distinct), chosen

@@ -16,17 +16,10 @@ def row_limit(counts: NDArray[np.int64], k: int) -> int:
     if counts.size < k:
         return 0
     ordered = np.sort(counts)[::-1]
-    # With limit m the c individuals above it count m each: the inequality needs rest(c) >= (k - c) m.
-    below = np.concatenate([np.cumsum(ordered[::-1])[::-1], [0]])
-    best = int(ordered[k - 1])
-    for above in range(k):
-        if above < k:
-            candidate = int(below[above] // (k - above))
-            candidate = min(candidate, int(ordered[above - 1]) if above else int(ordered[0]))
-            total = int(np.minimum(ordered, candidate).sum())
-            if total >= k * candidate:
-                best = max(best, candidate)
-    return best
+    # With limit m the c individuals above it count m each and the rest in full: k m <= c m + rest(c). That holds for
+    # every c < k if it holds for the right one, so the smallest bound on m decides.
+    rest = counts.sum() - np.concatenate([[0], np.cumsum(ordered[: k - 1])])
+    return int((rest // np.arange(k, 0, -1)).min())
 
 
 def kept_rows(
@@ -34,7 +27,8 @@ def kept_rows(
 ) -> NDArray[np.bool_]:
     """Mask of the rows that stay: of each individual the first ``limits[individual]`` by (priority, row order).
 
-    individuals: int64 (n,), codes into limits. priority: int64 (n,), smaller stays first (the row's window). O(n log n).
+    individuals: int64 (n,), codes into limits. priority: int64 (n,), smaller stays first (the row's window).
+    O(n log n).
     """
     order = np.lexsort([priority, individuals])
     who = individuals[order]

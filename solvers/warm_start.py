@@ -74,7 +74,7 @@ def _nearest_in_need(
     members: np.ndarray,
     slot: int,
 ) -> int:
-    """A unit that needs a place and may stand in the slot: a listed neighbour of a member, else the next on the tour."""
+    """A unit that needs a place and may stand in the slot: a member's listed neighbour, else the next on the tour."""
     k = members.shape[1]
     best = -1
     best_loss = np.inf

@@ -216,3 +216,153 @@ def shared_counts(least: list[int], most: list[int], rows: int, k: int) -> bool:
         sum(counts) == rows and all(count == 0 or counts.count(count) >= k for count in counts)
         for counts in itertools.product(*choices)
     )
+
+
+# ---- losses of boxes (solvers/loss, solvers/neighbours.py, solvers/search)
+
+
+def ncp(table, records: list[int]) -> list[float]:
+    """NCP of the box of some records in each attribute, numeric ones first (S0, eq. 1-4)."""
+    losses = []
+    for j in range(table.numeric.shape[1]):
+        values = [float(table.numeric[record, j]) for record in records]
+        known = [value for value in values if not math.isnan(value)]
+        if not known:
+            losses.append(0.0)
+        else:
+            losses.append(max(known) - min(known) if len(known) == len(values) else 1.0)
+    for j in range(table.categorical.shape[1]):
+        distinct = {int(table.categorical[record, j]) for record in records}
+        size = int(table.cardinality[j])
+        losses.append((len(distinct) - 1) / (size - 1) if size > 1 else 0.0)
+    return losses
+
+
+def box_loss(table, records: list[int]) -> float:
+    """Weighted mean of the attributes' NCP."""
+    weights = table.weights.tolist()
+    return sum(w * x for w, x in zip(weights, ncp(table, records), strict=True)) / sum(weights)
+
+
+def sil(table, groups: list[list[int]]) -> float:
+    """Mean over every record of every group of its distance to the group's average (S0, eq. 5-7), per attribute."""
+    distances = []
+    for group in groups:
+        for record in group:
+            squares, misses = 0.0, 0
+            for column in table.numeric.T:
+                known = [float(x) for x in column if not math.isnan(x)]
+                middle = sum(known) / len(known) if known else 0.0
+                sigma = math.sqrt(sum((x - middle) ** 2 for x in known) / len(known)) if known else 0.0
+                there = [float(column[other]) for other in group if not math.isnan(column[other])]
+                if sigma == 0 or not there:
+                    continue
+                gap = 1.0 if math.isnan(column[record]) else float(column[record]) - sum(there) / len(there)
+                squares += (gap / sigma) ** 2
+            for column in table.categorical.T:
+                codes = [int(column[other]) for other in group]
+                mode = min(set(codes), key=lambda code, codes=codes: (-codes.count(code), code))
+                misses += int(column[record]) != mode
+            distances.append((math.sqrt(squares) + misses) / table.attributes)
+    return sum(distances) / len(distances) if distances else 0.0
+
+
+# ---- graph search (solvers/search/slots.py, two_opt.py, solvers/bounds)
+
+
+def may_stand_together(units, slot: list[int]) -> bool:
+    """Whether a slot names each individual, or each group of equal rows, no more often than it may."""
+    who = [int(units.individual[unit]) for unit in slot]
+    return all(who.count(own) <= units.limit[unit] for own, unit in zip(who, slot, strict=True))
+
+
+def is_legal_graph(units, members: np.ndarray, k: int) -> bool:
+    """Every unit has k places a row and every slot may hold its members."""
+    places = members.ravel().tolist()
+    full = all(places.count(unit) == k * weight for unit, weight in enumerate(units.weight.tolist()))
+    return full and all(may_stand_together(units, slot) for slot in members.tolist())
+
+
+def replaced(slot: list[int], position: int, unit: int) -> list[int]:
+    """The slot with another unit at a position."""
+    return [unit if at == position else held for at, held in enumerate(slot)]
+
+
+def best_swap(units, members: np.ndarray, loss, near: list[list[int]], shard: list[int], b: int) -> float:
+    """The largest gain of a legal swap of slot b with another slot of its shard, 0 if none is positive.
+
+    What comes in is a listed neighbour of a member, or another place of a member itself, and lowers b's own loss.
+    loss: of a list of units.
+    """
+    slots = members.tolist()
+    nearby = {c for unit in slots[b] for c in ([unit] if units.limit[unit] > 1 else []) + near[unit]}
+    best = 0.0
+    for p, a in enumerate(slots[b]):
+        for d, other in enumerate(slots):
+            for q, c in enumerate(other):
+                if d == b or shard[d] != shard[b] or c not in nearby or c == a:
+                    continue
+                here, there = replaced(slots[b], p, c), replaced(other, q, a)
+                if not (may_stand_together(units, here) and may_stand_together(units, there)):
+                    continue
+                gain = loss(slots[b]) - loss(here)
+                if gain > 1e-9:
+                    best = max(best, gain + loss(other) - loss(there))
+    return best if best > 1e-9 else 0.0
+
+
+def least_graph_loss(table, k: int) -> float:
+    """GCP of the best k-regular graph, by trying every multiset of slots."""
+    n = len(table.numeric)
+    who = list(range(n)) if table.individuals is None else table.individuals.tolist()
+    boxes = [box for box in itertools.combinations(range(n), k) if len({who[r] for r in box}) == k]
+    losses = [box_loss(table, list(box)) for box in boxes]
+    best = math.inf
+
+    def extend(first: int, places: list[int], left: int, loss: float) -> None:
+        nonlocal best
+        if loss >= best:
+            return
+        if left == 0:
+            best = loss
+            return
+        for number in range(first, len(boxes)):
+            if all(places[record] > 0 for record in boxes[number]):
+                fewer = [free - (record in boxes[number]) for record, free in enumerate(places)]
+                extend(number, fewer, left - 1, loss + losses[number])
+
+    extend(0, [k] * n, n, 0.0)
+    return best / n
+
+
+# ---- row counts (solvers/trimming.py, solvers/search/class_state.py)
+
+
+def row_limit(counts: list[int], k: int) -> int:
+    """The largest m with sum of min(count, m) >= k m."""
+    return max(m for m in range(sum(counts) + 1) if sum(min(count, m) for count in counts) >= k * m)
+
+
+def kept_rows(individuals: list[int], limits: list[int], priority: list[int]) -> list[bool]:
+    """Row by row: kept if fewer rows of its individual than the limit come before it."""
+    rows = list(zip(individuals, priority, range(len(individuals)), strict=True))
+    return [
+        sum(other[0] == row[0] and other[1:] < row[1:] for other in rows) < limits[row[0]] for row in rows
+    ]
+
+
+def kept_by_levels(counts: list[int], k: int) -> int:
+    """The most rows that can be kept, at least one of each count, so that each number kept occurs k times."""
+    best = 0
+    for kept in itertools.product(*(sorted({c for c in counts if c <= count}) for count in counts)):
+        if all(kept.count(number) >= k for number in kept):
+            best = max(best, sum(kept))
+    return best
+
+
+def class_loss(table, members: list[int], k: int) -> float:
+    """Loss of a closed class in rows: as many as its least member has of each at the NCP of all rows' box, others 1."""
+    records = [row for row, who in enumerate(table.individuals.tolist()) if who in members]
+    counts = [table.individuals.tolist().count(who) for who in members]
+    kept = len(members) * min(counts) if members and len(members) >= k else 0
+    return (kept * box_loss(table, records) if kept else 0.0) + len(records) - kept

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.metrics import Metrics
-from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows
+from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.typehints.decorators import no_annotations
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
-from kanonflow.solvers.warm_up import warm_up
 from kanonflow.transforms.classify import classify
 from kanonflow.transforms.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.raw_batch import RawBatch, RejectedRows, from_ipc, to_ipc
 from kanonflow.transforms.seeds import Secret, partition_key
 from kanonflow.transforms.solve_windows import METRICS_TAG, NAMESPACE, REJECTED_TAG, SolveWindows
+from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.split import split
 
 BATCH_ROWS = 4096
@@ -44,10 +43,10 @@ class KAnonymize(beam.PTransform):
     policy: what every field is. secret: what all publishing randomness is derived from; a pickled pipeline holds it.
     input_schema: Arrow schema of the records; needed for Arrow elements. Without one, elements are dicts, beam.Row or
     NamedTuples, and the policy's ``as`` gives the type of each field. text: the columns of ``input_schema`` are text.
-    threads: for the parts of one window; None: the policy's, else all cores.
+    threads: for the parts of one window; None: the policy's, else all cores of the worker.
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
-    are not read. Raises PolicyError when policy and schema do not fit.
+    are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
     """
 
     def __init__(
@@ -60,11 +59,12 @@ class KAnonymize(beam.PTransform):
         threads: int | None = None,
     ) -> None:
         super().__init__()
-        self._rows = input_schema is None
+        check_solver(policy)
+        rows = input_schema is None
         schema = text_schema(policy) if input_schema is None else input_schema
-        self._bound = bind(policy, schema, text=text or self._rows, source="the PCollection")
+        self._bound = bind(policy, schema, text=text or rows, source="the PCollection")
         self._secret = secret
-        self._threads = threads or policy.solver.threads or os.cpu_count() or 1
+        self._threads = threads or policy.solver.threads
 
     @property
     def bound(self) -> BoundPolicy:
@@ -119,7 +119,7 @@ class _Batch(beam.DoFn):
     def start_bundle(self) -> None:
         self._gathered = []
 
-    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterable[RawBatch]:
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         if isinstance(element, RawBatch):
             yield element
         elif isinstance(element, pa.RecordBatch | pa.Table):
@@ -128,7 +128,8 @@ class _Batch(beam.DoFn):
             self._oldest = min(self._oldest, timestamp) if self._gathered else timestamp
             self._gathered.append(element)
             if len(self._gathered) >= BATCH_ROWS:
-                yield self._flush()
+                # At the oldest record's time: a later one would let the watermark pass rows that are on their way.
+                yield TimestampedValue(self._flush(), self._oldest)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
         if self._gathered:
@@ -136,7 +137,8 @@ class _Batch(beam.DoFn):
 
     def _flush(self) -> RawBatch:
         rows, self._gathered = self._gathered, []
-        return RawBatch("", to_ipc(rows_to_table(rows, self._bound)), ())
+        table, broken = rows_to_table(rows, self._bound)
+        return RawBatch("", to_ipc(table), broken)
 
 
 class _ClassifyAndSplit(beam.DoFn):
@@ -146,9 +148,6 @@ class _ClassifyAndSplit(beam.DoFn):
         self._bound = bound
         self._secret = secret
         self._valid = Metrics.counter(NAMESPACE, "rows_valid")
-
-    def setup(self) -> None:
-        warm_up()
 
     def process(self, batch: RawBatch) -> Iterator[Any]:
         classified = classify(from_ipc(batch.ipc), self._bound, source=batch.name or None)

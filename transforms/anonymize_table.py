@@ -15,6 +15,7 @@ from kanonflow.transforms.partition_clock import PartitionClock, window_number
 from kanonflow.transforms.raw_batch import from_ipc
 from kanonflow.transforms.release_window import earliest_deadline, expire, release_window
 from kanonflow.transforms.seeds import ReleaseSlot, Secret, partition_key
+from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.split import split
 from kanonflow.transforms.warm_state import WarmState
 
@@ -32,8 +33,10 @@ def anonymize_table(
 ) -> AnonymizedTable:
     """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
 
-    text: all columns are text, as from CSV. Raises PolicyError when the policy does not fit the table.
+    text: all columns are text, as from CSV. Raises PolicyError when the policy does not fit the table, or its solver
+    does not fit what is protected.
     """
+    check_solver(policy)
     bound = bind(policy, table.schema, text=text, source="the table")
     cores = threads or policy.solver.threads or os.cpu_count() or 1
     classified = classify(table.select(list(bound.input_columns)), bound)
@@ -43,8 +46,9 @@ def anonymize_table(
     released: list[pa.Table] = []
     metrics: list[dict[str, Any]] = []
     rejected = list(classified.rejected)
-    for key, windows in partitions.items():
-        _run_partition(bound, secret, key, windows, cores, released, metrics, rejected)
+    # In the order of keyed names: the order of the input must not show in the released table.
+    for key in sorted(partitions):
+        _run_partition(bound, secret, key, partitions[key], cores, released, metrics, rejected)
     empty = release_arrow_schema(bound).empty_table()
     return AnonymizedTable(pa.concat_tables([empty, *released]), metrics, rejected)
 

@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
 from kanonflow.schemas.text_values import cast_text, render_text
-from kanonflow.schemas.value_units import days_beyond_the_calendar, floor_to_unit, from_units, to_units
-from kanonflow.transforms.split import window_bounds, window_numbers
+from kanonflow.schemas.value_units import (
+    FIRST_SECOND,
+    days_beyond_the_calendar,
+    floor_to_unit,
+    from_units,
+    to_units,
+)
+from kanonflow.transforms.split import END_OF_TIME_MS, window_bounds, window_numbers
 
 _NEEDED = (Role.INDIVIDUAL, Role.TIME, Role.EVENT_ID)
 
@@ -46,7 +53,7 @@ def classify(
     """Rows of an input, checked and cast.
 
     A row is rejected with the reason of its first bad field in the policy's order:
-    bad_value (no value of its type, not finite, or outside of the years 1 to 9999), missing_value (no
+    bad_value (no value of its type, not finite, or it or its window outside of the years 1 to 9999), missing_value (no
     individual, time or event id), outside_domain (of a declared domain with ``outside: reject``). The message
     names every bad field and no value. With ``outside: code`` values are cut to the domain's ends instead.
 
@@ -60,6 +67,10 @@ def classify(
         if column.name not in names:
             raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
         checked.append(_check(column, _one_array(batch.column(names.index(column.name))), source))
+        if column.field.role is Role.TIME and bound.policy.window_ms is not None:
+            beyond = _beyond_the_calendar(checked[-1].read, bound.policy)
+            if beyond.any():
+                checked[-1].problems.append((beyond, "bad_value", "its window ends outside of the years 1 to 9999"))
     bad = np.zeros(batch.num_rows, dtype=bool)
     for mask, _, _ in (problem for each in checked for problem in each.problems):
         bad |= mask
@@ -122,6 +133,14 @@ def _read(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Ar
     return values, bad
 
 
+def _beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
+    """Mask of the times whose window, or the last release that may take them, no reader of dates can hold."""
+    starts = window_numbers(times, policy) * policy.window_ms + policy.window_offset_ms
+    last = starts + (policy.window_ms or 0) + policy.max_delay_ms
+    outside = (starts < FIRST_SECOND * 1000) | (last > END_OF_TIME_MS)
+    return outside & np.asarray(times.is_valid())
+
+
 def _apply_domain(column: BoundColumn, values: pa.Array) -> tuple[NDArray[np.bool_], pa.Array]:
     """Mask of the values outside of the declared domain, and the values cut to it."""
     categories = column.categories
@@ -178,7 +197,7 @@ def _window_ends(checked: list[_Checked], take: pa.Array, bound: BoundPolicy) ->
         return [None] * len(take)
     times = times.take(take)
     numbers = window_numbers(times, bound.policy)
-    known = np.asarray(times.is_valid())
+    known = np.asarray(times.is_valid()) & ~_beyond_the_calendar(times, bound.policy)
     return [
         window_bounds(int(number), bound.policy)[1] if valid else None
         for number, valid in zip(numbers, known, strict=True)

@@ -33,20 +33,25 @@ def _positions(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray
 
 
 def warm_graph(cohorts: Cohorts, people: NDArray[np.uint64]) -> WarmGraph | None:
-    """The old slots over the individuals of a table; people: uint64 (u,), digest of individual 0 .. u-1."""
+    """The old slots over the individuals of a table; None when nobody is here again.
+
+    people: uint64 (u,), digest of individual 0 .. u-1.
+    """
     if cohorts.members.size == 0:
         return None
     order = np.argsort(people, kind="stable")
     found = _positions(people[order], cohorts.people)
+    if not (found >= 0).any():
+        return None
     now = np.where(found >= 0, order[found], -1)
     return WarmGraph(now[cohorts.members])
 
 
 def warm_classes(cohorts: Cohorts, people: NDArray[np.uint64], policy: Cohort) -> WarmClasses | None:
-    """The old class of each individual of a table, -1 for newcomers."""
-    if cohorts.labels.size == 0:
-        return None
+    """The old class of each individual of a table, -1 for newcomers; None when nobody is here again."""
     at = _positions(cohorts.people, people)
+    if cohorts.labels.size == 0 or not (at >= 0).any():
+        return None
     return WarmClasses(np.where(at >= 0, cohorts.labels[at], -1), keep=policy is Cohort.KEEP)
 
 
@@ -98,12 +103,13 @@ def class_cohorts(
     )
     order = np.argsort(merged, kind="stable")
     own = np.argsort(who, kind="stable")
+    remembered = tuple(entry for entry in before.history if entry[0] >= forget_before)
     return Cohorts(
         people=merged[order],
         labels=labels[order],
         seen=seen[order].astype(np.int64),
         next_label=following,
-        history=(*before.history, (who[own], stable[own]))[-HISTORY:],
+        history=(*remembered, (window_end, who[own], stable[own]))[-HISTORY:],
     )
 
 
@@ -175,8 +181,8 @@ def peer_retention(before: Cohorts, after: Cohorts) -> float | None:
         old = _pairs_of_members(_positions(people, before.people)[before.members], people)
         new = _pairs_of_members(_positions(people, after.people)[after.members], people)
     elif after.labels.size and before.history:
-        old_people, old_labels = before.history[-1]
-        now_people, now_labels = after.history[-1]
+        _, old_people, old_labels = before.history[-1]
+        _, now_people, now_labels = after.history[-1]
         at = _positions(old_people, people)
         old = _pairs_of_labels(np.where(at >= 0, old_labels[at], -1), people)
         at = _positions(now_people, people)
@@ -194,11 +200,11 @@ def guaranteed_candidates(after: Cohorts) -> tuple[int, float] | None:
     """
     if not after.history:
         return None
-    people, labels = after.history[-1]
+    _, people, labels = after.history[-1]
     pairs = _pairs_of_labels(labels, people)
     first, second = pairs // max(people.size, 1), pairs % max(people.size, 1)
     together = np.ones(first.size, dtype=np.bool_)
-    for old_people, old_labels in after.history[:-1]:
+    for _, old_people, old_labels in after.history[:-1]:
         at = _positions(old_people, people)
         old = np.where(at >= 0, old_labels[at] if old_labels.size else -1, -1)
         together &= (old[first] < 0) | (old[first] == old[second])

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,15 +19,55 @@ def text_schema(policy: Policy) -> pa.Schema:
     return pa.schema([(field.name, pa.string()) for field in policy.fields])
 
 
-def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> pa.Table:
-    """The fields that the policy keeps, as text columns; what a record does not have is null. O(n d)."""
+class ElementRows(NamedTuple):
+    """table: the records' kept fields as text. broken: records of rejected.avsc for those with text that is none."""
+
+    table: pa.Table
+    broken: tuple[dict[str, Any], ...]
+
+
+def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
+    """The fields that the policy keeps, as text columns; what a record does not have is null. O(n d).
+
+    Raises TypeError for an element that is no record at all.
+    """
     records = [_mapping(row) for row in rows]
-    return pa.table(
-        {
-            name: pa.array([_text(record.get(name)) for record in records], pa.string())
-            for name in bound.input_columns
-        }
+    names = bound.input_columns
+    texts = [[_text(record.get(name)) for name in names] for record in records]
+    faults = [next((name for name, text in zip(names, line, strict=True) if _not_unicode(text)), None) for line in texts]
+    good = [line for line, fault in zip(texts, faults, strict=True) if fault is None]
+    broken = tuple(
+        _broken(dict(zip(names, line, strict=True)), fault)
+        for line, fault in zip(texts, faults, strict=True)
+        if fault is not None
     )
+    columns = {name: pa.array([line[place] for line in good], pa.string()) for place, name in enumerate(names)}
+    return ElementRows(pa.table(columns), broken)
+
+
+def _not_unicode(text: str | None) -> bool:
+    """Whether text holds half of a surrogate pair, as JSON may: neither Arrow nor Avro can carry it."""
+    if text is None or text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _broken(row: Mapping[str, str | None], field: str) -> dict[str, Any]:
+    return {
+        "reason": "unparseable",
+        "field": field,
+        "message": f"{field}: holds characters that are not Unicode",
+        "window_end": None,
+        "source": None,
+        "row": {
+            name: None if text is None else text.encode(errors="backslashreplace").decode()
+            for name, text in row.items()
+        },
+    }
 
 
 def _mapping(row: Any) -> Mapping[str, Any]:
@@ -57,7 +97,11 @@ def _text(value: Any) -> str | None:
         case Decimal():
             return format(value, "f")
         case float():
-            return repr(value)
+            # Plain floats: numpy's are floats too, and write their type into their repr.
+            return repr(float(value))
     if hasattr(value, "to_utc_datetime"):
-        return value.to_utc_datetime().isoformat()
+        try:
+            return value.to_utc_datetime().isoformat()
+        except (OverflowError, ValueError):
+            return str(value)
     return str(value)

@@ -7,6 +7,7 @@ values that this partition has shown so far. Running domains live in the warm st
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,8 +33,8 @@ class RangeDomain:
 
     @property
     def extent(self) -> float:
-        """U - L."""
-        return float(self.high - self.low)
+        """U - L, at most the largest double."""
+        return min(float(self.high - self.low), sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,9 @@ def value_digests(values: pa.Array) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
+_NULL = value_digests(pa.array([None], pa.string()))
+
+
 def _encode_range(
     column: BoundColumn, rows: pa.Table, known: RangeDomain | SetDomain | None
 ) -> tuple[NDArray[np.float64], RangeDomain]:
@@ -84,9 +88,17 @@ def _encode_range(
             RangeDomain(min(ends), max(ends), declared=False) if ends else RangeDomain(0, 0, declared=False)
         )
     width = domain.extent
-    scaled = (values - domain.low) / width if width > 0 else np.zeros(len(values))
+    scaled = _above(values, domain.low) / width if width > 0 else np.zeros(len(values))
     # Rounding may leave [0, 1] by a hair; classification has kept everything inside a declared domain.
     return np.where(valid, np.clip(scaled, 0.0, 1.0), np.nan), domain
+
+
+def _above(values: NDArray[np.int64] | NDArray[np.float64], low: int | float) -> NDArray[np.float64]:
+    """``values - low`` as float64, also where the difference is more than an int64 or a double can hold."""
+    if values.dtype.kind == "f":
+        limit = np.finfo(np.float64).max / 2
+        return np.minimum(values / 2 - low / 2, limit) * 2
+    return (values - np.int64(low)).view(np.uint64).astype(np.float64)
 
 
 def _encode_set(
@@ -101,7 +113,8 @@ def _encode_set(
     seen = digests if not isinstance(known, SetDomain) else np.union1d(known.values, digests)
     declared = None
     if column.categories is not None:
-        declared = len(column.categories) + int(encoded.dictionary.null_count > 0)
+        # A null counts once it was there, and ever after: domains only grow.
+        declared = len(column.categories) + int(np.isin(_NULL, seen)[0])
     return rank[np.asarray(encoded.indices)], SetDomain(np.unique(seen), declared)
 
 
@@ -126,7 +139,8 @@ def encode(
         else:
             codes, values = _encode_set(column, rows, known)
             categorical.append(codes)
-            cardinality.append(int(values.extent))
+            # Two values with one digest count once in the domain and still have two codes.
+            cardinality.append(max(int(values.extent), int(codes.max(initial=-1)) + 1))
             set_weights.append(weight)
             updated[column.name] = values
     n = rows.num_rows

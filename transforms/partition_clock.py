@@ -16,7 +16,7 @@ from kanonflow.transforms.split import END_OF_TIME_MS
 
 
 class Arrival(NamedTuple):
-    """Where a batch goes: the clock after it, the window number whose bag takes it (None: reject it as late)."""
+    """Where a batch goes: the clock after it, the window number whose bag takes it (None: refuse it as late)."""
 
     clock: PartitionClock
     bag: int | None
@@ -36,7 +36,7 @@ class PartitionClock:
 
     pending: numbers of windows with rows of their own, sorted. late: numbers of bags that hold late rows, sorted.
     late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm
-    state. warm: whether the warm state holds anything worth forgetting.
+    state. warm: whether the warm state holds anything worth forgetting. refused: batches refused as late so far.
     """
 
     last_end: int | None = None
@@ -46,6 +46,7 @@ class PartitionClock:
     late_deadline: int | None = None
     waiting_deadline: int | None = None
     warm: bool = False
+    refused: int = 0
 
     def to_bytes(self) -> bytes:
         """The state as JSON text."""
@@ -72,7 +73,7 @@ class PartitionClock:
             return Arrival(replace(self, pending=tuple(sorted((*self.pending, number)))), number, False)
         deadline = end + policy.max_delay_ms
         if policy.window_ms is None or deadline <= self.last_end:
-            return Arrival(self, None, True)
+            return Arrival(replace(self, refused=self.refused + 1), None, True)
         bag = window_number(self.last_end + policy.window_ms, policy)
         late = self.late if bag in self.late else tuple(sorted((*self.late, bag)))
         first = deadline if self.late_deadline is None else min(deadline, self.late_deadline)

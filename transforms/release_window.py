@@ -2,7 +2,7 @@
 
 release_window(rows, bound, warm, secret, slot) -> WindowResult(release, warm, rejected, metrics)
 
-    waiting rows + new rows -> repeats and expired rows out -> canonical order -> table
+    waiting rows + new rows -> canonical order -> repeats and expired rows out -> table
       -> too few individuals: all wait | heavy individuals: some rows wait -> solve (warm or cold)
       -> publish through the gate -> cohorts, domains and waiting rows for the next release
 
@@ -36,7 +36,7 @@ from kanonflow.transforms.cohorts import (
     warm_classes,
     warm_graph,
 )
-from kanonflow.transforms.encode import encode
+from kanonflow.transforms.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.gate import GateError
 from kanonflow.transforms.publish import Published, publish
 from kanonflow.transforms.raw_batch import Release, to_ipc
@@ -51,8 +51,8 @@ from kanonflow.transforms.seeds import (
 )
 from kanonflow.transforms.row_bytes import content_digest
 from kanonflow.transforms.sort_keys import whole
-from kanonflow.transforms.split import window_bounds, window_numbers
-from kanonflow.transforms.warm_state import Cohorts, WarmState
+from kanonflow.transforms.split import window_numbers
+from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
 from kanonflow.transforms.window_metrics import Attempt, window_metrics
 
 Clock = Callable[[], float]
@@ -123,27 +123,38 @@ def _people(
     )
 
 
-def _drop_repeats(
-    rows: pa.Table, ledger: _Ledger, secret: Secret, warm: WarmState, slot: ReleaseSlot
-) -> tuple:
-    """Rows whose event id was not seen before, and the event digests to keep."""
-    field = ledger.bound.policy.event_id
+def _gather(
+    warm: WarmState, rows: pa.Table | None, ledger: _Ledger, secret: Secret, slot: ReleaseSlot
+) -> tuple[pa.Table, NDArray[np.int64], Events]:
+    """Waiting and new rows in canonical order, repeats rejected; where each row stood (waiting rows first), events.
+
+    Why first of all: which of several repeats stays, and the order of rejected rows, must not follow from arrival,
+    or a retry that sees the rows in another order would be another release.
+    """
+    bound = ledger.bound
+    parts = [part for part in (warm.waiting, rows) if part is not None]
+    together = pa.concat_tables(parts) if parts else bound.canonical_schema.empty_table()
+    together = together.combine_chunks()
+    origin = canonical_order(together, bound, secret)
+    ordered = together.take(pa.array(origin))
+    field = bound.policy.event_id
     if field is None:
-        return rows, warm.events
-    names = render_text(whole(rows.column(field.name))).to_pylist()
+        return ordered, origin, warm.events
+    new = origin >= warm.waiting_rows
+    names = render_text(whole(ordered.column(field.name))).to_pylist()
     digests = person_digests(names, secret.derive("partition", "events"))
-    seen = (
-        np.concatenate([known for _, known in warm.events]) if warm.events else np.empty(0, dtype=np.uint64)
-    )
-    repeated = np.isin(digests, seen)
-    _, first = np.unique(digests, return_index=True)
     fresh = np.zeros(digests.size, dtype=np.bool_)
-    fresh[first] = True
-    keep = fresh & ~repeated
-    ledger.reject(rows.filter(pa.array(~keep)), "duplicate_event", field.name)
+    places = np.flatnonzero(new)
+    fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
+    for _, known in warm.events:
+        fresh &= ~np.isin(digests, known)
+    keep = fresh | ~new
+    ledger.reject(ordered.filter(pa.array(~keep)), "duplicate_event", field.name)
     end = slot.window_end if slot.window_end is not None else 0
-    recent = tuple((at, known) for at, known in warm.events if at > end - ledger.bound.policy.state_ttl_ms)
-    return rows.filter(pa.array(keep)), (*recent, (end, np.sort(digests[keep])))
+    recent = tuple((at, known) for at, known in warm.events if at > end - bound.policy.state_ttl_ms)
+    if fresh.any():
+        recent = (*recent, (end, np.sort(digests[fresh])))
+    return ordered.filter(pa.array(keep)), origin[keep], recent
 
 
 def _solve(
@@ -189,13 +200,12 @@ def _solve(
 def _next_cohorts(
     solution: Solution, individuals: Any, digests: Any, warm: WarmState, bound: BoundPolicy, end: int
 ) -> Cohorts:
-    if individuals is None:
+    if individuals is None or bound.policy.solver.method == "pass-through":
+        # One class of everybody is nothing to come back to, and its pairs would fill the memory.
         return Cohorts()
     if bound.policy.protect is Protection.INDIVIDUAL:
         forget = end - bound.policy.state_ttl_ms
         return class_cohorts(warm.cohorts, solution.partition, individuals, digests, end, forget)
-    if not hasattr(solution.structure, "members"):
-        return Cohorts()
     return graph_cohorts(solution.graph, individuals, digests, end)
 
 
@@ -233,30 +243,35 @@ def release_window(
     new = 0 if rows is None else rows.num_rows
     ledger = _Ledger(bound, [], [], [], slot.window_end)
     attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
-    events = warm.events
-    if rows is not None:
-        rows, events = _drop_repeats(rows, ledger, secret, warm, slot)
-    parts = [part for part in (warm.waiting, rows) if part is not None and part.num_rows]
-    release = None
-    cohorts, domains = warm.cohorts, warm.domains
-    if parts:
-        candidates = pa.concat_tables(parts).combine_chunks()
-        if slot.window_end is not None:
-            gone = _deadlines(candidates, bound) < slot.window_end
-            ledger.reject(candidates.filter(pa.array(gone)), "late")
-            candidates = candidates.filter(pa.array(~gone))
-        release, cohorts, domains = _release(
-            candidates, ledger, bound, warm, secret, slot, threads, clock, attempt
-        )
+    candidates, _, events = _gather(warm, rows, ledger, secret, slot)
+    if slot.window_end is not None:
+        gone = _deadlines(candidates, bound) < slot.window_end
+        ledger.reject(candidates.filter(pa.array(gone)), "late")
+        candidates = candidates.filter(pa.array(~gone))
+    release, cohorts, domains = _release(
+        candidates, ledger, bound, warm, secret, slot, threads, clock, attempt
+    )
+    return _result(release, ledger, attempt, warm, cohorts, domains, events, secret)
+
+
+def _result(
+    release: Release | None,
+    ledger: _Ledger,
+    attempt: Attempt,
+    before: WarmState,
+    cohorts: Cohorts,
+    domains: dict[str, RangeDomain | SetDomain],
+    events: Events,
+    secret: Secret,
+) -> WindowResult:
     waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
     state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events)
-    return WindowResult(
-        release, state, ledger.rejected, window_metrics(attempt, state, warm, ledger.rejected, secret.version)
-    )
+    metrics = window_metrics(attempt, state, before, ledger.rejected, secret.version)
+    return WindowResult(release, state, ledger.rejected, metrics)
 
 
 def _release(
-    candidates: pa.Table,
+    rows: pa.Table,
     ledger: _Ledger,
     bound: BoundPolicy,
     warm: WarmState,
@@ -266,17 +281,15 @@ def _release(
     clock: Clock,
     attempt: Attempt,
 ) -> tuple[Release | None, Cohorts, Any]:
-    """Trim, solve and publish; rows that stay behind go to the ledger."""
+    """Trim, solve and publish rows in canonical order; those that stay behind go to the ledger."""
     policy = bound.policy
-    individuals, _ = _people(candidates, bound, secret)
-    counts = np.ones(candidates.num_rows, dtype=np.int64) if individuals is None else np.bincount(individuals)
-    if counts.size < policy.k or candidates.num_rows == 0:
-        ledger.hold(candidates, "too_few_peers")
+    individuals, _ = _people(rows, bound, secret)
+    counts = np.ones(rows.num_rows, dtype=np.int64) if individuals is None else np.bincount(individuals)
+    if counts.size < policy.k:
+        ledger.hold(rows, "too_few_peers")
         return None, warm.cohorts, warm.domains
-    rows = candidates.take(pa.array(canonical_order(candidates, bound, secret)))
     if individuals is not None and policy.protect is Protection.ROW:
-        individuals, _ = _people(rows, bound, secret)
-        limit = row_limit(np.bincount(individuals), policy.k)
+        limit = row_limit(counts, policy.k)
         kept = kept_rows(individuals, np.full(counts.size, limit), _own_ends(rows, bound))
         ledger.hold(rows.filter(pa.array(~kept)), "individual_over_limit")
         rows = rows.filter(pa.array(kept))
@@ -285,7 +298,10 @@ def _release(
     solved = clock()
     labels = None if hasattr(solution.structure, "members") else solution.partition.labels
     if labels is not None:
-        ledger.hold(rows.filter(pa.array(labels < 0)), "individual_over_limit")
+        who = np.arange(rows.num_rows) if individuals is None else individuals
+        over = np.isin(who, who[labels >= 0])
+        ledger.hold(rows.filter(pa.array((labels < 0) & over)), "individual_over_limit")
+        ledger.hold(rows.filter(pa.array((labels < 0) & ~over)), "held_back")
         if not (labels >= 0).any():
             return None, warm.cohorts, encoded.domains
     released = rows if labels is None else rows.filter(pa.array(labels >= 0))
@@ -316,24 +332,18 @@ def expire(
 ) -> WindowResult:
     """Reject the waiting and late rows whose time is over at ``slot.window_end``; nothing is released.
 
-    late: rows that arrived after their window was released and found no later one since.
+    late: rows that arrived after their window was released and found no later one since. Those whose time is not
+    over wait on.
     """
     ledger = _Ledger(bound, [], [], [], slot.window_end)
-    attempt = Attempt(
-        bound, slot, release_id(secret, bound.policy.name, slot), 0 if late is None else late.num_rows, warm.waiting_rows,
-        kind="expiry",
-    )  # fmt: skip
-    reasons = np.array(warm.waiting_reason)
-    for reason in dict.fromkeys(warm.waiting_reason):
-        if warm.waiting is not None:
-            ledger.hold(warm.waiting.filter(pa.array(reasons == reason)), reason)
-    if late is not None:
-        ledger.hold(late, "late")
-    waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
-    state = WarmState(waiting, tuple(ledger.waiting_reasons), warm.cohorts, warm.domains, warm.events)
-    return WindowResult(
-        None, state, ledger.rejected, window_metrics(attempt, state, warm, ledger.rejected, secret.version)
-    )
+    name = release_id(secret, bound.policy.name, slot)
+    new = 0 if late is None else late.num_rows
+    attempt = Attempt(bound, slot, name, new, warm.waiting_rows, kind="expiry")
+    rows, origin, events = _gather(warm, late, ledger, secret, slot)
+    reasons = np.array([*warm.waiting_reason, *["late"] * new], dtype=object)[origin]
+    for reason in sorted(set(reasons)):
+        ledger.hold(rows.filter(pa.array(reasons == reason)), reason)
+    return _result(None, ledger, attempt, warm, warm.cohorts, warm.domains, events, secret)
 
 
 def earliest_deadline(state: WarmState, bound: BoundPolicy) -> int | None:
@@ -341,8 +351,3 @@ def earliest_deadline(state: WarmState, bound: BoundPolicy) -> int | None:
     if state.waiting is None or bound.policy.window_ms is None:
         return None
     return int(_deadlines(state.waiting, bound).min())
-
-
-def partition_window(number: int, bound: BoundPolicy) -> int | None:
-    """End in ms of a window by number; None without windows."""
-    return window_bounds(number, bound.policy)[1]

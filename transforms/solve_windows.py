@@ -20,6 +20,7 @@ A retry sees the state as it was, so it repeats the same release under the same 
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 from collections.abc import Iterator
@@ -34,11 +35,12 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.warm_up import warm_up
 from kanonflow.transforms.partition_clock import Action, PartitionClock, window_number
 from kanonflow.transforms.raw_batch import RejectedRows, from_ipc
 from kanonflow.transforms.rejected import rejected_records
 from kanonflow.transforms.release_window import WindowResult, earliest_deadline, expire, release_window
-from kanonflow.transforms.seeds import ReleaseSlot, Secret
+from kanonflow.transforms.seeds import ReleaseSlot, Secret, release_id
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
 
@@ -88,11 +90,15 @@ class SolveWindows(beam.DoFn):
     BAG_14 = BagStateSpec("bag_14", BytesCoder())
     BAG_15 = BagStateSpec("bag_15", BytesCoder())
 
-    def __init__(self, bound: BoundPolicy, secret: Secret, threads: int) -> None:
+    def __init__(self, bound: BoundPolicy, secret: Secret, threads: int | None) -> None:
         self._bound = bound
         self._secret = secret
         self._threads = threads
         self._late = Metrics.counter(NAMESPACE, "rows_late")
+
+    def setup(self) -> None:
+        """Load the kernels before the first window waits for them."""
+        warm_up()
 
     def process(
         self,
@@ -118,20 +124,16 @@ class SolveWindows(beam.DoFn):
     ) -> Iterator[Any]:
         """File a batch under its window, or send it to the rejected rows when it is too late for any release."""
         bags = (b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10, b11, b12, b13, b14, b15)
-        _, (number, ipc) = element
+        key, (number, ipc) = element
         before = PartitionClock.from_bytes(clock_state.read())
         arrival = before.arrive(number, self._bound.policy)
-        if arrival.bag is None:
-            rows = from_ipc(ipc)
-            self._late.inc(rows.num_rows)
-            yield beam.pvalue.TaggedOutput(
-                REJECTED_TAG, RejectedRows("", tuple(rejected_records(rows, self._bound, "late")))
-            )
-            return
-        bags[arrival.bag % BAGS].add(batch_header(arrival.bag, arrival.late) + ipc)
         if arrival.clock != before:
             clock_state.write(arrival.clock.to_bytes())
             self._arm(due, arrival.clock, before)
+        if arrival.bag is None:
+            yield self._refuse(key, before, from_ipc(ipc))
+        else:
+            bags[arrival.bag % BAGS].add(batch_header(arrival.bag, arrival.late) + ipc)
 
     @on_timer(DUE)
     def fire(
@@ -174,6 +176,15 @@ class SolveWindows(beam.DoFn):
         clock_state.write(after.to_bytes())
         self._arm(due, after, None)
 
+    def _refuse(self, key: bytes, clock: PartitionClock, rows: pa.Table) -> Any:
+        """A batch that no release may take any more, as rejected rows."""
+        self._late.inc(rows.num_rows)
+        # Named by a place that no release has, so that a retry finds its file and equal batches stay two.
+        place = ReleaseSlot(key, clock.last_end, -1 - clock.refused)
+        name = release_id(self._secret, self._bound.policy.name, place)
+        records = tuple(rejected_records(rows, self._bound, "late"))
+        return beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, records))
+
     def _act(
         self, action: Action, clock: PartitionClock, key: bytes, warm: WarmState, bags: tuple[Any, ...]
     ) -> tuple[WindowResult, PartitionClock]:
@@ -187,8 +198,9 @@ class SolveWindows(beam.DoFn):
         number = window_number(action.at, policy)
         due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
         rows = _table(self._take(bags, due, late_only=False))
+        threads = self._threads or os.cpu_count() or 1
         result = release_window(
-            rows, self._bound, warm, self._secret, slot, threads=self._threads, clock=time.monotonic
+            rows, self._bound, warm, self._secret, slot, threads=threads, clock=time.monotonic
         )
         return result, clock.released(earliest_deadline(result.warm, self._bound), True, policy)
 

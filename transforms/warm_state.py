@@ -21,6 +21,8 @@ from kanonflow.transforms.raw_batch import from_ipc, to_ipc
 MAGIC = b"KFWS"
 VERSION = 1
 _HEADER = struct.Struct("<4sII")
+Events = tuple[tuple[int, NDArray[np.uint64]], ...]
+"""Event ids seen lately: (end of the window they came for, sorted digests)."""
 
 
 class StateError(Exception):
@@ -40,7 +42,7 @@ class Cohorts:
     people: uint64 (p,), digests of individuals, sorted. members: int32 (n, k), slots over positions in ``people``
     (row mode), or (0, 0). labels: int64 (p,), class of each (individual mode), or (0,). seen: int64 (p,), end of the
     window in which each was last released. next_label: the first label never used.
-    history: of the last windows, oldest first, (people uint64 sorted, class labels) of who was released.
+    history: of the last windows, oldest first, (window end, people uint64 sorted, class labels) of who was released.
     """
 
     people: NDArray[np.uint64] = field(default_factory=_no_people)
@@ -48,7 +50,7 @@ class Cohorts:
     labels: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     seen: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     next_label: int = 0
-    history: tuple[tuple[NDArray[np.uint64], NDArray[np.int64]], ...] = ()
+    history: tuple[tuple[int, NDArray[np.uint64], NDArray[np.int64]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class WarmState:
     waiting_reason: tuple[str, ...] = ()
     cohorts: Cohorts = field(default_factory=Cohorts)
     domains: dict[str, RangeDomain | SetDomain] = field(default_factory=dict)
-    events: tuple[tuple[int, NDArray[np.uint64]], ...] = ()
+    events: Events = ()
 
     @property
     def waiting_rows(self) -> int:
@@ -88,8 +90,8 @@ class WarmState:
         put("members", cohorts.members.astype("<i4").tobytes())
         put("labels", cohorts.labels.astype("<i8").tobytes())
         put("seen", cohorts.seen.astype("<i8").tobytes())
-        index["history"] = len(cohorts.history)
-        for number, (people, labels) in enumerate(cohorts.history):
+        index["history"] = [end for end, _, _ in cohorts.history]
+        for number, (_, people, labels) in enumerate(cohorts.history):
             put(f"history_people_{number}", people.astype("<u8").tobytes())
             put(f"history_labels_{number}", labels.astype("<i8").tobytes())
         ranges = {}
@@ -137,7 +139,7 @@ def warm_state_from_bytes(data: bytes | None) -> WarmState:
     try:
         index = json.loads(data[_HEADER.size : _HEADER.size + length])
         return _read(index, memoryview(data)[_HEADER.size + length :])
-    except (ValueError, KeyError, pa.ArrowInvalid):
+    except (ValueError, KeyError, TypeError, OSError):
         raise StateError("the warm state is damaged: its parts do not fit its index") from None
 
 
@@ -145,10 +147,12 @@ def _read(index: dict, body: memoryview) -> WarmState:
     offsets: dict[str, tuple[int, int]] = {}
     position = 0
     for name, size in index.items():
-        buffer = isinstance(size, int) and name not in ("next_label", "history")
+        buffer = isinstance(size, int) and name != "next_label"
         if buffer:
             offsets[name] = (position, position + size)
             position += size
+    if position != len(body):
+        raise ValueError("the parts are not as long as the index says")
 
     def array(name: str, dtype: str) -> NDArray:
         start, stop = offsets[name]
@@ -163,8 +167,8 @@ def _read(index: dict, body: memoryview) -> WarmState:
         seen=array("seen", "<i8"),
         next_label=index["next_label"],
         history=tuple(
-            (array(f"history_people_{number}", "<u8"), array(f"history_labels_{number}", "<i8"))
-            for number in range(index["history"])
+            (end, array(f"history_people_{number}", "<u8"), array(f"history_labels_{number}", "<i8"))
+            for number, end in enumerate(index["history"])
         ),
     )
     domains: dict[str, RangeDomain | SetDomain] = {}

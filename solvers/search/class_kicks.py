@@ -51,7 +51,7 @@ def _dissolve(
         unit = classes.members[number, classes.size[number] - 1]
         logged_move(classes, work, unit, POOL)
         push(work, unit)
-    refresh_class(people, classes, number, scratch.counts, scratch.best)
+    refresh_class(people, classes, number)
     return True
 
 
@@ -95,7 +95,7 @@ def _undo(people: Individuals, classes: Classes, work: Workspace, scratch: Class
             scratch.seen[origin] = -1
     for number in range(classes.size.size):
         if scratch.seen[number] == -1:
-            refresh_class(people, classes, number, scratch.counts, scratch.best)
+            refresh_class(people, classes, number)
             scratch.seen[number] = 0
 
 

@@ -14,10 +14,8 @@ from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
 
 class ClassScratch(NamedTuple):
-    """counts, best: int64, scratch of the levels. seen: int64 (c,), last scan that saw a class. movable: bool (u,)."""
+    """seen: int64 (c,), last scan that saw a class. movable: bool (u,), who may leave a class."""
 
-    counts: NDArray[np.int64]
-    best: NDArray[np.int64]
     seen: NDArray[np.int64]
     movable: NDArray[np.bool_]
 
@@ -39,7 +37,7 @@ def best_move(
     rows = float(people.rows[unit])
     at = classes.position[unit]
     home_loss = classes.loss[home] if home >= 0 else rows
-    without = changed_loss(people, classes, home, at, -1, scratch.counts, scratch.best) if home >= 0 else 0.0
+    without = changed_loss(people, classes, home, at, -1) if home >= 0 else 0.0
     room = classes.members.shape[1] - 1
     work.clock[0] += 1
     best = EPSILON
@@ -48,15 +46,16 @@ def best_move(
         best = home_loss - without - rows
         work.found[0], work.found[1] = POOL, -1
     for index in range(nearest.shape[1]):
+        # Missing neighbours are -1 and stand at the end: skipped, for a break would make the loop count references.
         other = nearest[unit, index]
         if other < 0:
-            break
+            continue
         target = classes.label[other]
         if target == home:
             continue
         if target < 0:
             if scratch.movable[other] and home >= 0:
-                joined = changed_loss(people, classes, home, at, other, scratch.counts, scratch.best)
+                joined = changed_loss(people, classes, home, at, other)
                 evaluations += 1
                 gain = home_loss + people.rows[other] - joined - rows
                 if gain > best:
@@ -67,7 +66,7 @@ def best_move(
             continue
         scratch.seen[target] = work.clock[0]
         if classes.size[target] < room:
-            joined = changed_loss(people, classes, target, -1, unit, scratch.counts, scratch.best)
+            joined = changed_loss(people, classes, target, -1, unit)
             evaluations += 1
             gain = home_loss - without + classes.loss[target] - joined
             if gain > best:
@@ -77,13 +76,13 @@ def best_move(
             partner = classes.members[target, p]
             if not scratch.movable[partner]:
                 continue
-            there = changed_loss(people, classes, target, p, unit, scratch.counts, scratch.best)
+            there = changed_loss(people, classes, target, p, unit)
             gain = home_loss + classes.loss[target] - there
             evaluations += 1
             if gain <= best:
                 continue
             if home >= 0:
-                gain -= changed_loss(people, classes, home, at, partner, scratch.counts, scratch.best)
+                gain -= changed_loss(people, classes, home, at, partner)
                 evaluations += 1
             else:
                 gain -= people.rows[partner]
@@ -110,7 +109,7 @@ def refresh_and_push(
     """Recompute a class that changed and put its members on the list."""
     if number < 0:
         return
-    refresh_class(people, classes, number, scratch.counts, scratch.best)
+    refresh_class(people, classes, number)
     for p in range(classes.size[number]):
         push(work, classes.members[number, p])
 

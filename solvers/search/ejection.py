@@ -16,24 +16,6 @@ from kanonflow.solvers.search.slots import PLACE, Slots, admits, replaced_loss
 from kanonflow.solvers.search.workspace import EPSILON, Workspace
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def remember_opening(work: Workspace, promise: float, gain: float, p: int, d: int, q: int) -> None:
-    """Keep an opening (c from place (d, q) into position p) among the most promising ones of the scan."""
-    slot = work.opening_count[0]
-    if slot < work.opening.shape[0]:
-        work.opening_count[0] += 1
-    else:
-        slot = 0
-        for index in range(1, work.opening.shape[0]):
-            if work.promise[index, 0] < work.promise[slot, 0]:
-                slot = index
-        if work.promise[slot, 0] >= promise:
-            return
-    work.promise[slot, 0] = promise
-    work.promise[slot, 1] = gain
-    work.opening[slot, 0], work.opening[slot, 1], work.opening[slot, 2] = p, d, q
-
-
 @numba.njit(cache=True, nogil=True)
 def best_chain(
     units: Units,
@@ -49,9 +31,9 @@ def best_chain(
     k = slots.members.shape[1]
     best = EPSILON
     evaluations = 0
-    for number in range(work.opening_count[0]):
+    for number in range(work.openings[0]):
         p, d, q = work.opening[number, 0], work.opening[number, 1], work.opening[number, 2]
-        gain_b = work.promise[number, 1]
+        gain_b = work.opening_gain[number]
         a = slots.members[b, p]
         c = slots.members[d, q]
         work.clock[0] += 1
@@ -63,7 +45,7 @@ def best_chain(
             for near in range(-1, nearest.shape[1]):
                 e = center if near < 0 else nearest[center, near]
                 if e < 0:
-                    break
+                    continue
                 if (near < 0 and units.limit[e] < 2) or work.stamp[e] == now:
                     continue
                 work.stamp[e] = now

@@ -31,6 +31,8 @@ def _random_swap(
     k = slots.members.shape[1]
     for _ in range(8):
         p = next_random(work.random, k)
+        if slots.spare[b, p] <= EPSILON:
+            continue
         source = next_random(work.random, k)
         near = next_random(work.random, nearest.shape[1])
         c = nearest[slots.members[b, source], near]
@@ -81,6 +83,7 @@ def kick(
     strength: int,
     looked_at: int,
     limit: int,
+    temperature: float,
 ) -> tuple:
     """Kick the slots of ``tour`` one after the other, from position ``first``, until ``limit`` evaluations.
 
@@ -89,12 +92,13 @@ def kick(
     """
     total = 0.0
     position = first
+    mean = slots.loss[tour].mean()
     change = np.zeros(1)
     while work.evaluations[0] < limit:
         b = tour[position]
         position = (position + 1) % tour.size
         work.evaluations[0] += 1
-        if slots.loss[b] <= EPSILON:
+        if slots.loss[b] * 1000.0 < mean * next_random(work.random, 1000):
             continue
         work.logged[0] = 0
         change[0] = 0.0
@@ -108,7 +112,10 @@ def kick(
         if work.logged[0] == 0:
             continue
         change[0] += descend(units, slots, nearest, shard, work, looked_at, True, np.iinfo(np.int64).max)
-        if change[0] < EPSILON:
+        bar = EPSILON
+        if temperature > 0.0:
+            bar -= temperature * np.log((next_random(work.random, 1 << 20) + 1.0) / (1 << 20))
+        if change[0] < bar:
             total += change[0]
         else:
             _undo(units, slots, work)

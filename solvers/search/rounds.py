@@ -26,11 +26,16 @@ from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 Progress = Callable[[int, float], None]
 
 KICK_STRENGTH = 2
-SLOTS_PER_SHARD = 1000
+# Kicks that end worse by a part of the mean slot's loss are kept now and then, ever more rarely: 0.2% less loss.
+HEAT = 0.1
+# Shards keep swaps from crossing their borders, which duplicates suffer from most (Adult, 30,162 rows, 2,500
+# evaluations a row: loss .0151 in one part, .0152 in 2, .0155 in 8), so there are as few as two cores need.
+LEAST_SLOTS_TO_SHARD = 1500
+SLOTS_PER_SHARD = 12_000
 MOST_SHARDS = 8
 ROUNDS = 4
 # Between two looks at the clock; about 10 ms.
-CHUNK = 100_000
+CHUNK = 50_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,15 @@ class _Shard:
     seed: int
     limit: int
     first: bool
+    elapsed: float
+    share: float
+
+
+def shards_for(slots: int) -> int:
+    """How many parts a graph of that many slots is searched in."""
+    if slots < LEAST_SLOTS_TO_SHARD:
+        return 1
+    return int(np.clip(slots // SLOTS_PER_SHARD, 2, MOST_SHARDS))
 
 
 def places_looked_at(k: int) -> int:
@@ -74,6 +88,7 @@ def _run_shard(
     for slot in dirty if shard.first else ():
         if owner[slot] == shard.number:
             push(work, slot)
+    mean = float(slots.loss[shard.tour].mean())
     position = 0
     draining = shard.first
     while work.evaluations[0] < shard.limit:
@@ -84,8 +99,9 @@ def _run_shard(
             descend(units, slots, nearest, owner, work, looked_at, False, until)
             draining = work.bounds[0] != work.bounds[1]
         else:
+            heat = HEAT * mean * (1.0 - (shard.elapsed + (shard.share * work.evaluations[0]) / shard.limit))
             _, position = kick(
-                units, slots, nearest, owner, shard.tour, work, position, KICK_STRENGTH, looked_at, until
+                units, slots, nearest, owner, shard.tour, work, position, KICK_STRENGTH, looked_at, until, heat
             )
     return int(work.evaluations[0]), False
 
@@ -118,7 +134,7 @@ def search_graph(
     parts; None: by size. Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
     """
     n = slots.loss.size
-    parts = shards if shards is not None else int(np.clip(n // SLOTS_PER_SHARD, 1, MOST_SHARDS))
+    parts = shards if shards is not None else shards_for(n)
     rounds = ROUNDS if parts > 1 else 1
     dirty = tour if first_slots is None else np.concatenate([first_slots, np.setdiff1d(tour, first_slots)])
     owner = np.zeros(n, dtype=np.int32)
@@ -135,7 +151,7 @@ def search_graph(
         left = evaluations - spent
         shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
         jobs = [
-            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn == 0)
+            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn == 0, turn / rounds, 1 / rounds)
             for number, stretch in enumerate(stretches)
         ]
         arguments = (units, slots, nearest, owner, dirty, deadline, clock)

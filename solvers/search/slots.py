@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import bits_cost
+from kanonflow.solvers.bits import bits_cost, lowest_bit
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.features import Features
 
@@ -56,8 +56,9 @@ def replaced_loss(features: Features, slots: Slots, slot: int, position: int, un
         total += min(high - low, features.numeric_weight[j])
     for w in range(features.words.shape[1]):
         new = features.words[unit, w] & ~slots.rest_words[slot, position, w]
-        if new:
-            total += bits_cost(new, features.bit_weight, w)
+        while new:
+            total += features.bit_weight[w, lowest_bit(new)]
+            new &= new - np.uint64(1)
     for j in range(features.wide_weight.size):
         code = features.wide[unit, j]
         fresh = True

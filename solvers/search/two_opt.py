@@ -11,7 +11,7 @@ import numpy as np
 
 from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.search.ejection import best_chain, remember_opening
+from kanonflow.solvers.search.ejection import best_chain
 from kanonflow.solvers.search.slots import PLACE, Slots, admits, replaced_loss, swap
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
@@ -32,7 +32,9 @@ def best_swap(
     """
     features = units.features
     k = slots.members.shape[1]
-    work.opening_count[0] = 0
+    first = second = 0.0
+    p1 = d1 = q1 = p2 = d2 = q2 = 0
+    gain1 = gain2 = 0.0
     work.clock[0] += 1
     now = work.clock[0]
     best = EPSILON
@@ -47,8 +49,9 @@ def best_swap(
                     continue
             else:
                 c = nearest[center, near]
+                # A break here would make numba count references inside the loops.
                 if c < 0:
-                    break
+                    continue
             if work.stamp[c] == now:
                 continue
             work.stamp[c] = now
@@ -88,12 +91,23 @@ def best_swap(
                     gain = gain_b + slots.loss[d] - replaced_loss(features, slots, d, q, a)
                     evaluations += 1
                     if best <= EPSILON:
-                        remember_opening(work, gain_b + slots.spare[d, q], gain_b, p, d, q)
+                        promise = gain_b + slots.spare[d, q]
+                        if promise > second:
+                            fresh = promise > first
+                            # Plain numbers: an array written here would slow the whole loop down.
+                            second = first if fresh else promise
+                            p2, d2, q2, gain2 = (p1, d1, q1, gain1) if fresh else (p, d, q, gain_b)
+                            if fresh:
+                                first, p1, d1, q1, gain1 = promise, p, d, q, gain_b
                     # Legality last: it fails rarely, and few candidates get this far.
                     if gain > best and admits(slots, d, q, units.individual[a], units.limit[a]):
                         best = gain
                         work.found[0], work.found[1], work.found[2] = p, d, q
     work.evaluations[0] += evaluations
+    work.openings[0] = int(first > 0.0) + int(second > 0.0)
+    work.opening_gain[0], work.opening_gain[1] = gain1, gain2
+    work.opening[0, 0], work.opening[0, 1], work.opening[0, 2] = p1, d1, q1
+    work.opening[1, 0], work.opening[1, 1], work.opening[1, 2] = p2, d2, q2
     return best if best > EPSILON else 0.0
 
 

@@ -19,7 +19,8 @@ class Workspace(NamedTuple):
     queued: bool (n,), the don't-look bits inverted. log: int32 (room, 4), swaps since the last commit; logged: int64 (1,).
     random: uint64 (1,). found: int64 (5,), the last scan's best move:
     position, other slot and its position, and for a chain the third slot and its position.
-    opening: int64 (t, 3) and promise: float64 (t, 2), swaps that a chain may be able to close; opening_count: int64 (1,).
+    opening: int64 (2, 3), the two most promising swaps that a chain may be able to close, their gains at the scanned
+    slot in opening_gain: float64 (2,); openings: int64 (1,), how many there are.
     """
 
     stamp: NDArray[np.int64]
@@ -33,11 +34,11 @@ class Workspace(NamedTuple):
     random: NDArray[np.uint64]
     found: NDArray[np.int64]
     opening: NDArray[np.int64]
-    promise: NDArray[np.float64]
-    opening_count: NDArray[np.int64]
+    opening_gain: NDArray[np.float64]
+    openings: NDArray[np.int64]
 
 
-def build_workspace(slots: int, units: int, seed: int, openings: int = 4) -> Workspace:
+def build_workspace(slots: int, units: int, seed: int) -> Workspace:
     """Fresh scratch; seed: any 64-bit number."""
     return Workspace(
         stamp=np.zeros(units, dtype=np.int64),
@@ -50,9 +51,9 @@ def build_workspace(slots: int, units: int, seed: int, openings: int = 4) -> Wor
         logged=np.zeros(1, dtype=np.int64),
         random=np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64),
         found=np.zeros(5, dtype=np.int64),
-        opening=np.zeros((openings, 3), dtype=np.int64),
-        promise=np.zeros((openings, 2)),
-        opening_count=np.zeros(1, dtype=np.int64),
+        opening=np.zeros((2, 3), dtype=np.int64),
+        opening_gain=np.zeros(2),
+        openings=np.zeros(1, dtype=np.int64),
     )
 
 

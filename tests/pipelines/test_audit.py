@@ -134,6 +134,18 @@ def start_too_old(run: Run) -> None:
         row["window_start"] -= DAY
 
 
+def nothing_released(run: Run) -> None:
+    run.releases = {}
+
+
+def nothing_read(run: Run) -> None:
+    run.lines = run.lines[:1]
+
+
+def release_without_rows(run: Run) -> None:
+    run.releases["none"] = []
+
+
 def individual_published(run: Run) -> None:
     run.schema["fields"].append({"name": "who", "type": "string"})
     for rows in run.releases.values():

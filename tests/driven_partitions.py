@@ -1,0 +1,189 @@
+"""SolveWindows without a runner: state in memory, a watermark moved by hand, the step's protocol checked at each call."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import TimestampedValue
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.partition_clock import PartitionClock
+from kanonflow.transforms.raw_batch import RejectedRows, Release, from_ipc, to_ipc
+from kanonflow.transforms.seeds import Secret, partition_key
+from kanonflow.transforms.solve_windows import BAGS, METRICS_TAG, SolveWindows, read_header
+from kanonflow.transforms.split import split
+from kanonflow.transforms.warm_state import warm_state_from_bytes
+from tests.small_feeds import Row, canonical
+
+MOST_FIRINGS = 500
+
+
+class Value:
+    """A ReadModifyWrite cell."""
+
+    def __init__(self) -> None:
+        self.value: bytes | None = None
+
+    def read(self) -> bytes | None:
+        return self.value
+
+    def write(self, value: bytes) -> None:
+        self.value = value
+
+    def clear(self) -> None:
+        self.value = None
+
+
+class Bag:
+    """A bag; it remembers how often it was read."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.reads = 0
+
+    def read(self) -> list[bytes]:
+        self.reads += 1
+        return list(self.values)
+
+    def add(self, value: bytes) -> None:
+        self.values.append(value)
+
+    def clear(self) -> None:
+        self.values = []
+
+
+class Timer:
+    """An event-time timer, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.at: int | None = None
+
+    def set(self, at: Any) -> None:
+        assert at.micros % 1000 == 0, "timers have a resolution of milliseconds"
+        self.at = at.micros // 1000
+
+    def clear(self) -> None:
+        self.at = None
+
+
+@dataclass
+class Cells:
+    """The state of one key."""
+
+    clock: Value = field(default_factory=Value)
+    warm: Value = field(default_factory=Value)
+    due: Timer = field(default_factory=Timer)
+    bags: list[Bag] = field(default_factory=lambda: [Bag() for _ in range(BAGS)])
+
+
+class DrivenPartitions:
+    """Every partition of a feed. released, metrics, rejected: what came out, in the order in which it did."""
+
+    def __init__(self, bound: BoundPolicy, secret: Secret) -> None:
+        self.bound = bound
+        self.secret = secret
+        self.step = SolveWindows(bound, secret, 1)
+        self.cells: dict[bytes, Cells] = {}
+        self.watermark: int | None = None
+        self.released: list[Release] = []
+        self.metrics: list[dict[str, Any]] = []
+        self.rejected: list[RejectedRows] = []
+        self.firings = 0
+
+    def send(self, rows: Sequence[Row]) -> None:
+        """A batch arrives; timers that are due by now fire."""
+        for values, number, part in split(canonical(rows, self.bound), self.bound):
+            key = partition_key(self.secret, values)
+            cells = self.cells.setdefault(key, Cells())
+            reads = sum(bag.reads for bag in cells.bags)
+            self._collect(
+                self.step.process((key, (number, to_ipc(part))), cells.clock, cells.due, *cells.bags)
+            )
+            assert reads == sum(bag.reads for bag in cells.bags), "process must not read a bag"
+            self._check(cells)
+        if self.watermark is not None:
+            self.advance(self.watermark)
+
+    def advance(self, watermark: int) -> None:
+        """Move the watermark; fire what is due, in the order of time."""
+        self.watermark = watermark
+        while (key := self._next_due()) is not None:
+            self.fire(key)
+
+    def finish(self) -> None:
+        """The end of the input."""
+        self.advance(1 << 62)
+
+    def fire(self, key: bytes) -> None:
+        """The timer of one key fires."""
+        cells = self.cells[key]
+        self.firings += 1
+        assert self.firings < MOST_FIRINGS, "the timer spins"
+        cells.due.at = None
+        self._collect(self.step.fire(key, cells.clock, cells.warm, cells.due, *cells.bags))
+        self._check(cells)
+
+    def copy(self) -> DrivenPartitions:
+        """A checkpoint: the same state, and outputs of its own."""
+        other = DrivenPartitions(self.bound, self.secret)
+        other.cells, other.watermark = copy.deepcopy(self.cells), self.watermark
+        return other
+
+    def tables(self) -> list[pa.Table]:
+        """The rows of each release."""
+        return [from_ipc(release.ipc) for release in self.released]
+
+    def published(self) -> list[str]:
+        """The references of all released rows."""
+        return [name for table in self.tables() for name in table.column("reference").to_pylist()]
+
+    def refused(self) -> list[tuple[str, str]]:
+        """Reference and reason of all rejected rows."""
+        return [(record["row"]["reference"], record["reason"]) for each in self.rejected for record in each.records]
+
+    def waiting(self) -> int:
+        """Rows that wait for a later release, bags not counted."""
+        return sum(warm_state_from_bytes(cells.warm.value).waiting_rows for cells in self.cells.values())
+
+    def in_bags(self) -> int:
+        """Rows in bags."""
+        batches = [batch for cells in self.cells.values() for bag in cells.bags for batch in bag.values]
+        return sum(from_ipc(batch[9:]).num_rows for batch in batches)
+
+    def _next_due(self) -> bytes | None:
+        due = [
+            (cells.due.at, key)
+            for key, cells in self.cells.items()
+            if cells.due.at is not None and self.watermark is not None and cells.due.at <= self.watermark
+        ]
+        return min(due)[1] if due else None
+
+    def _collect(self, outputs: Iterable[Any]) -> None:
+        for output in outputs:
+            tag = output.tag if isinstance(output, TaggedOutput) else None
+            value = output.value if isinstance(output, TaggedOutput) else output
+            if isinstance(value, TimestampedValue):
+                value = value.value
+            if tag is None:
+                self.released.append(value)
+            elif tag == METRICS_TAG:
+                self.metrics.append(value)
+            else:
+                self.rejected.append(value)
+
+    def _check(self, cells: Cells) -> None:
+        clock = PartitionClock.from_bytes(cells.clock.value)
+        assert cells.due.at == clock.fires_at(self.bound.policy)
+        held: Counter[int] = Counter()
+        for index, bag in enumerate(cells.bags):
+            for batch in bag.values:
+                number, _ = read_header(batch)
+                assert number % BAGS == index
+                held[number] += 1
+        assert set(held) == {*clock.pending, *clock.late}

@@ -1,0 +1,106 @@
+"""Small tables for the solvers' tests: numbers with nulls, narrow and wide categories, repeated rows, individuals."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kanonflow.solvers.distinct_rows import Units, group_rows
+from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.table import Table
+from tests import naive
+
+
+def mixed_table(
+    seed: int,
+    n: int,
+    *,
+    people: int | None = None,
+    numeric: int = 2,
+    cardinality: tuple[int, ...] = (3, 70),
+    kinds: int | None = None,
+    nulls: float = 0.15,
+    k: int = 1,
+) -> Table:
+    """n rows drawn from ``kinds`` different ones (None: all different ones are possible).
+
+    Numbers lie on multiples of 1/8, so that ties are common. people: each row belongs to a random one of that many
+    individuals, whose numbers are not consecutive, but to nobody more than a k-th of the rows.
+    """
+    rng = np.random.default_rng(seed)
+    count = n if kinds is None else kinds
+    numbers = rng.integers(0, 9, (count, numeric)) / 8
+    numbers[rng.random((count, numeric)) < nulls] = np.nan
+    codes = (
+        np.stack([rng.integers(0, min(size, 6), count) for size in cardinality], axis=1)
+        if cardinality
+        else None
+    )
+    chosen = np.arange(n) if kinds is None else rng.integers(0, kinds, n)
+    return Table(
+        numeric=numbers[chosen],
+        categorical=np.empty((n, 0), np.int32) if codes is None else codes[chosen].astype(np.int32),
+        cardinality=np.array(cardinality, dtype=np.int64),
+        weights=rng.integers(1, 4, numeric + len(cardinality)).astype(float),
+        individuals=None if people is None else _owners(rng, n, people, n // k) * 10 + 3,
+    )
+
+
+def _owners(rng: np.random.Generator, n: int, people: int, most: int) -> NDArray[np.int64]:
+    """An individual for each row, nobody with more than ``most``."""
+    counts = np.zeros(people, dtype=np.int64)
+    owners = np.empty(n, dtype=np.int64)
+    for row in range(n):
+        owners[row] = rng.choice(np.flatnonzero(counts < most))
+        counts[owners[row]] += 1
+    return owners
+
+
+@st.composite
+def tables(
+    draw: st.DrawFn, *, least: int = 6, most: int = 24, k: int = 1, individuals: bool | None = None
+) -> Table:
+    """Mixed tables in which a graph of degree k exists; individuals: with, without, or either (None)."""
+    n = draw(st.integers(max(least, k), most))
+    named = draw(st.booleans()) if individuals is None else individuals
+    return mixed_table(
+        draw(st.integers(0, 2**32 - 1)),
+        n,
+        people=draw(st.integers(-(-n // (n // k)), n)) if named else None,
+        k=k,
+        numeric=draw(st.integers(0, 2)),
+        cardinality=draw(st.sampled_from([(3,), (3, 70), (2, 5, 64, 65), (1, 100, 130)])),
+        kinds=draw(st.sampled_from([None, 4, 9])),
+    )
+
+
+def scrambled_members(
+    units: Units, k: int, *, distinct: bool, seed: int, swaps: int = 200
+) -> NDArray[np.int32]:
+    """A legal graph over units, int32 (n, k): the constructive one after random legal exchanges."""
+    members = constructive_members(units, k, distinct=distinct)
+    rng = np.random.default_rng(seed)
+    for _ in range(swaps):
+        b, d = rng.integers(0, members.shape[0], 2)
+        p, q = rng.integers(0, k, 2)
+        members[b, p], members[d, q] = members[d, q], members[b, p]
+        if not all(naive.may_stand_together(units, members[slot].tolist()) for slot in (b, d)):
+            members[b, p], members[d, q] = members[d, q], members[b, p]
+    return members
+
+
+def scrambled_graph(table: Table, k: int, seed: int) -> NDArray[np.int32]:
+    """A legal graph over the rows of a table, by exchanges of rows, not of units."""
+    who = np.arange(table.records) if table.individuals is None else table.individuals
+    alone = group_rows(table)._replace(
+        weight=np.ones(table.records, dtype=np.int32),
+        limit=np.ones(table.records, dtype=np.int32),
+        individual=np.unique(who, return_inverse=True)[1].astype(np.int64),
+    )
+    return scrambled_members(alone, k, distinct=True, seed=seed)
+
+
+def unit_rows(units: Units) -> list[int]:
+    """A row of each unit: what naive twins, which know rows only, use in its place."""
+    return units.rows[units.first[:-1]].tolist()

@@ -1,0 +1,196 @@
+"""The benchmarks: they start anywhere, say what they skip, and their own arithmetic is right."""
+
+import csv
+import gzip
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import adult_loss, main_job, stages, warm_start
+from benchmarks import classes as classes_benchmark
+from benchmarks.call_log import watch
+from benchmarks.data_sets import (
+    ADULT,
+    DAY_MS,
+    SPARKOV,
+    VARIABLE,
+    MissingDataError,
+    data_path,
+    example_policy,
+    read_feed,
+    with_window,
+    write_slice,
+)
+from benchmarks.result_files import shown
+from benchmarks.window_chain import chain
+from kanonflow.pipelines.summary import RunSummary
+from kanonflow.schemas.policy_file import load_policy
+from kanonflow.transforms.cohorts import guaranteed_candidates
+from kanonflow.transforms.warm_state import Cohorts
+
+BENCHMARKS = (adult_loss, classes_benchmark, main_job, stages, warm_start)
+DAYS, PEOPLE = 4, 14
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with a feed like sparkov: a few days of a few card holders."""
+    generator = np.random.default_rng(1)
+    policy = example_policy("sparkov")
+    path = tmp_path / "data" / SPARKOV.file
+    path.parent.mkdir(parents=True)
+    with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in policy.fields], restval="x")
+        writer.writeheader()
+        for day in range(1, DAYS + 1):
+            for person in range(PEOPLE):
+                home = {
+                    "lat": 30 + person,
+                    "long": -80 - person,
+                    "city_pop": 100 * person,
+                    "job": f"job {person % 3}",
+                }
+                who = {"cc_num": person, "dob": f"19{50 + person}-05-01", "gender": "FM"[person % 2]}
+                for hour in range(1 + int(generator.integers(0, 2))):
+                    when = f"2020-01-{day:02d} {hour:02d}:00:00"
+                    writer.writerow(
+                        {**home, **who, "trans_date_trans_time": when, "amt": hour, "is_fraud": 0}
+                    )
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "data"))
+    return path
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("folder", [None, "empty"])
+def test_says_what_it_skips(
+    benchmark: object,
+    folder: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without the data sets a benchmark ends well, names what it skips and why, and writes no results."""
+    if folder is None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+    else:
+        monkeypatch.setenv(VARIABLE, str(tmp_path))
+    results = tmp_path / "results"
+    assert benchmark.main(["--results", str(results)]) == 0  # type: ignore[attr-defined]
+    told = capsys.readouterr().out
+    assert "skipped" in told
+    assert VARIABLE in told
+    assert str(tmp_path) not in told
+    assert not results.exists()
+
+
+def test_every_benchmark_states_its_protocol() -> None:
+    """The docstring, which goes into the results, names data, how ratios are formed, and the time that counts."""
+    for module in BENCHMARKS:
+        text = (module.__doc__ or "").lower()
+        words = ("jobs:" if module is main_job else "data:", "share" if module is stages else "ratio", "cpu")
+        assert all(word in text for word in words), module
+        assert text.splitlines()[0].endswith("?")
+
+
+def test_warm_and_class_benchmarks_run_on_a_small_feed(data: Path, tmp_path: Path) -> None:
+    """A small feed goes through both, and the result files say how they were made."""
+    results = ["--results", str(tmp_path / "results"), "--date", "2024-03-01"]
+    small = ["--windows", "day", "--budgets", "0.1"]
+    assert warm_start.main([*small, *results, "--days", "3"]) == 0
+    assert classes_benchmark.main([*small, *results]) == 0
+    record = json.loads((tmp_path / "results" / "warm_start.json").read_text())
+    pairs, reach, cohorts = record["tables"]
+    assert [row["windows"] for row in pairs["rows"]] == [2] * 4
+    assert [row["mode"] for row in reach["rows"]] == ["row", "individual"]
+    assert [row["cohort"] for row in cohorts["rows"]] == ["free", "keep"]
+    assert record["date"] == "2024-03-01"
+    assert record["command"].startswith(f"{VARIABLE}=DIR python -m benchmarks.warm_start")
+    text = (tmp_path / "results" / "classes.md").read_text()
+    assert "search, 0.1 x default" in text
+    assert str(tmp_path) not in text
+
+
+def test_every_stage_is_a_function_of_the_product(data: Path) -> None:
+    """Each name that is timed exists, and in each mode the main stages of a window are seen."""
+    for _, module, name in stages.STAGES:
+        assert callable(getattr(module, name)), f"{module.__name__}.{name}"
+    for policy in ("sparkov", "sparkov_rows"):
+        feed = read_feed(data, with_window(example_policy(policy), DAY_MS))
+        *_, last = chain(feed._replace(windows=feed.windows[:1]))
+        times, _ = stages.one_release(feed, last.after, 1)
+        assert {"canonical order", "solve: search", "publish: gate", "release as Avro file"} <= times.keys()
+
+
+def test_candidates_agree_with_the_metrics() -> None:
+    """Counted person by person over the windows, the candidates are those that the release's metrics report."""
+    generator = np.random.default_rng(2)
+    history = []
+    for end in range(4):
+        people = np.sort(generator.choice(40, 30, replace=False)).astype(np.uint64)
+        history.append((end, people, generator.integers(0, 4, 30)))
+    found = warm_start.candidates(history)
+    assert guaranteed_candidates(Cohorts(history=tuple(history))) == (int(found.min()), float(found.mean()))
+
+
+def test_slices_keep_whole_days(data: Path, tmp_path: Path) -> None:
+    """A slice of two days has the header and exactly the rows of the first two days."""
+    lines = write_slice(SPARKOV, tmp_path, days=2).read_text().splitlines()
+    with gzip.open(data, "rt", encoding="utf-8") as file:
+        assert lines == [
+            line for line in file.read().splitlines() if "2020-01-03" not in line and "2020-01-04" not in line
+        ]
+
+
+def test_the_parts_of_the_main_job_add_up() -> None:
+    """What the command prints about its time is understood, and with the metrics it adds up to the whole."""
+    summary = RunSummary(
+        releases=1, conflicts=0, rows_read=5, rows_released=5, rows_waiting=0, rejected={}, gcp=0.1, lower_bound=0.05,
+        total_seconds=4.0, read_seconds=0.5, solve_seconds=2.0, publish_seconds=0.25,
+    )  # fmt: skip
+    metrics = [{"solve_ms": 1500.0, "publish_ms": 250.0}, {"solve_ms": 500.0, "publish_ms": 0.0}]
+    parts = main_job._parts(summary.render(), main_job.Spent(6.0, 5.0), metrics)
+    assert parts == {"starting": 2.0, "read": 0.5, "solve": 2.0, "publish": 0.25, "rest": 1.25}
+
+
+@pytest.mark.parametrize("method", [main_job.OWN, main_job.START, main_job.PASS_THROUGH])
+@pytest.mark.parametrize("job", main_job.JOBS)
+def test_policies_of_the_main_job_load(job: str, method: str, tmp_path: Path) -> None:
+    """Each job's policy file is the example policy but for the method."""
+    policy = load_policy(main_job.write_policy(job, method, tmp_path))
+    assert policy.solver.method == ("auto" if method == main_job.OWN else method)
+    assert policy.fields == example_policy(job).fields
+
+
+def test_watching_leaves_no_trace() -> None:
+    """After the block a module holds its own functions again, even when another name does not exist."""
+    module = importlib.import_module("benchmarks.result_files")
+    original = module.shown
+    with watch((module, ["shown"])) as log:
+        module.shown(1)
+    assert module.shown is original
+    assert [(call.name, call.args, call.result) for call in log.calls] == [
+        ("benchmarks.result_files.shown", (1,), "1")
+    ]
+    with pytest.raises(AttributeError):
+        watch((module, ["shown", "no_such_function"])).__enter__()
+    assert module.shown is original
+
+
+def test_numbers_are_shown_for_people() -> None:
+    """Counts with commas, other numbers with four digits, absent ones as a dash."""
+    assert [shown(value) for value in (30162, 0.0150123, 12345.6, None, True)] == [
+        "30,162",
+        "0.01501",
+        "12,346",
+        "-",
+        "yes",
+    ]
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """The message names the file below the data folder and not the folder."""
+    with pytest.raises(MissingDataError, match=r"adult/adult\.csv is not below"):
+        data_path(ADULT, {VARIABLE: str(tmp_path)})

@@ -1,0 +1,91 @@
+"""What the documents show runs, and what they point to exists."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies", "tests", "docs", "benchmarks")
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def feed() -> pa.Table:
+    """Two days of 30 card holders, as the README's policy wants them."""
+    random = np.random.default_rng(1)
+    card = random.integers(0, 30, 400)
+    return pa.table(
+        {
+            "booked_at": pa.array(random.integers(0, 172_800, 400) * 1000, pa.timestamp("ms", "UTC")),
+            "card": pa.array(card).cast(pa.string()),
+            "name": pa.array(card).cast(pa.string()),
+            "born": pa.array(card * 200, pa.int32()).cast(pa.date32()),
+            "latitude": 48 + card / 10,
+            "occupation": pa.array(["cook", "clerk", "nurse"]).take(pa.array(card % 3)),
+            "amount": pa.array(random.integers(100, 9999, 400))
+            .cast(pa.decimal128(21, 2))
+            .cast(pa.decimal128(12, 2)),
+            "shop": pa.array(random.integers(0, 9, 400)).cast(pa.string()),
+        }
+    )
+
+
+def test_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its policy fits a feed of its fields, and its Python blocks, one after the other, release that feed."""
+    monkeypatch.chdir(tmp_path)
+    (policy,) = blocks(ROOT / "README.md", "yaml")
+    Path("card.yaml").write_text(policy)
+    Path("secret").write_bytes(bytes(range(32)))
+    pyarrow.parquet.write_table(feed(), "feed.parquet")
+    names: dict[str, Any] = {}
+    for block in blocks(ROOT / "README.md", "python"):
+        exec(block, names)
+    released, rejected = map(int, re.findall(r"\d+", capsys.readouterr().out))
+    assert released > 300
+    assert released + rejected == 400
+    assert len(list(Path("out/release").glob("*.avro"))) == 2
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_place_named_exists(document: Path) -> None:
+    """Files and folders of the project in backticks; a name may stand for several with ``*``."""
+    places = re.findall(rf"`((?:{'|'.join(ROOMS)})/[\w./*-]*)`", document.read_text())
+    made = {"benchmarks/results"}
+    missing = [place for place in places if place not in made and not any(ROOT.glob(place.rstrip("/")))]
+    assert not missing, missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_test_named_exists(document: Path) -> None:
+    """A promise whose test was renamed or dropped is noticed."""
+    known = {
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+    named = set(re.findall(r"`(test_\w+)`", document.read_text()))
+    assert named <= known, sorted(named - known)
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    """``NNN-title.md`` with the number and a title in the first line; what, why and what was rejected inside."""
+    files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [path.name[:3] for path in files] == [f"{number:03d}" for number in range(1, len(files) + 1)]
+    for path in files:
+        text = path.read_text()
+        assert text.startswith(f"# {path.name[:3]}: "), path.name
+        for part in ("**What.**", "**Rejected.**"):
+            assert part in text, f"{path.name}: {part}"

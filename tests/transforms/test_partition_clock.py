@@ -1,0 +1,193 @@
+"""When a partition releases, rejects and forgets, against a model that keeps every row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.partition_clock import Action, PartitionClock, window_end, window_number
+from kanonflow.transforms.split import END_OF_TIME_MS
+from tests.small_feeds import HOUR, feed_policy
+
+HOURS = feed_policy(max_delay="2h", out_of_orderness="10m")
+PROMPT = feed_policy()
+NO_WINDOWS = feed_policy(window=None)
+
+
+def arrive(clock: PartitionClock, *numbers: int, policy: Policy = HOURS) -> PartitionClock:
+    """The clock after batches of these windows."""
+    for number in numbers:
+        clock = clock.arrive(number, policy).clock
+    return clock
+
+
+def test_windows_are_due_at_their_end_in_order() -> None:
+    """Whatever the order of arrival, the earliest window goes first, once it was open for late rows."""
+    clock = arrive(PartitionClock(), 7, 3, 5, 3)
+    assert clock.pending == (3, 5, 7)
+    assert clock.next_action(HOURS) == Action("release", 4 * HOUR)
+    assert clock.fires_at(HOURS) == 4 * HOUR + 600_000
+
+
+def test_a_new_partition_is_due_never() -> None:
+    """Nothing held, nothing armed: a drain ends."""
+    assert PartitionClock().fires_at(HOURS) is None
+
+
+def test_a_late_row_goes_to_the_bag_of_the_next_window() -> None:
+    """It joins the next release, not one of its own, and sets a deadline: its own window's end + max_delay."""
+    clock = arrive(PartitionClock(), 3).released(None, True, HOURS)
+    arrival = clock.arrive(2, HOURS)
+    assert (arrival.bag, arrival.late) == (4, True)
+    assert arrival.clock.next_action(HOURS) == Action("expire", 5 * HOUR)
+    assert arrive(arrival.clock, 4).next_action(HOURS) == Action("release", 5 * HOUR)
+
+
+def test_a_row_that_no_release_may_take_is_refused() -> None:
+    """Its own window's end + max_delay lies before the end of the last release, or is that."""
+    clock = arrive(PartitionClock(), 5).released(None, True, HOURS)
+    assert clock.arrive(4, HOURS).bag == 6
+    assert clock.arrive(3, HOURS).bag is None
+    prompt = arrive(PartitionClock(), 5, policy=PROMPT).released(None, True, PROMPT)
+    assert prompt.arrive(5, PROMPT).bag is None
+
+
+def test_every_refusal_has_a_number_of_its_own() -> None:
+    """The files of refused rows are named by it: equal batches stay two, a retry finds its own."""
+    clock = arrive(PartitionClock(), 9).released(None, True, HOURS)
+    assert arrive(clock, 1, 1).refused == clock.refused + 2
+
+
+def test_late_rows_join_the_release_of_whatever_window_comes_next() -> None:
+    """Windows without rows are skipped; the bag is emptied and its deadline gone."""
+    clock = arrive(arrive(PartitionClock(), 3).released(None, True, HOURS), 3, 5)
+    clock = clock.released(None, True, HOURS)
+    assert (clock.last_end, clock.late, clock.late_deadline) == (6 * HOUR, (), None)
+
+
+def test_a_release_goes_before_an_expiry_of_the_same_time() -> None:
+    """A row may still leave with the release at its deadline."""
+    clock = arrive(arrive(PartitionClock(), 3).released(6 * HOUR, True, HOURS), 5)
+    assert clock.next_action(HOURS) == Action("release", 6 * HOUR)
+    assert clock.released(None, True, HOURS).next_action(HOURS) == Action("forget", 6 * HOUR + HOURS.state_ttl_ms)
+
+
+def test_after_the_state_was_forgotten_nothing_is_due() -> None:
+    """The timer is not armed again, and release numbers go on."""
+    clock = arrive(PartitionClock(), 3).released(None, True, HOURS).forgotten()
+    assert clock.fires_at(HOURS) is None
+    assert arrive(clock, 9).release_no == 1
+
+
+def test_without_windows_there_is_one_release_at_the_end_of_time() -> None:
+    """All rows share it; rows after it are refused; nothing is left to do."""
+    clock = arrive(PartitionClock(), 0, 0, policy=NO_WINDOWS)
+    assert clock.fires_at(NO_WINDOWS) == END_OF_TIME_MS
+    clock = clock.released(None, True, NO_WINDOWS)
+    assert clock.fires_at(NO_WINDOWS) is None
+    assert clock.arrive(0, NO_WINDOWS).bag is None
+
+
+@pytest.mark.parametrize("number", [-30_000, -1, 0, 16, 475_000])
+def test_window_numbers_and_ends_are_inverse(number: int) -> None:
+    """Also before 1970, and with an offset."""
+    for policy in (HOURS, feed_policy(window="1d", window_offset="5h")):
+        assert window_number(window_end(number, policy), policy) == number
+
+
+@dataclass
+class Rows:
+    """The naive model: every row, by what may still become of it. Windows by number, others by deadline."""
+
+    policy: Policy
+    in_windows: list[int] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    last_end: int | None = None
+    done: int = 0
+    warm: bool = False
+
+    def due(self) -> tuple[int, str] | None:
+        """The earliest of everything that will have to happen."""
+        events = [(window_end(number, self.policy), "a release") for number in self.in_windows]
+        events += [(deadline, "expire") for deadline in self.late + self.waiting]
+        if not events and self.warm and self.last_end is not None:
+            events = [(self.last_end + self.policy.state_ttl_ms, "forget")]
+        return min(events) if events else None
+
+
+class ClockAgainstRows(RuleBasedStateMachine):
+    """Rows arrive in any order, what is due happens, some rows wait: the clock never differs from the rows."""
+
+    @initialize(delay=st.integers(0, 4), open_for=st.integers(0, 2))
+    def begin(self, delay: int, open_for: int) -> None:
+        self.policy = feed_policy(max_delay=f"{30 * delay}m", out_of_orderness=f"{open_for}h")
+        self.clock = PartitionClock()
+        self.rows = Rows(self.policy)
+
+    @rule(number=st.integers(0, 9))
+    def arrive(self, number: int) -> None:
+        arrival = self.clock.arrive(number, self.policy)
+        end = window_end(number, self.policy)
+        deadline = end + self.policy.max_delay_ms
+        if self.rows.last_end is None or end > self.rows.last_end:
+            assert (arrival.bag, arrival.late) == (number, False)
+            self.rows.in_windows.append(number)
+        elif deadline > self.rows.last_end:
+            assert arrival.late
+            assert arrival.bag is not None
+            assert window_end(arrival.bag - 1, self.policy) == self.rows.last_end
+            self.rows.late.append(deadline)
+        else:
+            assert arrival.bag is None
+        self.clock = arrival.clock
+
+    @precondition(lambda self: self.rows.due() is not None)
+    @rule(waits=st.lists(st.booleans(), max_size=20))
+    def act(self, waits: list[bool]) -> None:
+        action = self.clock.next_action(self.policy)
+        assert action is not None
+        rows = self.rows
+        if action.kind == "forget":
+            self.clock, rows.warm = self.clock.forgotten(), False
+            return
+        rows.done += 1
+        there = rows.late + rows.waiting
+        if action.kind == "release":
+            own = [action.at + self.policy.max_delay_ms] * rows.in_windows.count(self.clock.pending[0])
+            rows.in_windows = [number for number in rows.in_windows if number != self.clock.pending[0]]
+            held = [*waits, *[False] * 1000]
+            there = [deadline for deadline, waits_on in zip(there + own, held, strict=False) if waits_on]
+            rows.last_end, rows.warm = action.at, True
+        rows.late, rows.waiting = [], [deadline for deadline in there if deadline > action.at]
+        first = min(rows.waiting, default=None)
+        if action.kind == "release":
+            self.clock = self.clock.released(first, True, self.policy)
+        else:
+            self.clock = self.clock.expired(first)
+
+    @invariant()
+    def same_as_the_rows(self) -> None:
+        if not hasattr(self, "clock"):
+            return
+        due, action = self.rows.due(), self.clock.next_action(self.policy)
+        assert (due is None) == (action is None)
+        if due is not None and action is not None:
+            assert (action.at, action.kind) == (due[0], due[1].removeprefix("a "))
+            assert self.clock.fires_at(self.policy) == due[0] + self.policy.out_of_orderness_ms
+        assert set(self.clock.pending) == set(self.rows.in_windows)
+        assert bool(self.clock.late) == bool(self.rows.late)
+        assert len(self.clock.late) <= 1
+        assert (self.clock.last_end, self.clock.release_no) == (self.rows.last_end, self.rows.done)
+        assert PartitionClock.from_bytes(self.clock.to_bytes()) == self.clock
+
+
+TestClockAgainstRows = ClockAgainstRows.TestCase
+TestClockAgainstRows.settings = settings(
+    derandomize=True, deadline=None, max_examples=150, stateful_step_count=30
+)

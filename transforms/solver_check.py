@@ -1,0 +1,31 @@
+"""Whether the solver that a policy names can serve it: found out before the first window, not in the middle of a feed."""
+
+from __future__ import annotations
+
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.solvers.search.slots import PLACE
+from kanonflow.solvers.solve import METHODS
+from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
+from kanonflow.solvers.solve_graph import GRAPH_STARTS
+
+
+def check_solver(policy: Policy) -> None:
+    """Raise PolicyError, naming everything that is wrong, unless the solver takes this method, start and k.
+
+    Why: a solver that refuses in a timer would end a bounded run half-way, and block a stream for ever.
+    """
+    closed = policy.protect is Protection.INDIVIDUAL
+    starts = CLASS_STARTS if closed else GRAPH_STARTS
+    choice = policy.solver
+    mistakes = []
+    usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
+    if choice.method not in usable:
+        mistakes.append(f"solver.method: with protect: {policy.protect} it must be one of {', '.join(usable)}")
+    if choice.start not in starts:
+        mistakes.append(f"solver.start: with protect: {policy.protect} it must be one of {', '.join(starts)}")
+    largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
+    if policy.k > largest:
+        mistakes.append(f"k: the solver takes at most {largest}")
+    if mistakes:
+        raise PolicyError(mistakes, policy.name)
