@@ -13,6 +13,7 @@ window, formed in one run.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from statistics import median
 from types import ModuleType
 from typing import Any

@@ -33,11 +33,15 @@ PARTITION = b"benchmark"
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What the solver was given for a window. people: uint64, the digest of individual 0 .. u-1 of the table."""
+    """What the solver was given for a window. people: uint64, the digest of individual 0 .. u-1 of the table.
+
+    start: the cold start that the chain's policy names; a cold solution takes the default one.
+    """
 
     table: Table
     k: int
     shape: str
+    start: str
     seed: int
     warm: Any
     priority: NDArray[np.int64] | None
@@ -50,6 +54,7 @@ class Problem:
             self.table,
             self.k,
             shape=self.shape,
+            start=self.start if warm else "auto",
             budget=Budget(evaluations_per_row),
             seed=self.seed if seed is None else seed,
             warm=self.warm if warm else None,
@@ -85,6 +90,12 @@ def with_budget(bound: BoundPolicy, evaluations_per_row: float) -> BoundPolicy:
     return replace(bound, policy=replace(bound.policy, solver=choice))
 
 
+def with_start(bound: BoundPolicy, start: str) -> BoundPolicy:
+    """The bound policy with another cold start."""
+    choice = replace(bound.policy.solver, start=start)
+    return replace(bound, policy=replace(bound.policy, solver=choice))
+
+
 def with_method(bound: BoundPolicy, method: str) -> BoundPolicy:
     """The bound policy with another solver."""
     choice = replace(bound.policy.solver, method=method)
@@ -117,7 +128,7 @@ def _posed(log: CallLog, end_ms: int) -> tuple[Problem | None, Solution | None, 
     table, k = solved[-1].args
     given = solved[-1].kwargs
     problem = Problem(
-        table, k, given["shape"], given["seed"], given["warm"], given["priority"],
+        table, k, given["shape"], given["start"], given["seed"], given["warm"], given["priority"],
         digests[-1].result if digests else np.empty(0, dtype=np.uint64), end_ms,
     )  # fmt: skip
     return problem, solved[-1].result, solved[-1].cpu

@@ -36,7 +36,7 @@ def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def next_random(state: np.ndarray, below: int) -> int:
+def next_random(state: np.ndarray, below: int) -> Any:
     """A number in [0, below) from the splitmix64 generator whose state is uint64 (1,); for the search only.
 
     Never for publishing: 64 bits of state can be guessed.

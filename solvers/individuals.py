@@ -16,10 +16,12 @@ from kanonflow.solvers.table import Table
 class Individuals(NamedTuple):
     """u individuals of n rows.
 
-    low, high: float64 (u, dn), weighted coordinates of the hull of an individual's rows. words: uint64 (u, W), its
-    categorical values; touched: int32 (u, t), the words where an individual has any, then -1. numeric_weight: float64 (dn,). bit_weight: float64 (W, 64), price of each value; first_value:
-    float64 (1,), price of one value of every attribute, which each box has for free. rows: int64 (u,), row counts.
-    of_row: int64 (n,), the individual of each row, numbered as in the sorted distinct ``Table.individuals``.
+    low, high: float64 (u, dn), weighted coordinates of the hull of an individual's rows.
+    words: uint64 (u, W), its categorical values; touched: int32 (u, t), the words where it has any, then -1.
+    numeric_weight: float64 (dn,). bit_weight: float64 (W, 64), price of each value; first_value: float64 (1,),
+    price of one value of every attribute, which each box has for free.
+    rows: int64 (u,), row counts. of_row: int64 (n,), the individual of each row, numbered as in the sorted distinct
+    ``Table.individuals``.
     """
 
     low: NDArray[np.float64]

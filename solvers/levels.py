@@ -6,6 +6,8 @@ last has. Dynamic programming finds the cut that keeps most rows.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +54,9 @@ def _levels(rows: np.ndarray, members: np.ndarray, k: int, levels: np.ndarray) -
 def individual_levels(rows: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArray[np.int64]:
     """How many rows each individual keeps in its class, int64 (u,); 0 in the pool and in classes below k."""
     levels = np.zeros(rows.size, dtype=np.int64)
-    order = np.lexsort([-rows, labels])
+    order = np.lexsort((-rows, labels))
     cuts = np.searchsorted(labels[order], np.arange(labels.max(initial=-1) + 2))
-    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for begin, end in pairwise(cuts):
         if end > begin:
             _levels(rows, order[begin:end], k, levels)
     return levels

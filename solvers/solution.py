@@ -16,6 +16,7 @@ class Solution:
     start_loss: the same of the start. lower_bound: no structure for this table and k has less loss.
     start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
+    tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
     """
 
@@ -28,6 +29,7 @@ class Solution:
     deadline_struck: bool = False
     trace: tuple[tuple[int, float], ...] = field(default=())
     warm_loss: float | None = None
+    tied_edges: int | None = None
     cold_loss: float | None = None
 
     @property

@@ -67,10 +67,27 @@ def solve(
     budget = budget if budget is not None else Budget()
     if method == "pass-through" or shape == "classes":
         return solve_classes(
-            table, k, start=chosen, budget=budget, seed=seed, threads=threads, warm=warm if search else None,
-            search=search, priority=priority, clock=clock, progress=progress,
-        )  # fmt: skip
+            table,
+            k,
+            start=chosen,
+            budget=budget,
+            seed=seed,
+            threads=threads,
+            warm=warm if search else None,
+            search=search,
+            priority=priority,
+            clock=clock,
+            progress=progress,
+        )
     return solve_graph(
-        table, k, start=chosen, budget=budget, seed=seed, threads=threads, warm=warm if search else None,
-        search=search, clock=clock, progress=progress,
-    )  # fmt: skip
+        table,
+        k,
+        start=chosen,
+        budget=budget,
+        seed=seed,
+        threads=threads,
+        warm=warm if search else None,
+        search=search,
+        clock=clock,
+        progress=progress,
+    )

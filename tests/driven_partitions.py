@@ -145,7 +145,11 @@ class DrivenPartitions:
 
     def refused(self) -> list[tuple[str, str]]:
         """Reference and reason of all rejected rows."""
-        return [(record["row"]["reference"], record["reason"]) for each in self.rejected for record in each.records]
+        return [
+            (record["row"]["reference"], record["reason"])
+            for each in self.rejected
+            for record in each.records
+        ]
 
     def waiting(self) -> int:
         """Rows that wait for a later release, bags not counted."""

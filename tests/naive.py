@@ -366,3 +366,47 @@ def class_loss(table, members: list[int], k: int) -> float:
     counts = [table.individuals.tolist().count(who) for who in members]
     kept = len(members) * min(counts) if members and len(members) >= k else 0
     return (kept * box_loss(table, records) if kept else 0.0) + len(records) - kept
+
+
+def guaranteed_candidates(windows: list[dict[int, int]]) -> tuple[int, float]:
+    """windows: person -> class, oldest first. The smallest and the mean number of people who share the class of
+    somebody released last in every window in which that person was released."""
+    counts = []
+    for person in windows[-1]:
+        common = set(windows[-1])
+        for window in windows:
+            if person in window:
+                common &= {other for other in window if window[other] == window[person]}
+        counts.append(len(common))
+    return min(counts), sum(counts) / len(counts)
+
+
+def peer_retention(before: dict[int, int], after: dict[int, int]) -> float | None:
+    """Share of the pairs with one class before, both of whom are here after, that have one class again."""
+    here = sorted(before.keys() & after.keys())
+    pairs = [(one, other) for one in here for other in here if one < other and before[one] == before[other]]
+    return sum(after[one] == after[other] for one, other in pairs) / len(pairs) if pairs else None
+
+
+def linked_candidates(members: list[list[int]], factor: list[int], individuals: list[int]) -> list[int]:
+    """For each individual: how many individuals are members of every slot that carries one of its rows."""
+    counts = []
+    for who in sorted(set(individuals)):
+        slots = [slot for slot, record in enumerate(factor) if individuals[record] == who]
+        counts.append(len(set.intersection(*({individuals[m] for m in members[slot]} for slot in slots))))
+    return counts
+
+
+def parts_when_removed(members: NDArray[np.int32], one: int, other: int) -> bool:
+    """Whether a graph has more components without two of its edges (slot * k + position)."""
+    n, k = members.shape
+
+    def components(skipped: set[int]) -> int:
+        label = list(range(2 * n))
+        for edge in range(n * k):
+            if edge not in skipped:
+                old, new = label[n + int(members[edge // k, edge % k])], label[edge // k]
+                label = [new if value == old else value for value in label]
+        return len(set(label))
+
+    return components({one, other}) > components(set())

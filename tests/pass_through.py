@@ -108,6 +108,7 @@ def metrics_record(release_id: str, **changes: Any) -> Mapping[str, Any]:
         "linked_candidates": None,
         "guaranteed_candidates": None,
         "candidates_min": None,
+        "tied_edges": None,
         "domains": {},
         "versions": {},
     }

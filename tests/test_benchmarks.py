@@ -103,8 +103,9 @@ def test_warm_and_class_benchmarks_run_on_a_small_feed(data: Path, tmp_path: Pat
     assert classes_benchmark.main([*small, *results]) == 0
     record = json.loads((tmp_path / "results" / "warm_start.json").read_text())
     pairs, reach, cohorts = record["tables"]
-    assert [row["windows"] for row in pairs["rows"]] == [2] * 4
-    assert [row["mode"] for row in reach["rows"]] == ["row", "individual"]
+    assert [row["windows"] for row in pairs["rows"]] == [2] * 6
+    assert [row["mode"] for row in reach["rows"]] == list(warm_start.POLICIES)
+    assert {row["warm start taken %"] for row in pairs["rows"] if "always" in row["mode"]} == {100.0}
     assert [row["cohort"] for row in cohorts["rows"]] == ["free", "keep"]
     assert record["date"] == "2024-03-01"
     assert record["command"].startswith(f"{VARIABLE}=DIR python -m benchmarks.warm_start")

@@ -77,7 +77,7 @@ class KAnonymize(beam.PTransform):
         parts = (
             records
             | "Global" >> beam.WindowInto(GlobalWindows())
-            | "Batch" >> beam.ParDo(_Batch(self._bound)).with_output_types(RawBatch)
+            | "Batch" >> beam.ParDo(GatherBatches(self._bound)).with_output_types(RawBatch)
             | "Split"
             >> beam.ParDo(_ClassifyAndSplit(self._bound, self._secret)).with_outputs(
                 REJECTED_TAG, main="parts"
@@ -108,7 +108,7 @@ def _same(element: Any) -> Any:
     return element
 
 
-class _Batch(beam.DoFn):
+class GatherBatches(beam.DoFn):
     """Any element -> RawBatch; single records are gathered up to a batch or to the end of the bundle."""
 
     def __init__(self, bound: BoundPolicy) -> None:

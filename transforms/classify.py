@@ -70,7 +70,9 @@ def classify(
         if column.field.role is Role.TIME and bound.policy.window_ms is not None:
             beyond = _beyond_the_calendar(checked[-1].read, bound.policy)
             if beyond.any():
-                checked[-1].problems.append((beyond, "bad_value", "its window ends outside of the years 1 to 9999"))
+                checked[-1].problems.append(
+                    (beyond, "bad_value", "its window ends outside of the years 1 to 9999")
+                )
     bad = np.zeros(batch.num_rows, dtype=bool)
     for mask, _, _ in (problem for each in checked for problem in each.problems):
         bad |= mask

@@ -34,14 +34,19 @@ def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
     records = [_mapping(row) for row in rows]
     names = bound.input_columns
     texts = [[_text(record.get(name)) for name in names] for record in records]
-    faults = [next((name for name, text in zip(names, line, strict=True) if _not_unicode(text)), None) for line in texts]
+    faults = [
+        next((name for name, text in zip(names, line, strict=True) if _not_unicode(text)), None)
+        for line in texts
+    ]
     good = [line for line, fault in zip(texts, faults, strict=True) if fault is None]
     broken = tuple(
         _broken(dict(zip(names, line, strict=True)), fault)
         for line, fault in zip(texts, faults, strict=True)
         if fault is not None
     )
-    columns = {name: pa.array([line[place] for line in good], pa.string()) for place, name in enumerate(names)}
+    columns = {
+        name: pa.array([line[place] for line in good], pa.string()) for place, name in enumerate(names)
+    }
     return ElementRows(pa.table(columns), broken)
 
 

@@ -21,7 +21,9 @@ def check_solver(policy: Policy) -> None:
     mistakes = []
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
     if choice.method not in usable:
-        mistakes.append(f"solver.method: with protect: {policy.protect} it must be one of {', '.join(usable)}")
+        mistakes.append(
+            f"solver.method: with protect: {policy.protect} it must be one of {', '.join(usable)}"
+        )
     if choice.start not in starts:
         mistakes.append(f"solver.start: with protect: {policy.protect} it must be one of {', '.join(starts)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1

@@ -76,6 +76,7 @@ class Attempt:
             "publish_ms": publish_ms,
             "linked_candidates": linked,
             "candidates_min": self.bound.policy.k if graph else _smallest_class(solution, people),
+            "tied_edges": solution.tied_edges,
             "domains": describe(encoded.domains),
         }
 
@@ -163,6 +164,7 @@ def window_metrics(
         "linked_candidates": None,
         "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
         "candidates_min": None,
+        "tied_edges": None,
         "domains": {},
         "versions": _versions(secret_version),
         **attempt.facts,

@@ -49,7 +49,7 @@ def best_chain(
                 if (near < 0 and units.limit[e] < 2) or work.stamp[e] == now:
                     continue
                 work.stamp[e] = now
-                if e == a or e == c:
+                if e in (a, c):
                     continue
                 gain = gain_b + slots.loss[d] - replaced_loss(features, slots, d, q, e)
                 evaluations += 1
@@ -68,7 +68,7 @@ def best_chain(
                     if index == start + count:
                         index = start
                     f, r = place // PLACE, place % PLACE
-                    if gain + slots.spare[f, r] <= best or f == b or f == d or shard[f] != shard[b]:
+                    if gain + slots.spare[f, r] <= best or f in (b, d) or shard[f] != shard[b]:
                         continue
                     closed = gain + slots.loss[f] - replaced_loss(features, slots, f, r, a)
                     evaluations += 1

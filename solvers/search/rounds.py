@@ -9,8 +9,9 @@ round has its own seed and its own share of the evaluations. So the result depen
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -101,7 +102,17 @@ def _run_shard(
         else:
             heat = HEAT * mean * (1.0 - (shard.elapsed + (shard.share * work.evaluations[0]) / shard.limit))
             _, position = kick(
-                units, slots, nearest, owner, shard.tour, work, position, KICK_STRENGTH, looked_at, until, heat
+                units,
+                slots,
+                nearest,
+                owner,
+                shard.tour,
+                work,
+                position,
+                KICK_STRENGTH,
+                looked_at,
+                until,
+                heat,
             )
     return int(work.evaluations[0]), False
 
@@ -110,6 +121,16 @@ def _cut(tour: NDArray[np.int64], shards: int, turn: int, rounds: int) -> list[N
     """Stretches of the tour, shifted a part of a stretch each round."""
     shift = (tour.size // max(shards, 1)) * turn // rounds
     return np.array_split(np.roll(tour, -shift), shards)
+
+
+@contextlib.contextmanager
+def _pool(threads: int) -> Iterator[Executor | None]:
+    """A pool of that many threads; None for a single one, which is the caller's own."""
+    if threads <= 1:
+        yield None
+        return
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        yield pool
 
 
 def search_graph(
@@ -151,7 +172,15 @@ def search_graph(
         left = evaluations - spent
         shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
         jobs = [
-            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn == 0, turn / rounds, 1 / rounds)
+            _Shard(
+                stretch,
+                number,
+                int(seeds[turn * parts + number]),
+                shares[number],
+                turn == 0,
+                turn / rounds,
+                1 / rounds,
+            )
             for number, stretch in enumerate(stretches)
         ]
         arguments = (units, slots, nearest, owner, dirty, deadline, clock)
@@ -165,11 +194,7 @@ def search_graph(
         if progress is not None:
             progress(*trace[-1])
 
-    if threads > 1 and parts > 1:
-        with ThreadPoolExecutor(max_workers=threads) as pool:
-            for turn in range(rounds):
-                run_round(pool, turn)
-    else:
+    with _pool(threads if parts > 1 else 1) as pool:
         for turn in range(rounds):
-            run_round(None, turn)
+            run_round(pool, turn)
     return SearchResult(spent, struck, tuple(trace))

@@ -16,7 +16,8 @@ class Workspace(NamedTuple):
 
     stamp: int64 (u,), last scan that saw a unit. clock: int64 (1,). evaluations: int64 (1,).
     queue: int32 (n + 1,), ring buffer of slots to look at; bounds: int64 (2,), its head and tail.
-    queued: bool (n,), the don't-look bits inverted. log: int32 (room, 4), swaps since the last commit; logged: int64 (1,).
+    queued: bool (n,), the don't-look bits inverted.
+    log: int32 (room, 4), swaps since the last commit; logged: int64 (1,).
     random: uint64 (1,). found: int64 (5,), the last scan's best move:
     position, other slot and its position, and for a chain the third slot and its position.
     opening: int64 (2, 3), the two most promising swaps that a chain may be able to close, their gains at the scanned

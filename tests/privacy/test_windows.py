@@ -50,7 +50,8 @@ def second_hour(seed: int, count: int = 30, people: int = 14) -> list[Row]:
     """Rows of the second hour; several a person, ages that differ between the rows of one person."""
     rng = np.random.default_rng(seed)
     return [
-        row(number, int(rng.integers(people)), 1.5, age=str(20 + int(rng.integers(9)))) for number in range(count)
+        row(number, int(rng.integers(people)), 1.5, age=str(20 + int(rng.integers(9))))
+        for number in range(count)
     ]
 
 
@@ -206,7 +207,9 @@ class Structures:
 def with_payloads(rows: list[Row], order: list[int] | np.ndarray) -> list[Row]:
     """Row i with the payload of row ``order[i]``."""
     payload = ("amount", "reference", "town")
-    return [each | {name: rows[other][name] for name in payload} for each, other in zip(rows, order, strict=True)]
+    return [
+        each | {name: rows[other][name] for name in payload} for each, other in zip(rows, order, strict=True)
+    ]
 
 
 @EVERY_SHAPE
@@ -230,7 +233,9 @@ def test_permuting_payloads_of_one_individual_does_not_change_the_graph(
 
 @EVERY_SHAPE
 @pytest.mark.parametrize("seed", range(4))
-def test_no_payload_at_all_can_change_the_graph(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_payload_at_all_can_change_the_graph(
+    shape: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor when payloads go from person to person, or are replaced: the structure, the state and the losses stay."""
     structures = Structures(monkeypatch)
     rows = second_hour(seed)
@@ -277,10 +282,14 @@ def feeds(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[Row], int]]]
     for _ in range(draw(st.integers(1, 5))):
         rows = []
         for at, who, town, repeats in draw(
-            st.lists(st.tuples(st.integers(-4, 2), st.integers(0, 6), st.booleans(), st.booleans()), max_size=14)
+            st.lists(
+                st.tuples(st.integers(-4, 2), st.integers(0, 6), st.booleans(), st.booleans()), max_size=14
+            )
         ):
             event = f"e{number // 2 if repeats else number}"
-            rows.append(row(number, who, max(0, hour + at) + 0.5, town="Bonn" if town else "Kiel", event=event))
+            rows.append(
+                row(number, who, max(0, hour + at) + 0.5, town="Bonn" if town else "Kiel", event=event)
+            )
             number += 1
         hour += draw(st.integers(0, 3))
         steps.append((rows, hour))
@@ -322,5 +331,7 @@ def test_every_row_is_released_or_rejected_once(
         assert release.window_end is not None
         assert START + (max(hours) + 1) * HOUR <= release.window_end
         assert release.window_end <= START + (min(hours) + 1) * HOUR + policy.max_delay_ms
-    slots = Counter((record["partition"], record["window_end"], record["release_no"]) for record in step.metrics)
+    slots = Counter(
+        (record["partition"], record["window_end"], record["release_no"]) for record in step.metrics
+    )
     assert max(slots.values(), default=1) == 1

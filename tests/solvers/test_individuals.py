@@ -76,9 +76,10 @@ def test_a_reach_over_the_whole_tour_finds_the_nearest(table: Table) -> None:
 
 def test_a_short_reach_looks_along_the_tour_only() -> None:
     """With reach 1 nobody but the two beside it on the tour is listed."""
-    people = gather_individuals(mixed_table(2, 12, people=12))
-    tour = np.random.default_rng(1).permutation(12)
+    people = gather_individuals(mixed_table(2, 30, people=12))
+    u = people.rows.size
+    tour = np.random.default_rng(1).permutation(u)
     nearest = nearest_individuals(people, tour, 5, reach=1)
     for position, unit in enumerate(tour):
-        beside = {int(tour[at]) for at in (position - 1, position + 1) if 0 <= at < 12}
+        beside = {int(tour[at]) for at in (position - 1, position + 1) if 0 <= at < u}
         assert set(nearest[unit][nearest[unit] >= 0].tolist()) == beside

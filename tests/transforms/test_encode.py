@@ -63,7 +63,9 @@ def test_only_nulls_and_only_one_value_have_no_extent() -> None:
         (pa.int64(), [2**63 - 11, 2**63 - 6, 2**63 - 1]),
     ],
 )
-def test_values_at_the_edge_of_their_type_are_scaled_like_others(kind: pa.DataType, ends: list[float]) -> None:
+def test_values_at_the_edge_of_their_type_are_scaled_like_others(
+    kind: pa.DataType, ends: list[float]
+) -> None:
     """No overflow, no NaN where there is a value, and order is kept."""
     encoded = encode(column(list(ends), kind), bound(kind, type="numeric"), None, {})
     low, middle, high = encoded.table.numeric[:, 0]

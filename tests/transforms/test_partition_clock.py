@@ -74,7 +74,9 @@ def test_a_release_goes_before_an_expiry_of_the_same_time() -> None:
     """A row may still leave with the release at its deadline."""
     clock = arrive(arrive(PartitionClock(), 3).released(6 * HOUR, True, HOURS), 5)
     assert clock.next_action(HOURS) == Action("release", 6 * HOUR)
-    assert clock.released(None, True, HOURS).next_action(HOURS) == Action("forget", 6 * HOUR + HOURS.state_ttl_ms)
+    assert clock.released(None, True, HOURS).next_action(HOURS) == Action(
+        "forget", 6 * HOUR + HOURS.state_ttl_ms
+    )
 
 
 def test_after_the_state_was_forgotten_nothing_is_due() -> None:

@@ -25,11 +25,17 @@ ROWS_OF_PEOPLE = bound_feed(feed_policy(max_delay="2h", protect="row"))
 ROWS = bound_feed(feed_policy(people=False, max_delay="2h"))
 PROMPT = bound_feed(feed_policy())
 EVENTS = bound_feed(feed_policy(events=True, max_delay="2h"))
-EVERY_SHAPE = pytest.mark.parametrize("bound", [PEOPLE, ROWS_OF_PEOPLE, ROWS], ids=["classes", "people", "rows"])
+EVERY_SHAPE = pytest.mark.parametrize(
+    "bound", [PEOPLE, ROWS_OF_PEOPLE, ROWS], ids=["classes", "people", "rows"]
+)
 
 
 def close(
-    rows: Sequence[Row] | None, bound: BoundPolicy, hour: int = 0, warm: WarmState | None = None, number: int = 0
+    rows: Sequence[Row] | None,
+    bound: BoundPolicy,
+    hour: int = 0,
+    warm: WarmState | None = None,
+    number: int = 0,
 ) -> WindowResult:
     """The window ``hour`` ends; the ledger is checked."""
     table = None if rows is None else canonical(rows, bound)
@@ -47,7 +53,9 @@ def checked(result: WindowResult, warm: WarmState | None, rows: Sequence[Row] | 
     assert metrics["released"] == (result.release is not None)
     assert metrics["rows_waiting"] == result.warm.waiting_rows == len(result.warm.waiting_reason)
     assert sum(metrics["rows_rejected"].values()) == len(result.rejected)
-    assert metrics["rows_new"] + metrics["rows_waited"] == released + result.warm.waiting_rows + len(result.rejected)
+    assert metrics["rows_new"] + metrics["rows_waited"] == released + result.warm.waiting_rows + len(
+        result.rejected
+    )
     return result
 
 
@@ -278,7 +286,9 @@ def test_two_people_are_not_k_because_of_equal_digests(monkeypatch: pytest.Monke
 def test_every_type_of_field_goes_through(individual: bool) -> None:
     """Ranges, sets, dates, decimals, nulls; payload of every type."""
     bound = bound_policy(k=3, individual=individual)
-    bound = replace(bound, policy=replace(bound.policy, solver=replace(bound.policy.solver, evaluations_per_row=20.0)))
+    bound = replace(
+        bound, policy=replace(bound.policy, solver=replace(bound.policy.solver, evaluations_per_row=20.0))
+    )
     rows = window_rows(30, 4, bound, people=15)
     slot = ReleaseSlot(b"p", 86_400_000, 0)
     result = release_window(rows, bound, WarmState(), SECRET, slot)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.testing.test_stream import TestStream
+from apache_beam.testing import test_stream as stepped
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.policy import Policy
@@ -171,7 +171,9 @@ def test_every_output_has_a_name_of_its_own() -> None:
     for start in range(0, len(feed), 12):
         step.send(feed[start : start + 12])
         step.advance(START + (start // 6 + 2) * HOUR)
-        step.send([{**each, "reference": f"late {each['reference']}"} for each in feed[max(0, start - 6) : start]])
+        step.send(
+            [{**each, "reference": f"late {each['reference']}"} for each in feed[max(0, start - 6) : start]]
+        )
     step.finish()
     for names in (
         [release.release_id for release in step.released],
@@ -240,7 +242,7 @@ def hour_of(rows: Sequence[Row], hour: int) -> list[Row]:
 
 def on_steps(steps: Sequence[Sequence[Row]], folder: Path, policy: Policy) -> None:
     """A stream: before the n-th hour ends, the rows of step n arrive."""
-    stream = TestStream()
+    stream = stepped.TestStream()
     for hour, rows in enumerate(steps):
         end = START // 1000 + (hour + 1) * 3600
         if rows:

@@ -1,0 +1,288 @@
+"""KAnonymize: whatever the elements are, the same releases; bad ones are rejected, never an end of the feed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import typing
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.testing import test_stream as stepped
+from apache_beam.testing.util import assert_that
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.anonymize import BATCH_ROWS, GatherBatches, KAnonymize
+from kanonflow.transforms.durable_boundary import durable_boundary
+from kanonflow.transforms.element_rows import rows_to_table
+from kanonflow.transforms.raw_batch import RawBatch, from_ipc, to_ipc
+from kanonflow.transforms.solver_check import check_solver
+from tests.driven_partitions import DrivenPartitions
+from tests.runners import bounded_pipeline, streaming_pipeline
+from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
+
+POLICY = feed_policy(max_delay="1h")
+COLUMNS = ("who", "when", "age", "job", "town", "amount", "reference")
+FEED = hourly(3, 9, 12, seed=2)
+
+
+class Payment(NamedTuple):
+    """A record as a typed tuple."""
+
+    who: str
+    when: dt.datetime
+    age: int
+    job: str
+    town: str
+    amount: Decimal
+    reference: str
+
+
+def typed(each: Row) -> Payment:
+    """A row with values of their own types."""
+    return Payment(
+        str(each["who"]),
+        dt.datetime.fromisoformat(str(each["when"])),
+        int(str(each["age"])),
+        str(each["job"]),
+        str(each["town"]),
+        Decimal(str(each["amount"])),
+        str(each["reference"]),
+    )
+
+
+TABLE = pa.table(
+    [pa.array([each[name] for each in FEED], pa.string()) for name in COLUMNS], names=list(COLUMNS)
+)
+ELEMENTS: dict[str, Sequence[Any]] = {
+    "dicts": FEED,
+    "typed dicts": [typed(each)._asdict() for each in FEED],
+    "rows": [beam.Row(**typed(each)._asdict()) for each in FEED],
+    "named tuples": [typed(each) for each in FEED],
+    "record batches": TABLE.to_batches(max_chunksize=5),
+    "tables": [TABLE.slice(0, 11), TABLE.slice(11)],
+    "raw batches": [RawBatch("a", to_ipc(TABLE.slice(0, 7))), RawBatch("b", to_ipc(TABLE.slice(7)))],
+}
+
+
+def expected(policy: Policy = POLICY) -> list[str]:
+    """Ids and rows of the releases that the step makes in memory."""
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send(FEED)
+    step.finish()
+    return sorted(map(shown, step.released))
+
+
+def shown(release: Any) -> str:
+    """A release as text that compares."""
+    return f"{release.release_id} {release.window_start} {from_ipc(release.ipc).to_pylist()}"
+
+
+def _releases(found: list[Any]) -> None:
+    assert sorted(map(shown, found)) == expected()
+
+
+def _rejections(*wanted: tuple[str, str | None]) -> Any:
+    def check(found: list[Any]) -> None:
+        records = [(record["reason"], record["field"]) for each in found for record in each.records]
+        # The feed itself has people with too many rows.
+        records = [record for record in records if record[0] != "individual_over_limit"]
+        assert sorted(records, key=str) == sorted(wanted, key=str)
+
+    return check
+
+
+@pytest.mark.parametrize("kind", ELEMENTS)
+def test_every_kind_of_element_gives_the_same_releases(kind: str) -> None:
+    """dicts, beam.Row, NamedTuples, Arrow batches and tables, batches of the sources."""
+    schema = TABLE.schema if kind in ("record batches", "tables", "raw batches") else None
+    with bounded_pipeline() as pipeline:
+        records = pipeline | beam.Create(ELEMENTS[kind])
+        out = records | KAnonymize(POLICY, SECRET, input_schema=schema, text=schema is not None)
+        assert_that(out.released, _releases)
+
+
+def test_no_elements_give_no_output() -> None:
+    """An empty collection is no error."""
+    with bounded_pipeline() as pipeline:
+        out = pipeline | beam.Create([]) | KAnonymize(POLICY, SECRET)
+        for name, collection in out._asdict().items():
+            assert_that(collection, _rejections() if name == "rejected" else _nothing, label=name)
+
+
+def _nothing(found: list[Any]) -> None:
+    assert found == []
+
+
+def test_a_batch_without_rows_gives_no_output() -> None:
+    """Nor does a batch that holds broken lines only: they are rejected."""
+    broken = {
+        "reason": "unparseable",
+        "field": None,
+        "message": "x",
+        "window_end": None,
+        "source": "f",
+        "row": {},
+    }
+    batches = [RawBatch("a", to_ipc(TABLE.slice(0, 0))), RawBatch("b", to_ipc(TABLE.slice(0, 0)), (broken,))]
+    with bounded_pipeline() as pipeline:
+        out = (
+            pipeline | beam.Create(batches) | KAnonymize(POLICY, SECRET, input_schema=TABLE.schema, text=True)
+        )
+        assert_that(out.released, _nothing, label="released")
+        assert_that(out.rejected, _rejections(("unparseable", None)), label="rejected")
+
+
+def test_bad_records_are_rejected_and_the_others_released() -> None:
+    """A wrong type, a missing person, a time that no calendar has: one rejected row each."""
+    bad = [
+        row(900, 1, 0.5, age="old"),
+        row(901, 1, 0.5) | {"who": None},
+        {name: value for name, value in row(903, 1, 0.5).items() if name != "when"},
+        {**row(904, 1, 0.5), "when": MAX_TIMESTAMP},
+        row(905, 1, 0.5, when="9999-12-31T23:00:00"),
+        {**row(906, 1, 0.5), "age": float("nan")},
+    ]
+    wanted = [("bad_value", "age")] * 2 + [("bad_value", "when")] * 2
+    wanted += [("missing_value", "who"), ("missing_value", "when")]
+    with bounded_pipeline() as pipeline:
+        out = pipeline | beam.Create([*FEED, *bad]) | KAnonymize(POLICY, SECRET)
+        assert_that(out.released, _releases, label="released")
+        assert_that(out.rejected, _rejections(*wanted), label="rejected")
+
+
+def test_a_record_with_half_a_character_is_rejected() -> None:
+    """Text that neither Arrow nor Avro can carry (JSON can) costs its own record only, which is kept readable."""
+    table, broken = rows_to_table([FEED[0], FEED[1] | {"town": "B\ud800"}], bound_feed(POLICY))
+    assert table.num_rows == 1
+    assert [(each["reason"], each["field"], each["row"]["town"]) for each in broken] == [
+        ("unparseable", "town", "B\\ud800")
+    ]
+
+
+def test_something_that_is_no_record_is_an_error_of_the_program() -> None:
+    """The message names the type and no value."""
+    with pytest.raises(TypeError, match="not set$"):
+        rows_to_table([{"a value"}], bound_feed(POLICY))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float64(1.5), "1.5"),
+        (np.float32(0.5), "0.5"),
+        (np.int64(7), "7"),
+        (True, "true"),
+        (1e300, "1e+300"),
+        (Decimal("1E+3"), "1000"),
+        (dt.date(2024, 3, 1), "2024-03-01"),
+        (dt.datetime(2024, 3, 1, 8, tzinfo=dt.UTC), "2024-03-01T08:00:00+00:00"),
+        (Timestamp(1.5), "1970-01-01T00:00:01.500000"),
+        (None, None),
+        ("Ärztin", "Ärztin"),
+    ],
+)
+def test_values_become_text_that_is_read_back(value: Any, text: str | None) -> None:
+    """Of Python and numpy; what has no text is null."""
+    table = rows_to_table([{"town": value}], bound_feed(POLICY)).table
+    assert table.column("town").to_pylist() == [text]
+
+
+def test_fields_that_the_policy_does_not_name_are_not_read() -> None:
+    """Nor identifiers."""
+    table = rows_to_table([{"who": "p1", "secret": "x"}], bound_feed(feed_policy(people=False))).table
+    assert "secret" not in table.column_names
+    assert "who" not in table.column_names
+
+
+def test_a_long_bundle_holds_the_watermark_for_its_oldest_record() -> None:
+    """Records are gathered into batches; a batch stands at the time of its oldest one, or its window would close."""
+    count = BATCH_ROWS + 10
+    rows = [row(number, number, 5.5 if number else 0.5) for number in range(count)]
+    first, later = Timestamp(START // 1000 + 1), Timestamp((START + 5 * HOUR) // 1000 + 60)
+    step = GatherBatches(bound_feed(POLICY))
+    step.start_bundle()
+    stamps: list[Any] = []
+    for number, each in enumerate(rows):
+        stamps += [output.timestamp for output in step.process(each, later if number else first)]
+    stamps += [output.timestamp for output in step.finish_bundle()]
+    assert stamps == [first, later]
+
+
+def test_outputs_stand_in_the_window_that_closed() -> None:
+    """Windowed again, a release, its metrics and its rejected rows are found in the window they belong to."""
+    rows = [row(number, number, 0.5) for number in range(5)] + [row(10, 1, 2.5)]
+    stream = stepped.TestStream()
+    for hour, some in enumerate([rows[:5], [], rows[5:]]):
+        stream.add_elements(some)
+        stream.advance_watermark_to(Timestamp((START + (hour + 1) * HOUR) // 1000 + 1))
+    hours = {}
+    with streaming_pipeline() as pipeline:
+        out = pipeline | stream.advance_watermark_to_infinity() | KAnonymize(feed_policy(), SECRET)
+        for name, collection in out._asdict().items():
+            hours[name] = collection | f"Hour of {name}" >> beam.ParDo(_HourOf())
+        for name, wanted in (("released", [0]), ("metrics", [0, 2]), ("rejected", [2])):
+            assert_that(hours[name], _equals(wanted), label=name)
+
+
+class _HourOf(beam.DoFn):
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> typing.Iterator[int]:
+        yield (window.start.micros // 1000 - START) // HOUR
+
+
+def _equals(wanted: list[int]) -> Any:
+    def check(found: list[int]) -> None:
+        assert sorted(found) == wanted
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ({"solver": "magic"}, "solver.method: with protect: individual it must be one of auto"),
+        ({"solver": {"start": "kd-leaves"}}, "solver.start: with protect: individual"),
+        ({"solver": {"start": "one-class"}, "protect": "row"}, "solver.start: with protect: row"),
+        ({"k": 300}, "k: the solver takes at most 255"),
+    ],
+)
+def test_a_solver_that_cannot_serve_is_refused_before_it_runs(head: dict[str, Any], message: str) -> None:
+    """Not in a timer, in the middle of a feed."""
+    for make in (check_solver, lambda policy: KAnonymize(policy, SECRET)):
+        with pytest.raises(PolicyError, match=message):
+            make(feed_policy(**head))
+
+
+@pytest.mark.parametrize("method", ["auto", "iterated-local-search", "l-greedy", "pass-through"])
+@pytest.mark.parametrize("protect", ["row", "individual"])
+def test_every_method_that_is_not_refused_runs(method: str, protect: str) -> None:
+    """Two windows, cold and warm."""
+    policy = feed_policy(protect=protect, solver={"method": method, "evaluations_per_row": 20})
+    check_solver(policy)
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send(hourly(2, 12, 9))
+    step.finish()
+    assert len(step.released) == 2
+
+
+@pytest.mark.parametrize(
+    ("runner", "stored"),
+    [
+        ("FnApiRunner", False),
+        ("PortableRunner", False),
+        ("DataflowRunner", True),
+        ("a.b.DataflowRunner", True),
+    ],
+)
+def test_the_boundary_before_the_sinks_is_the_runners(runner: str, stored: bool) -> None:
+    """Dataflow stores what a sink reads; local runners fail as a whole, and need nothing."""
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    numbers = pipeline | beam.Create([1, 2])
+    after = numbers | durable_boundary(runner)
+    assert (after is not numbers) == stored
