@@ -33,7 +33,7 @@ bench: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
 	@set -e; for name in $(BENCH); do echo "== $$name"; $(PY) -m benchmarks.$$name $(BENCH_FLAGS); done
 
 clean:
-	rm -rf demo-out build dist .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	rm -rf demo-out build dist .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)

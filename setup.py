@@ -40,7 +40,6 @@ TEST = [
     "pytest-timeout>=2",
     "pytest-xdist>=3",
     "hypothesis>=6",
-    "pytest-benchmark>=5",
     "ruff>=0.8",
     "mypy>=1.13",
     "types-PyYAML",

@@ -162,11 +162,10 @@ def _note(values: list[float], value: float | None) -> None:
 
 def _speed_up(problem: Problem, warm: Solution, cold: Solution, default: float) -> float | None:
     """Evaluations of the cold search over those that the warm one needs for the same loss; None: never reached."""
-    traces = [warm.trace]
-    for share in LADDER:
-        found = problem.solve(share * default, warm=True)
-        traces.append((*found.trace, (found.evaluations, found.loss)))
-    needed = [spent for trace in traces for spent, loss in trace if loss <= cold.loss]
+    # Traces are compared with a trace: a solution's own loss also counts repairs made after the search.
+    target = cold.trace[-1][1] * (1 + 1e-9)
+    traces = [warm.trace, *(problem.solve(share * default, warm=True).trace for share in LADDER)]
+    needed = [spent for trace in traces for spent, loss in trace if loss <= target]
     return cold.evaluations / max(min(needed), problem.table.records) if needed else None
 
 

@@ -89,7 +89,7 @@ def _search(
     classes = build_classes(people, labels, k)
     nearest = nearest_individuals(people, tour, NEIGHBOURS, TOUR_REACH)
     u = labels.size
-    work = build_workspace(u, u, seed)
+    work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
     scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable)
     for unit in tour:
         push(work, unit)

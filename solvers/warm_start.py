@@ -14,12 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.neighbours import pair_loss
 
 
+# How many units on the tour are compared before a hole is filled.
+ENOUGH_ON_THE_TOUR = 16
+
+
 class WarmGraph(NamedTuple):
-    """members: int64 (n', k), values of ``Table.individuals`` in each old slot, -1 for those that are absent now."""
+    """members: int64 (n', k), who stood in each old slot, -1 for those that are absent now.
+
+    Individuals are positions in the sorted distinct ``Table.individuals`` of the table to solve.
+    """
 
     members: NDArray[np.int64]
 
@@ -65,6 +73,20 @@ def _keep(
 
 
 @numba.njit(cache=True, nogil=True)
+def _joining_loss(units: Units, members: np.ndarray, slot: int, unit: int) -> float:
+    """Sum of the pair losses to the slot's members; infinite when one of them is the same individual."""
+    total = 0.0
+    for p in range(members.shape[1]):
+        member = members[slot, p]
+        if member >= 0:
+            if units.individual[member] == units.individual[unit]:
+                total = np.inf
+            else:
+                total += pair_loss(units.features, member, unit)
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
 def _nearest_in_need(
     units: Units,
     nearest: np.ndarray,
@@ -86,31 +108,30 @@ def _nearest_in_need(
         anchor = member
         for index in range(nearest.shape[1]):
             candidate = nearest[member, index]
-            if candidate < 0:
-                break
-            if need[candidate] > 0 and not _holds(
-                members, units.individual, slot, units.individual[candidate]
-            ):
-                loss = pair_loss(units.features, member, candidate)
+            if candidate >= 0 and need[candidate] > 0:
+                loss = _joining_loss(units, members, slot, candidate)
                 if loss < best_loss:
                     best, best_loss = candidate, loss
-    if best >= 0:
-        return best
     begin = rank[anchor] if anchor >= 0 else 0
+    seen = 0
     for step in range(order.size):
         for side in range(2):
             position = begin + step if side == 0 else begin - step
-            if 0 <= position < order.size:
-                candidate = order[position]
-                if need[candidate] > 0 and not _holds(
-                    members, units.individual, slot, units.individual[candidate]
-                ):
-                    return candidate
-    return -1
+            if 0 <= position < order.size and need[order[position]] > 0:
+                loss = _joining_loss(units, members, slot, order[position])
+                if loss < np.inf:
+                    seen += 1
+                if loss < best_loss:
+                    best, best_loss = order[position], loss
+        if seen >= ENOUGH_ON_THE_TOUR:
+            return best
+    return best
 
 
 @numba.njit(cache=True, nogil=True)
-def _swap_in(units: Units, need: np.ndarray, members: np.ndarray, slot: int, p: int) -> bool:
+def _swap_in(
+    units: Units, need: np.ndarray, members: np.ndarray, changed: np.ndarray, slot: int, p: int
+) -> bool:
     """Fill a hole that no unit in need may fill: such a unit goes where another can be spared for the hole."""
     for unit in range(need.size):
         if need[unit] <= 0:
@@ -124,6 +145,7 @@ def _swap_in(units: Units, need: np.ndarray, members: np.ndarray, slot: int, p: 
                 if spared >= 0 and not _holds(members, units.individual, slot, units.individual[spared]):
                     members[slot, p] = spared
                     members[other, q] = unit
+                    changed[other] = True
                     need[unit] -= 1
                     return True
     return False
@@ -155,7 +177,7 @@ def _complete(
         return True
     for slot in range(members.shape[0]):
         for p in range(members.shape[1]):
-            if members[slot, p] < 0 and not _swap_in(units, need, members, slot, p):
+            if members[slot, p] < 0 and not _swap_in(units, need, members, changed, slot, p):
                 return False
     return True
 
@@ -165,15 +187,17 @@ def warm_members(
 ) -> Completed | None:
     """A legal graph over units from the old one, or None when it cannot be completed (or k changed).
 
-    Only for tables with individuals. ``warm.members`` are positions in the sorted distinct individuals of the table,
-    as ``units.individual`` has them. O(n k) lookups for what persists; holes cost a search along the tour.
+    Only for tables with individuals. Raises StructureError when ``warm.members`` names an individual that the table
+    does not have. O(n k) lookups for what persists; holes cost a search along the tour.
     """
     if warm.members.ndim != 2 or warm.members.shape[1] != k:
         return None
     n = int(units.weight.sum())
+    people = int(units.individual.max()) + 1
+    if warm.members.size and (warm.members.min() < -1 or warm.members.max() >= people):
+        raise StructureError("a warm start names a position beyond the table's individuals")
     survivors = (warm.members >= 0).sum(axis=1)
     old = np.ascontiguousarray(warm.members[np.argsort(-survivors, kind="stable")])
-    people = int(units.individual.max()) + 1
     unit_of = np.argsort(units.individual, kind="stable")
     first_unit = np.searchsorted(units.individual[unit_of], np.arange(people + 1))
     need = units.weight.astype(np.int64) * k

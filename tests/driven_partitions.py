@@ -1,4 +1,4 @@
-"""SolveWindows without a runner: state in memory, a watermark moved by hand, the step's protocol checked at each call."""
+"""SolveWindows without a runner: state in memory, a watermark moved by hand, the protocol checked at each call."""
 
 from __future__ import annotations
 

@@ -137,8 +137,9 @@ def _read(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Ar
 
 def _beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
     """Mask of the times whose window, or the last release that may take them, no reader of dates can hold."""
-    starts = window_numbers(times, policy) * policy.window_ms + policy.window_offset_ms
-    last = starts + (policy.window_ms or 0) + policy.max_delay_ms
+    size = policy.window_ms or 0
+    starts = window_numbers(times, policy) * size + policy.window_offset_ms
+    last = starts + size + policy.max_delay_ms
     outside = (starts < FIRST_SECOND * 1000) | (last > END_OF_TIME_MS)
     return outside & np.asarray(times.is_valid())
 

@@ -15,7 +15,7 @@ from kanonflow.solvers.solve_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from kanonflow.transforms.warm_state import Cohorts
 
-HISTORY = 4
+HISTORY = 5
 
 
 def person_digests(names: Sequence[str], key: bytes) -> NDArray[np.uint64]:

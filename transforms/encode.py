@@ -39,7 +39,7 @@ class RangeDomain:
 
 @dataclass(frozen=True)
 class SetDomain:
-    """values: sorted uint64 digests of the values seen (a null is one); declared: how many the policy names, or None."""
+    """values: sorted uint64 digests of what was seen (a null is one). declared: how many the policy names, or None."""
 
     values: NDArray[np.uint64]
     declared: int | None
@@ -78,7 +78,7 @@ def _encode_range(
 ) -> tuple[NDArray[np.float64], RangeDomain]:
     values, valid = range_values(whole(rows.column(column.name)))
     if column.domain is not None:
-        domain = RangeDomain(*column.domain, declared=True)
+        domain = RangeDomain(column.domain[0], column.domain[1], declared=True)
     else:
         seen = values[valid]
         ends = [seen.min().item(), seen.max().item()] if seen.size else []

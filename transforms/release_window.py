@@ -41,6 +41,7 @@ from kanonflow.transforms.gate import GateError
 from kanonflow.transforms.publish import Published, publish
 from kanonflow.transforms.raw_batch import Release, to_ipc
 from kanonflow.transforms.rejected import rejected_records
+from kanonflow.transforms.row_bytes import content_digest
 from kanonflow.transforms.seeds import (
     ReleaseSlot,
     Secret,
@@ -49,7 +50,6 @@ from kanonflow.transforms.seeds import (
     release_id,
     search_seed,
 )
-from kanonflow.transforms.row_bytes import content_digest
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.split import window_numbers
 from kanonflow.transforms.warm_state import Cohorts, Events, WarmState

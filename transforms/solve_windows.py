@@ -6,7 +6,7 @@ scoped to key and window and a warm start must outlive both.
 State cells (a key's own):
     clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time
     warm      ReadModifyWrite, bytes   WarmState: waiting rows, cohorts, domains (versioned, never a pickle)
-    bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC); the bag of a window is its number mod 16
+    bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC); a window's bag is its number mod 16
 Timer:
     due       ONE event-time timer, at ``PartitionClock.fires_at``; set only when that time changes, cleared when the
               partition holds nothing (a drain would otherwise never end).

@@ -1,4 +1,4 @@
-"""Whether the solver that a policy names can serve it: found out before the first window, not in the middle of a feed."""
+"""Whether the solver that a policy names can serve it: found out before the first window, not in mid-feed."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _versions(version: int) -> dict[str, str]:
 def window_metrics(
     attempt: Attempt, after: WarmState, before: WarmState, rejected: list[dict[str, Any]], secret_version: int
 ) -> dict[str, Any]:
-    """The record (metrics.avsc) of an attempt, complete with the ledger: new + waited = released + waiting + rejected."""
+    """The record (metrics.avsc) of an attempt, with the ledger: new + waited = released + waiting + rejected."""
     policy = attempt.bound.policy
     end = attempt.slot.window_end
     start = None if end is None or policy.window_ms is None else end - policy.window_ms

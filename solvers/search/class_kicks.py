@@ -43,7 +43,9 @@ def _random_swap(
 def _dissolve(
     people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, number: int
 ) -> bool:
-    """Everybody into the pool; the descent finds new classes for them."""
+    """Everybody into the pool; the descent finds new classes for them. Not for a class that would fill the undo log."""
+    if classes.size[number] > work.log.shape[0] // 2:
+        return False
     for p in range(classes.size[number]):
         if not scratch.movable[classes.members[number, p]]:
             return False
@@ -61,7 +63,7 @@ def _split(
 ) -> bool:
     """The k members nearest to a random one, by hull or by row count, become a class of their own."""
     size, k = classes.size[number], classes.k[0]
-    if size < 2 * k or empty < 0:
+    if size < 2 * k or empty < 0 or k > work.log.shape[0] // 2:
         return False
     for p in range(size):
         if not scratch.movable[classes.members[number, p]]:

@@ -39,8 +39,8 @@ class Workspace(NamedTuple):
     openings: NDArray[np.int64]
 
 
-def build_workspace(slots: int, units: int, seed: int) -> Workspace:
-    """Fresh scratch; seed: any 64-bit number."""
+def build_workspace(slots: int, units: int, seed: int, log: int = 256) -> Workspace:
+    """Fresh scratch; seed: any 64-bit number. log: swaps or moves that can be undone."""
     return Workspace(
         stamp=np.zeros(units, dtype=np.int64),
         clock=np.zeros(1, dtype=np.int64),
@@ -48,7 +48,7 @@ def build_workspace(slots: int, units: int, seed: int) -> Workspace:
         queue=np.empty(slots + 1, dtype=np.int32),
         bounds=np.zeros(2, dtype=np.int64),
         queued=np.zeros(slots, dtype=np.bool_),
-        log=np.empty((256, 4), dtype=np.int32),
+        log=np.empty((log, 4), dtype=np.int32),
         logged=np.zeros(1, dtype=np.int64),
         random=np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64),
         found=np.zeros(5, dtype=np.int64),

@@ -54,7 +54,9 @@ def files(folder: Path) -> dict[str, bytes]:
 def kill_after_releases(folder: Path, count: int) -> int:
     """Begin a run and kill it when ``count`` releases are there; how many there are then."""
     command = [sys.executable, "-m", "kanonflow.pipelines.cli", *arguments(folder, "killed")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
     release = folder / "killed" / "release"
     began = time.monotonic()
     try:

@@ -168,7 +168,7 @@ def test_a_record_with_half_a_character_is_rejected() -> None:
 
 def test_something_that_is_no_record_is_an_error_of_the_program() -> None:
     """The message names the type and no value."""
-    with pytest.raises(TypeError, match="not set$"):
+    with pytest.raises(TypeError, match=r"not set$"):
         rows_to_table([{"a value"}], bound_feed(POLICY))
 
 

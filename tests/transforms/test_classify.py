@@ -248,3 +248,24 @@ def test_rows_are_judged_one_by_one(changes: list[dict[str, str]], data: st.Data
     assert whole.rows.num_rows + len(whole.rejected) == len(changes)
     assert whole.rows.to_pylist() == [row for part in parts for row in part.rows.to_pylist()]
     assert whole.rejected == [record for part in parts for record in part.rejected]
+
+
+@pytest.mark.parametrize(
+    ("when", "fits"),
+    [
+        ("9999-12-31 12:00:00", False),
+        ("9999-12-29 23:59:59", False),
+        ("9999-12-28 23:59:59", True),
+        ("0001-01-01 00:00:00", True),
+    ],
+)
+def test_a_time_whose_window_no_calendar_holds_is_a_bad_value(when: str, fits: bool) -> None:
+    """ "The end of time" as a date: its window would end in the year 10000, which readers of Avro cannot read."""
+    fields = {"when": "time", "x": {"role": "quasi", "type": "categorical"}}
+    head = {"version": 1, "k": 2, "window": "1d", "max_delay": "2d", "fields": fields}
+    policy = parse_policy(head, "test", "test")
+    columns = pa.schema([("when", pa.string()), ("x", pa.string())])
+    bound = bind(policy, columns, text=True, source="test")
+    rows, rejected = classify(pa.table({"when": [when], "x": ["a"]}), bound)
+    assert (rows.num_rows, len(rejected)) == ((1, 0) if fits else (0, 1))
+    assert all(record["window_end"] is None and record["field"] == "when" for record in rejected)

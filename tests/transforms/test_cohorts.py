@@ -82,7 +82,9 @@ def test_a_class_is_found_back_by_its_members() -> None:
 def test_without_anybody_who_returns_there_is_no_warm_start(cohorts: Cohorts) -> None:
     """Neither of classes nor of a graph; the solver is not asked to start from nothing."""
     assert warm_classes(cohorts, digests([7, 8]), Cohort.FREE) is None
-    graph = graph_cohorts(GeneralizationGraph(np.array([[0, 1], [1, 0]], np.int32)), np.arange(2), digests([1, 2]), 5)
+    graph = graph_cohorts(
+        GeneralizationGraph(np.array([[0, 1], [1, 0]], np.int32)), np.arange(2), digests([1, 2]), 5
+    )
     assert warm_graph(graph, digests([7, 8])) is None
     assert warm_graph(Cohorts(), digests([7, 8])) is None
 

@@ -70,7 +70,12 @@ def test_what_released_nothing_has_its_ledger_and_its_window() -> None:
     """A window with too few people, then the end of its rows' time."""
     step = run("rows")
     small, over = step.metrics[-2:]
-    assert (small["kind"], small["released"], small["rows_new"], small["rows_waiting"]) == ("window", False, 1, 1)
+    assert (small["kind"], small["released"], small["rows_new"], small["rows_waiting"]) == (
+        "window",
+        False,
+        1,
+        1,
+    )
     assert (small["window_start"], small["window_end"]) == (START + 5 * HOUR, START + 6 * HOUR)
     assert (over["kind"], over["rows_waited"], over["rows_rejected"]) == ("expiry", 1, {"too_few_peers": 1})
     assert over["gcp"] is None
@@ -98,7 +103,7 @@ def test_linked_candidates_are_those_of_a_plain_count(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, k = 12, 3
     members = np.array([[(slot + step) % n for step in range(k)] for slot in range(n)], dtype=np.int32)
-    individuals = rng.permutation(np.arange(n) % 6)
+    individuals = rng.permutation(6)[np.arange(n) % 6]
     factor = members[np.arange(n), int(rng.integers(k))]
     counts = naive.linked_candidates(members.tolist(), factor.tolist(), individuals.tolist())
     found = linked_candidates(GeneralizationGraph(members), factor, individuals)

@@ -1,0 +1,152 @@
+"""Moves and kicks on closed classes: gains are true, the loss never rises, the frozen stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
+from kanonflow.solvers.search.class_kicks import class_kick
+from kanonflow.solvers.search.class_moves import ClassScratch, best_move, class_descend
+from kanonflow.solvers.search.class_state import Classes, build_classes, move, total_loss
+from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
+from kanonflow.solvers.starts.class_greedy import class_greedy_labels
+from kanonflow.solvers.table import Table
+from tests import naive
+from tests.mixed_tables import mixed_table, tables
+
+arguments = given(tables(individuals=True, k=3, least=12, most=40), st.integers(2, 3), st.integers(0, 2**20))
+
+
+class Search(NamedTuple):
+    """Individuals in classes of k, and what their search needs."""
+
+    people: Individuals
+    classes: Classes
+    nearest: NDArray[np.int32]
+    work: Workspace
+    scratch: ClassScratch
+
+
+def prepare(table: Table, k: int, seed: int) -> Search:
+    """Random classes of k; about a quarter of the individuals may not move."""
+    people = gather_individuals(table)
+    u = people.rows.size
+    rng = np.random.default_rng(seed)
+    classes = build_classes(people, class_greedy_labels(people, rng.permutation(u), k), k)
+    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), rng.random(u) < 0.75)
+    return Search(
+        people,
+        classes,
+        nearest_individuals(people, np.arange(u), 5, u),
+        build_workspace(u, u, seed),
+        scratch,
+    )
+
+
+def naive_loss(table: Table, labels: NDArray[np.int32], k: int) -> float:
+    """Rows' loss of all classes and of the pool, afresh."""
+    numbers = np.unique(table.individuals)
+    total = sum(naive.class_loss(table, numbers[labels == label].tolist(), k) for label in set(labels) - {-1})
+    return total + float(np.isin(table.individuals, numbers[labels == -1]).sum())
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@arguments
+def test_a_move_gains_what_it_says(table: Table, k: int, seed: int) -> None:
+    """The loss falls by the gain; the partner of a swap may move."""
+    people, classes, nearest, work, scratch = prepare(table, k, seed)
+    for unit in range(people.rows.size):
+        gain = best_move(people, classes, nearest, work, scratch, unit)
+        assert gain >= 0
+        if gain > 0:
+            home, target, partner = int(classes.label[unit]), int(work.found[0]), int(work.found[1])
+            before = naive_loss(table, classes.label, k)
+            labels = classes.label.copy()
+            if partner >= 0:
+                assert scratch.movable[partner]
+                assert labels[partner] == target
+                labels[partner] = home
+            labels[unit] = target
+            assert before - naive_loss(table, labels, k) == pytest.approx(gain, abs=1e-9)
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@arguments
+def test_a_descent_lowers_the_loss_by_what_it_says(table: Table, k: int, seed: int) -> None:
+    """The change is true and at most 0, the state is that of the labels, the frozen are where they were."""
+    people, classes, nearest, work, scratch = prepare(table, k, seed)
+    for unit in range(people.rows.size):
+        push(work, unit)
+    before, labels = naive_loss(table, classes.label, k), classes.label.copy()
+    change = class_descend(people, classes, nearest, work, scratch, 10**9)
+    assert change <= 0
+    assert naive_loss(table, classes.label, k) - before == pytest.approx(change, abs=1e-9)
+    assert np.array_equal(classes.label[~scratch.movable], labels[~scratch.movable])
+    assert total_loss(people, classes) * table.records == pytest.approx(
+        naive_loss(table, classes.label, k), abs=1e-9
+    )
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@arguments
+def test_kicks_never_raise_the_loss(table: Table, k: int, seed: int) -> None:
+    """Whatever a kick tears up is mended or put back; the frozen stay; the state is that of the labels."""
+    people, classes, nearest, work, scratch = prepare(table, k, seed)
+    u = people.rows.size
+    before, labels = naive_loss(table, classes.label, k), classes.label.copy()
+    following = class_kick(people, classes, nearest, work, scratch, np.arange(u), 0, 4000)
+    after = naive_loss(table, classes.label, k)
+    assert 0 <= following < u
+    assert after <= before + 1e-9
+    assert np.array_equal(classes.label[~scratch.movable], labels[~scratch.movable])
+    assert total_loss(people, classes) * table.records == pytest.approx(after, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 6])
+def test_kicks_of_large_classes_stay_within_the_undo_log(seed: int) -> None:
+    """k = 140: a class of 280 is dissolved and put back, and nothing is written beyond the log."""
+    u, k = 560, 140
+    table = mixed_table(1, u, kinds=40, cardinality=(3,))
+    people = gather_individuals(replace(table, individuals=np.arange(u)))
+    classes = build_classes(people, (np.arange(u) % 2).astype(np.int32), k)
+    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), np.ones(u, dtype=np.bool_))
+    work = build_workspace(u, u, seed)
+    rows = work.log.shape[0]
+    behind = np.full((rows + 4 * u, 4), -7, dtype=work.log.dtype)
+    work = work._replace(log=behind[:rows])
+    nearest = nearest_individuals(people, np.arange(u), 5, u)
+    before = total_loss(people, classes)
+    class_kick(people, classes, nearest, work, scratch, np.arange(u), 0, 50_000)
+    assert np.all(behind[rows:] == -7)
+    assert total_loss(people, classes) <= before + 1e-9
+    assert total_loss(people, classes) == pytest.approx(
+        total_loss(people, build_classes(people, classes.label, k))
+    )
+
+
+def test_the_pool_takes_who_costs_more_than_waiting() -> None:
+    """Of three in a class of k = 2, the one whose single row makes the others' ten wait leaves."""
+    individuals = np.repeat([0, 1, 2], [10, 10, 1])
+    table = Table(
+        np.where(individuals == 2, 1.0, 0.0)[:, None],
+        np.empty((21, 0), np.int32),
+        np.empty(0, np.int64),
+        np.ones(1),
+        individuals,
+    )
+    people = gather_individuals(table)
+    classes = build_classes(people, np.zeros(3, dtype=np.int32), 2)
+    work = build_workspace(3, 3, 1)
+    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), np.ones(3, dtype=np.bool_))
+    nearest = nearest_individuals(people, np.arange(3), 2, 3)
+    assert best_move(people, classes, nearest, work, scratch, 2) == pytest.approx(3 + 18 - 1)
+    assert work.found[:2].tolist() == [-1, -1]
+    move(classes, 2, -1)
+    assert classes.size[0] == 2

@@ -1,0 +1,196 @@
+"""From a table to closed classes: releasable, priced truly, the same each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_classes
+from kanonflow.solvers.table import Table
+from tests import naive
+from tests.mixed_tables import mixed_table, tables
+from tests.ticking import Ticking
+
+QUICK = Budget(60.0)
+feasible = tables(individuals=True, k=4, most=50)
+
+
+def enough(table: Table, k: int) -> bool:
+    """Whether there are k individuals."""
+    return np.unique(table.individuals).size >= k
+
+
+def loss_with_waiting(table: Table, solution: Solution) -> float:
+    """GCP of the released rows, and 1 for each row that waits."""
+    waiting = float((solution.partition.labels < 0).mean())
+    return waiting + (1 - waiting) * gcp(table, solution.partition)
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(feasible, st.integers(2, 4), st.sampled_from(CLASS_STARTS), st.booleans(), st.integers(0, 2**20))
+def test_a_solution_could_be_released(table: Table, k: int, start: str, search: bool, seed: int) -> None:
+    """Classes hold k individuals, each count shared by k; the loss is that of the rows, not below the bound."""
+    priority = np.random.default_rng(seed).integers(0, 3, table.records)
+    solution = solve_classes(
+        table, k, start=start, budget=Budget(200.0), seed=5, search=search, priority=priority
+    )
+    solution.partition.check(k, table.individuals)
+    assert solution.loss == pytest.approx(loss_with_waiting(table, solution), abs=1e-9)
+    assert solution.lower_bound <= solution.loss + 1e-9
+    assert solution.trace[:1] in ((), ((0, solution.start_loss),))
+    assert search or solution.evaluations == 0
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(feasible, st.integers(2, 4), st.integers(0, 2**20))
+def test_rows_stay_by_priority(table: Table, k: int, seed: int) -> None:
+    """Of each individual those that stay come before those that wait, by priority and then by row."""
+    priority = np.random.default_rng(seed).integers(0, 3, table.records)
+    labels = solve_classes(table, k, budget=QUICK, seed=5, priority=priority).partition.labels
+    who = np.unique(table.individuals, return_inverse=True)[1]
+    kept = np.bincount(who[labels >= 0], minlength=who.max() + 1)
+    assert (labels >= 0).tolist() == naive.kept_rows(who.tolist(), kept.tolist(), priority.tolist())
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(feasible, st.integers(2, 4))
+def test_the_search_is_not_worse_than_its_start(table: Table, k: int) -> None:
+    """More evaluations, less loss."""
+    start = solve_classes(table, k, budget=QUICK, seed=5, search=False)
+    solution = solve_classes(table, k, budget=Budget(300.0), seed=5)
+    assert solution.loss <= solution.start_loss + 1e-9
+    assert solution.start_loss >= start.loss - 1e-9
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(feasible, st.integers(2, 4), st.integers(0, 2**20))
+def test_kept_classes_stay_together(table: Table, k: int, seed: int) -> None:
+    """keep: those whose old class has k (and not above 3k) members here share a class again, whatever it costs."""
+    u = np.unique(table.individuals).size
+    old = np.random.default_rng(seed).integers(-1, max(u // k, 1), u) * 5
+    old[old < 0] = -1
+    solution = solve_classes(table, k, budget=Budget(200.0), seed=5, warm=WarmClasses(old, keep=True))
+    solution.partition.check(k, table.individuals)
+    who = np.unique(table.individuals, return_inverse=True)[1]
+    assert solution.start == "warm"
+    for label in set(old.tolist()) - {-1}:
+        members = np.flatnonzero(old == label)
+        if k <= members.size <= 3 * k:
+            now = solution.partition.labels[np.isin(who, members)]
+            assert np.unique(now[now >= 0]).size == 1
+            assert all((solution.partition.labels[who == member] >= 0).any() for member in members)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(feasible, st.integers(2, 4), st.integers(0, 2**20))
+def test_any_old_classes_are_a_start(table: Table, k: int, seed: int) -> None:
+    """Old classes of any size, newcomers, and a choice of the cheaper of the warm and the cold start."""
+    u = np.unique(table.individuals).size
+    old = np.random.default_rng(seed).integers(-1, 4, u)
+    solution = solve_classes(table, k, budget=QUICK, seed=5, warm=WarmClasses(old, keep=False))
+    solution.partition.check(k, table.individuals)
+    assert solution.warm_loss is not None
+    assert solution.cold_loss is not None
+    assert solution.start_loss == pytest.approx(min(solution.warm_loss, solution.cold_loss))
+    assert solution.start == ("warm" if solution.warm_loss <= solution.cold_loss else "l-greedy")
+
+
+def test_a_warm_start_begins_where_the_last_ended() -> None:
+    """The same people again: nothing is lost by starting from their classes."""
+    table = mixed_table(4, 400, people=150)
+    first = solve_classes(table, 4, budget=Budget(500.0), seed=1)
+    who = np.unique(table.individuals, return_inverse=True)[1]
+    old = np.full(who.max() + 1, -1)
+    old[who] = np.maximum(old[who], first.partition.labels)
+    for row, label in zip(who, first.partition.labels, strict=True):
+        old[row] = max(old[row], label)
+    again = solve_classes(table, 4, budget=Budget(0), seed=1, warm=WarmClasses(old, keep=False))
+    assert again.start == "warm"
+    assert again.loss <= first.loss + 0.02
+
+
+def test_what_has_no_equal_waits() -> None:
+    """Three individuals with 5, 5 and 1 rows, k = 2: the five are released whole, or everybody keeps one."""
+    individuals = np.repeat([10, 20, 30], [5, 5, 1])
+    numeric = np.where(individuals == 30, 1.0, 0.0)[:, None]
+    table = Table(numeric, np.empty((11, 0), np.int32), np.empty(0, np.int64), np.ones(1), individuals)
+    labels = solve_classes(table, 2, budget=Budget(500.0), seed=1).partition.labels
+    assert labels.tolist() == [0] * 10 + [-1]
+
+
+def test_one_class_holds_everybody() -> None:
+    """The start that pass-through uses: one class, whatever it costs, rows above the levels wait."""
+    table = mixed_table(4, 60, people=20)
+    solution = solve_classes(table, 4, start="one-class", budget=QUICK, seed=1)
+    assert solution.partition.classes == 1
+    assert solution.start_loss == solution.loss
+    solution.partition.check(4, table.individuals)
+
+
+def test_without_individuals_each_row_is_one() -> None:
+    """Classes of k rows, none of which waits when k divides up."""
+    solution = solve_classes(mixed_table(4, 60), 4, budget=QUICK, seed=1)
+    solution.partition.check(4, np.arange(60))
+    assert np.all(solution.partition.labels >= 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_classes_do_not_depend_on_threads(threads: int) -> None:
+    """10,000 individuals, searched in parts: any number of threads gives the same classes."""
+    solution = solve_classes(LARGE, 4, budget=Budget(4.0), seed=3, threads=threads)
+    labels = solution.partition.labels
+    assert np.array_equal(labels, REFERENCE.get("labels", labels))
+    REFERENCE["labels"] = labels
+    solution.partition.check(4, LARGE.individuals)
+
+
+def test_classes_depend_on_the_seed() -> None:
+    """Equal seeds give equal classes, another one others."""
+    table = mixed_table(3, 600, people=250)
+    found = [solve_classes(table, 4, budget=QUICK, seed=seed).partition.labels for seed in (1, 1, 2)]
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+def test_a_deadline_stops_early_and_says_so() -> None:
+    """Fewer evaluations, deadline_struck, and classes that could be released."""
+    table = mixed_table(3, 300, people=150)
+    budget = Budget(5000.0, deadline_ms=2500.0)
+    solution = solve_classes(table, 4, budget=budget, seed=1, clock=Ticking(1.0))
+    assert solution.deadline_struck
+    assert solution.evaluations < 300 * 5000
+    solution.partition.check(4, table.individuals)
+
+
+def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
+    """With time to spare the result is that without a deadline."""
+    table = mixed_table(3, 300, people=150)
+    free = solve_classes(table, 4, budget=QUICK, seed=1)
+    bounded = solve_classes(table, 4, budget=replace(QUICK, deadline_ms=1e9), seed=1, clock=Ticking(1.0))
+    assert not bounded.deadline_struck
+    assert np.array_equal(free.partition.labels, bounded.partition.labels)
+
+
+@pytest.mark.parametrize("k", [-1, 0, 1, 256])
+def test_k_out_of_range_is_refused(k: int) -> None:
+    """k lies between 2 and 255."""
+    with pytest.raises(BudgetError, match="k must lie"):
+        solve_classes(mixed_table(1, 300, people=300), k, budget=QUICK, seed=1)
+
+
+def test_fewer_than_k_individuals_are_refused() -> None:
+    """Many rows of few individuals cannot be hidden."""
+    with pytest.raises(InfeasibleError, match="4 individuals"):
+        solve_classes(mixed_table(1, 80, people=4), 5, budget=QUICK, seed=1)
+
+
+LARGE = replace(mixed_table(3, 10_000, numeric=2, cardinality=(6, 80)), individuals=np.arange(10_000))
+REFERENCE: dict[str, np.ndarray] = {}
