@@ -92,7 +92,8 @@ class Policy:
     out_of_orderness_ms is how long a window stays open after its end; state_ttl_ms is how long state that
     nothing uses is kept (by default 30 days, or twice window + max_delay when that is longer).
     protect: by default ``individual`` if a field has that role, else ``row``. With the former come
-    ``shape: classes`` and ``cohort: keep``: only classes that are kept survive an intersection of windows.
+    ``shape: classes``. cohort: by default ``free``; ``keep`` holds returning individuals in their class, which costs
+    many rows where row counts change from window to window.
 
     Raises PolicyError with all mistakes at once.
     """
