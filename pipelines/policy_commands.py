@@ -12,6 +12,7 @@ from kanonflow.pipelines.input_files import FileFormat, InputFile, find_inputs, 
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import draft_policy
 from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.transforms.solver_check import check_solver
 
 _COVERS = {
     Protection.ROW: (
@@ -43,6 +44,7 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
+    check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
     if patterns:
         schema = input_schema(find_inputs(patterns), delimiter)

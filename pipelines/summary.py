@@ -52,6 +52,11 @@ class RunSummary:
                 f"{self.conflicts} release(s) exist already with other rows and were left as they are;"
                 " their new rows are in restricted/rejected (release_conflict)"
             )
+        if refused := self.rejected.get("gate_refused", 0):
+            found.append(
+                f"the gate refused {refused} rows: the release that was made of them would have broken the promise,"
+                " which is a fault of this software; please report it"
+            )
         return tuple(found)
 
     def render(self) -> str:

@@ -184,7 +184,8 @@ def _start(
     if warm is None:
         return cold, movable, "l-greedy", None, None
     old = warm.labels.copy()
-    present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 1)
+    # One count more than there are labels, so that -1 has one to read when nobody returned.
+    present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 2)
     old[(old >= 0) & (present[old] < k)] = -1
     # A class of more than 3k has no room for moves; its last members by number look for another.
     order = np.lexsort([np.arange(u), old])

@@ -165,8 +165,10 @@ def solve_graph(
 
     warm: the graph that the previous window's individuals left; the cheaper of it and the cold start is searched.
     search: False returns the start itself. untie: exchange two-edge cuts away at the end, so that no known match
-    settles another (costs 0.1% loss at k = 5, several at k = 3); ``Solution.tied_edges`` counts what is left. Raises InfeasibleError when no graph exists (fewer than k records, an
-    individual with more than n / k rows), BudgetError for an unknown start. Time O(n log^2 n + evaluations).
+    settles another (costs 0.1% loss at k = 5, several at k = 3); ``Solution.tied_edges`` counts what is left.
+
+    Raises InfeasibleError when no graph exists (fewer than k records, an individual with more than n / k rows),
+    BudgetError for an unknown start. Time O(n log^2 n + evaluations).
     """
     if start not in GRAPH_STARTS:
         raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")

@@ -172,7 +172,7 @@ def _labels(members: NDArray[np.int32]) -> NDArray[np.uint64]:
 
 
 def two_edge_cuts(members: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Edges (slot * k + position) that form a cut with another one, int64, those of one cut after each other. O(n k)."""
+    """Edges (slot * k + position) that form a cut with another one, int64, cut by cut. O(n k log(n k))."""
     return _tied(_labels(members))
 
 

@@ -18,7 +18,6 @@ from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.neighbours import pair_loss
 
-
 # How many units on the tour are compared before a hole is filled.
 ENOUGH_ON_THE_TOUR = 16
 

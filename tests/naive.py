@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import fastavro
 import numpy as np
+from numpy.typing import NDArray
 
 # ---- matchings (solvers/random_words.py, components.py, peeling.py, kempe.py)
 

@@ -8,7 +8,14 @@ DIGITS = 3
 
 # What says something about single people or about values: how far an attacker gets, and running domains,
 # whose ends are somebody's values.
-_WITHHELD = ("linked_candidates", "guaranteed_candidates", "candidates_min", "peer_retention", "tied_edges", "domains")
+_WITHHELD = (
+    "linked_candidates",
+    "guaranteed_candidates",
+    "candidates_min",
+    "peer_retention",
+    "tied_edges",
+    "domains",
+)
 _LOSSES = ("gcp", "gcp_hull", "sil", "loss_start", "loss_end", "lower_bound", "ncp")
 _LEDGER = ("rows_new", "rows_waited", "rows_waiting", "rows_rejected", "waiting_reasons")
 _COUNTS = ("rows_released", "individuals", "classes")

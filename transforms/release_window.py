@@ -146,8 +146,7 @@ def _gather(
     fresh = np.zeros(digests.size, dtype=np.bool_)
     places = np.flatnonzero(new)
     fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
-    for _, known in warm.events:
-        fresh &= ~np.isin(digests, known)
+    fresh &= ~np.isin(digests, np.concatenate([known for _, known in warm.events] or [digests[:0]]))
     keep = fresh | ~new
     ledger.reject(ordered.filter(pa.array(~keep)), "duplicate_event", field.name)
     end = slot.window_end if slot.window_end is not None else 0

@@ -8,7 +8,7 @@ import numpy as np
 from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.individuals import Individuals, hull_loss
 from kanonflow.solvers.search.class_moves import ClassScratch, class_descend, logged_move, refresh_and_push
-from kanonflow.solvers.search.class_state import POOL, Classes, move, refresh_class
+from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, move, refresh_class
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
 
@@ -106,7 +106,7 @@ def _loss(people: Individuals, classes: Classes) -> float:
     total = classes.loss.sum()
     for unit in range(classes.label.size):
         if classes.label[unit] < 0:
-            total += people.rows[unit]
+            total += people.rows[unit] * WAITING
     return total
 
 

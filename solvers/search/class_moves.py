@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.individuals import Individuals
-from kanonflow.solvers.search.class_state import POOL, Classes, changed_loss, move, refresh_class
+from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, changed_loss, move, refresh_class
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
 
@@ -34,7 +34,7 @@ def best_move(
     Targets are the classes of its neighbours, and the pool. A frozen individual is neither moved nor swapped.
     """
     home = classes.label[unit]
-    rows = float(people.rows[unit])
+    rows = people.rows[unit] * WAITING
     at = classes.position[unit]
     home_loss = classes.loss[home] if home >= 0 else rows
     without = changed_loss(people, classes, home, at, -1) if home >= 0 else 0.0
@@ -57,7 +57,7 @@ def best_move(
             if scratch.movable[other] and home >= 0:
                 joined = changed_loss(people, classes, home, at, other)
                 evaluations += 1
-                gain = home_loss + people.rows[other] - joined - rows
+                gain = home_loss + people.rows[other] * WAITING - joined - rows
                 if gain > best:
                     best = gain
                     work.found[0], work.found[1] = POOL, other
@@ -85,7 +85,7 @@ def best_move(
                 gain -= changed_loss(people, classes, home, at, partner)
                 evaluations += 1
             else:
-                gain -= people.rows[partner]
+                gain -= people.rows[partner] * WAITING
             if gain > best:
                 best = gain
                 work.found[0], work.found[1] = target, partner

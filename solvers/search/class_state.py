@@ -22,6 +22,8 @@ from kanonflow.solvers.bits import bits_cost, lowest_bit
 from kanonflow.solvers.individuals import Individuals
 
 POOL = -1
+# Waiting rows cost a hair more than rows whose box is the whole domain: what may be released is.
+WAITING = 1.0 + 1e-6
 
 
 class Classes(NamedTuple):
@@ -93,7 +95,7 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
             while new:
                 loss += people.bit_weight[w, lowest_bit(new)]
                 new &= new - np.uint64(1)
-    return kept * loss + (total - kept) if kept > 0 else float(total)
+    return kept * loss + (total - kept) * WAITING if kept > 0 else total * WAITING
 
 
 @numba.njit(cache=True, nogil=True)
@@ -203,4 +205,4 @@ def _fill(people: Individuals, classes: Classes, labels: np.ndarray) -> None:
 def total_loss(people: Individuals, classes: Classes) -> float:
     """GCP with waiting rows at 1: (losses of classes + rows of the pool) / rows."""
     waiting = people.rows[classes.label == POOL].sum()
-    return float((classes.loss.sum() + waiting) / max(people.rows.sum(), 1))
+    return float((classes.loss.sum() + WAITING * waiting) / max(people.rows.sum(), 1))

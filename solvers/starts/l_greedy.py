@@ -156,6 +156,13 @@ def _cheapest_class(units: Units, classes: np.ndarray, sizes: np.ndarray, unit: 
             for p in range(size):
                 words |= features.words[classes[number, p], w]
             growth += bits_cost(features.words[unit, w] & ~words, features.bit_weight, w)
+        for j in range(features.wide.shape[1]):
+            fresh = True
+            for p in range(size):
+                if features.wide[classes[number, p], j] == features.wide[unit, j]:
+                    fresh = False
+            if fresh:
+                growth += features.wide_weight[j]
         if growth < best:
             best = growth
             found = number

@@ -47,6 +47,8 @@ def test_problems_name_their_numbers() -> None:
     summary = summarize({"rows_read": 5, "rows_released": 3, "release_conflict": 1}, [], 1.0)
     assert any("5 rows read, but 3 released" in problem for problem in summary.problems())
     assert any("1 release(s) exist already" in problem for problem in summary.problems())
+    refused = summarize({"rows_read": 5, "rows_rejected_gate_refused": 5}, [], 1.0)
+    assert any("the gate refused 5 rows" in problem for problem in refused.problems())
 
 
 def test_the_table_has_shares_of_time() -> None:

@@ -208,6 +208,18 @@ def test_a_late_repeat_is_not_released_by_way_of_waiting() -> None:
     assert "r7" in references(released(last))
 
 
+def test_a_row_that_an_expiry_saw_has_been_seen() -> None:
+    """A late row that waits on after an expiry is released once, though it comes again."""
+    first = close([row(number, number, 0.5) for number in range(4)], EVENTS)
+    late = row(7, 7, 0.9)
+    slot = ReleaseSlot(b"partition", START + 2 * HOUR, 1)
+    between = expire(EVENTS, first.warm, canonical([late], EVENTS), SECRET, slot)
+    again = [late, *(row(number, number, 2.5) for number in range(20, 24))]
+    last = close(again, EVENTS, 2, between.warm, 2)
+    assert reasons(last) == {"r7": "duplicate_event"}
+    assert references(released(last)).count("r7") == 1
+
+
 def test_which_repeat_stays_does_not_follow_from_arrival() -> None:
     """Two records with one event id and another content: always the same one is released."""
     rows = [row(number, number, 0.5) for number in range(5)] + [row(9, 9, 0.6, event="e1")]
@@ -261,6 +273,16 @@ def test_a_returning_person_finds_the_class_back() -> None:
     after = close([row(40 + number, number, 1.5) for number in range(30)], kept, 1, warm, 1)
     assert after.metrics["peer_retention"] == 1.0
     assert after.metrics["guaranteed_candidates"] >= 3
+
+
+def test_a_window_of_newcomers_starts_cold() -> None:
+    """Nobody of the last release is here again: released all the same, in either mode."""
+    for bound in (PEOPLE, ROWS_OF_PEOPLE):
+        first = close([row(number, number, 0.5) for number in range(6)], bound)
+        second = close([row(10 + number, 10 + number, 1.5) for number in range(6)], bound, 1, first.warm, 1)
+        assert second.metrics["rows_released"] == 6
+        assert not second.metrics["warm"]
+        assert second.metrics["peer_retention"] is None
 
 
 def test_people_whose_digests_collide_stay_two_people(monkeypatch: pytest.MonkeyPatch) -> None:

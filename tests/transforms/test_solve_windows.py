@@ -97,6 +97,19 @@ def test_late_rows_wait_behind_an_expiry_for_the_next_release() -> None:
     assert step.released[-1].window_start == START + HOUR
 
 
+def test_an_expiry_leaves_the_rows_of_the_window_that_is_open() -> None:
+    """Late rows lie in the bag of the window to come, beside its own rows; only the late ones are due."""
+    step = driven(feed_policy(max_delay="90m"))
+    step.send(people(0, 4, 1.5))
+    step.advance(START + 2 * HOUR)
+    step.send([row(40, 8, 0.6), *people(20, 4, 2.2)])
+    step.advance(START + 2 * HOUR + HOUR // 2)
+    assert step.refused() == [("r40", "late")]
+    assert (step.waiting(), step.in_bags()) == (0, 4)
+    step.finish()
+    assert [table.num_rows for table in step.tables()] == [4, 4]
+
+
 def test_windows_stay_open_for_out_of_orderness() -> None:
     """A row that comes within it is not late."""
     step = driven(feed_policy(out_of_orderness="10m"))

@@ -75,6 +75,17 @@ def test_l_greedy_gives_a_valid_graph(table: Table, k: int, block: int) -> None:
     GeneralizationGraph(deal_rows(units, members)).check(table.individuals)
 
 
+@pytest.mark.parametrize("size", [2, 64, 65, 200])
+def test_what_is_left_over_joins_where_it_costs_least(size: int) -> None:
+    """Two rows of one value, three of another: the fifth joins its equals, for narrow and wide attributes."""
+    codes = np.array([[0], [0], [1], [1], [1]], dtype=np.int32)
+    table = Table(np.empty((5, 0)), codes, np.array([size]), np.ones(1))
+    units = group_rows(table)
+    tree = build_tree(units.features, units.weight, units.individual)
+    members = deal_rows(units, l_greedy_members(units, tree, 2, distinct=False))
+    assert all(naive.box_loss(table, slot) == 0 for slot in members.tolist())
+
+
 def test_a_row_that_fits_nowhere_is_refused() -> None:
     """Two individuals with three rows each and one with two, k = 3: two classes, and two rows nobody takes."""
     individuals = np.array([0, 0, 0, 1, 1, 1, 2, 2])
