@@ -174,13 +174,12 @@ def solve_graph(
         raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")
     _check_feasible(table, k)
     began = clock()
-    distinct = table.individuals is not None
     units = group_rows(table)
     tree = build_tree(units.features, units.weight, units.individual)
     nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
     bound = neighbour_bound(units, nearest, distance, k)
     nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
-    begun = _start(units, tree, nearest, k, start, distinct, warm)
+    begun = _start(units, tree, nearest, k, start, table.individuals is not None, warm)
     slots, name = begun.slots, begun.name
     start_loss = float(slots.loss.mean())
     result = SearchResult(0, False, ())

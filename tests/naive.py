@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import fastavro
 import numpy as np
-from numpy.typing import NDArray
 
 # ---- matchings (solvers/random_words.py, components.py, peeling.py, kempe.py)
 
@@ -396,18 +395,3 @@ def linked_candidates(members: list[list[int]], factor: list[int], individuals: 
         slots = [slot for slot, record in enumerate(factor) if individuals[record] == who]
         counts.append(len(set.intersection(*({individuals[m] for m in members[slot]} for slot in slots))))
     return counts
-
-
-def parts_when_removed(members: NDArray[np.int32], one: int, other: int) -> bool:
-    """Whether a graph has more components without two of its edges (slot * k + position)."""
-    n, k = members.shape
-
-    def components(skipped: set[int]) -> int:
-        label = list(range(2 * n))
-        for edge in range(n * k):
-            if edge not in skipped:
-                old, new = label[n + int(members[edge // k, edge % k])], label[edge // k]
-                label = [new if value == old else value for value in label]
-        return len(set(label))
-
-    return components({one, other}) > components(set())
