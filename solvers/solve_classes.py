@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.distinct_rows import group_rows
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
-from kanonflow.solvers.features import Features, build_features
+from kanonflow.solvers.features import build_features
 from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
-from kanonflow.solvers.kd_tree import KdTree, build_tree
+from kanonflow.solvers.kd_tree import build_tree
 from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
@@ -58,20 +61,22 @@ class _Outcome(NamedTuple):
     trace: list[tuple[int, float]]
 
 
-def _representatives(table: Table, people: Individuals) -> tuple[Features, KdTree]:
-    """Features of each individual's first row, and a k-d tree over them."""
+def _tour(table: Table, people: Individuals) -> NDArray[np.int64]:
+    """The individuals in the order of a k-d tree over the first row of each."""
     _, first = np.unique(people.of_row, return_index=True)
     features = build_features(table, first.astype(np.int64))
-    return features, build_tree(features, np.ones(first.size, dtype=np.int32), np.arange(first.size))
+    return build_tree(features, np.ones(first.size, dtype=np.int32), np.arange(first.size)).order
 
 
-def _bound(features: Features, tree: KdTree, people: Individuals, k: int) -> float:
-    """Every released row shares its box with k - 1 others' rows, and a row that waits costs 1, which is more."""
-    _, distance = nearest_units(features, tree, np.arange(people.rows.size), k - 1)
-    reach = distance[:, k - 2]
-    return float(
-        (people.rows * np.minimum(np.where(np.isinf(reach), 1.0, reach), 1.0)).sum() / people.rows.sum()
-    )
+def _bound(table: Table, k: int) -> float:
+    """Every released row shares its box with rows of k - 1 others, and a row that waits costs 1, which is more.
+
+    Over rows, not over individuals: which rows of an individual stay is not known before.
+    """
+    who = np.arange(table.records) if table.individuals is None else table.individuals
+    units = group_rows(replace(table, individuals=who))
+    tree = build_tree(units.features, units.weight, units.individual)
+    return neighbour_bound(units, *nearest_units(units.features, tree, units.individual, k - 1), k)
 
 
 def _search(
@@ -235,9 +240,8 @@ def solve_classes(
     if people.rows.size < k:
         raise InfeasibleError(f"{people.rows.size} individuals cannot hide each other among k={k}")
     deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
-    features, tree = _representatives(table, people)
-    bound = _bound(features, tree, people, k)
-    tour = tree.order
+    bound = _bound(table, k)
+    tour = _tour(table, people)
     labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, start, warm)
     if start == "one-class":
         return _finish(table, people, labels, k, priority, bound, name, (0, False), [], None, None, None)
