@@ -165,7 +165,7 @@ def solve_graph(
 
     warm: the graph that the previous window's individuals left; the cheaper of it and the cold start is searched.
     search: False returns the start itself. untie: exchange two-edge cuts away at the end, so that no known match
-    settles another (costs 0.1% loss at k = 5, several at k = 3); ``Solution.tied_edges`` counts what is left.
+    settles another (costs 0-1% loss at k = 5, up to 7% at k = 3); ``Solution.tied_edges`` counts what is left.
 
     Raises InfeasibleError when no graph exists (fewer than k records, an individual with more than n / k rows),
     BudgetError for an unknown start. Time O(n log^2 n + evaluations).

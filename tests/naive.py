@@ -360,12 +360,12 @@ def kept_by_levels(counts: list[int], k: int) -> int:
     return best
 
 
-def class_loss(table, members: list[int], k: int) -> float:
-    """Loss of a closed class in rows: as many as its least member has of each at the NCP of all rows' box, others 1."""
+def class_loss(table, members: list[int], k: int, waiting: float = 1.0) -> float:
+    """Loss of a closed class in rows: of each as many as the least has cost the NCP of all rows' box, others wait."""
     records = [row for row, who in enumerate(table.individuals.tolist()) if who in members]
     counts = [table.individuals.tolist().count(who) for who in members]
     kept = len(members) * min(counts) if members and len(members) >= k else 0
-    return (kept * box_loss(table, records) if kept else 0.0) + len(records) - kept
+    return (kept * box_loss(table, records) if kept else 0.0) + (len(records) - kept) * waiting
 
 
 def guaranteed_candidates(windows: list[dict[int, int]]) -> tuple[int, float]:

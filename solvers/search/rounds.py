@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.kicks import kick
-from kanonflow.solvers.search.slots import Slots
+from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 
@@ -133,6 +133,15 @@ def _pool(threads: int) -> Iterator[Executor | None]:
         yield pool
 
 
+def _restored(units: Units, slots: Slots, loss: float, members: NDArray[np.int32]) -> bool:
+    """Put the start back if the search ended above it, as heat may on a graph that was searched before."""
+    if float(slots.loss.mean()) <= loss:
+        return False
+    for now, before in zip(slots, build_slots(units, members), strict=True):
+        now[...] = before
+    return True
+
+
 def search_graph(
     units: Units,
     slots: Slots,
@@ -163,6 +172,8 @@ def search_graph(
     struck = False
     trace: list[tuple[int, float]] = []
     seeds = np.random.SeedSequence(seed).generate_state(parts * rounds, np.uint64)
+
+    start_loss, start_members = float(slots.loss.mean()), slots.members.copy()
 
     def run_round(pool: Executor | None, turn: int) -> None:
         nonlocal spent, struck
@@ -197,4 +208,6 @@ def search_graph(
     with _pool(threads if parts > 1 else 1) as pool:
         for turn in range(rounds):
             run_round(pool, turn)
+    if _restored(units, slots, start_loss, start_members):
+        trace.append((spent, start_loss))
     return SearchResult(spent, struck, tuple(trace))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.individuals import Individuals, gather_individuals
 from kanonflow.solvers.search.class_state import (
+    WAITING,
     Classes,
     build_classes,
     changed_loss,
@@ -43,11 +44,14 @@ def members_of(table: Table, labels: NDArray[np.int32], label: int) -> list[int]
 @settings(derandomize=True, deadline=None, max_examples=60)
 @arguments
 def test_losses_are_those_of_the_classes(table: Table, k: int, seed: int) -> None:
-    """Each class costs what its members' rows cost, the pool all of its rows; the total is their mean."""
+    """Each class costs what its members' rows cost, the pool all of its rows; the total is their mean.
+
+    A row that waits costs ``WAITING``.
+    """
     people, classes, labels = build(table, k, seed)
-    total = float(people.rows[labels < 0].sum())
+    total = float(people.rows[labels < 0].sum()) * WAITING
     for label in range(classes.size.size):
-        loss = naive.class_loss(table, members_of(table, labels, label), k)
+        loss = naive.class_loss(table, members_of(table, labels, label), k, WAITING)
         assert classes.loss[label] == pytest.approx(loss, abs=1e-9)
         total += loss
     assert total_loss(people, classes) == pytest.approx(total / table.records, abs=1e-9)
@@ -70,7 +74,7 @@ def test_changed_loss_is_that_of_the_changed_class(table: Table, k: int, seed: i
             for unit in [-1, *(int(x) for x in np.flatnonzero(labels != label)[:6])]:
                 after = [numbers[member] for member in [*stay, *([unit] if unit >= 0 else [])]]
                 found = changed_loss(people, classes, label, out, unit)
-                assert found == pytest.approx(naive.class_loss(table, after, k), abs=1e-9)
+                assert found == pytest.approx(naive.class_loss(table, after, k, WAITING), abs=1e-9)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
