@@ -56,9 +56,17 @@ class _Shard:
     number: int
     seed: int
     limit: int
-    first: bool
-    elapsed: float
-    share: float
+    turn: int
+    rounds: int
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first round, which looks at every slot before it kicks."""
+        return self.turn == 0
+
+    def elapsed(self, evaluations: int) -> float:
+        """Which share of the whole search is over after that many evaluations of this round."""
+        return (self.turn + evaluations / max(self.limit, 1)) / self.rounds
 
 
 def shards_for(slots: int) -> int:
@@ -100,7 +108,7 @@ def _run_shard(
             descend(units, slots, nearest, owner, work, looked_at, False, until)
             draining = work.bounds[0] != work.bounds[1]
         else:
-            heat = HEAT * mean * (1.0 - (shard.elapsed + (shard.share * work.evaluations[0]) / shard.limit))
+            heat = HEAT * mean * (1.0 - shard.elapsed(int(work.evaluations[0])))
             _, position = kick(
                 units,
                 slots,
@@ -183,15 +191,7 @@ def search_graph(
         left = evaluations - spent
         shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
         jobs = [
-            _Shard(
-                stretch,
-                number,
-                int(seeds[turn * parts + number]),
-                shares[number],
-                turn == 0,
-                turn / rounds,
-                1 / rounds,
-            )
+            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn, rounds)
             for number, stretch in enumerate(stretches)
         ]
         arguments = (units, slots, nearest, owner, dirty, deadline, clock)
