@@ -145,8 +145,9 @@ def _restored(units: Units, slots: Slots, loss: float, members: NDArray[np.int32
     """Put the start back if the search ended above it, as heat may on a graph that was searched before."""
     if float(slots.loss.mean()) <= loss:
         return False
-    for now, before in zip(slots, build_slots(units, members), strict=True):
-        now[...] = before
+    before = build_slots(units, members)
+    for name in slots._fields:
+        getattr(slots, name)[...] = getattr(before, name)
     return True
 
 
