@@ -1,7 +1,6 @@
 """The job behind ``kanonflow anonymize``: files in, releases, metrics and rejected rows out."""
 
 import contextlib
-import json
 import logging
 import os
 import re
@@ -18,7 +17,6 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineState
 
-from kanonflow.pipelines.columnar_files import avro_writer_schema
 from kanonflow.pipelines.input_files import InputSchema, find_inputs, input_schema
 from kanonflow.pipelines.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.progress import progress, read_metrics
@@ -26,9 +24,8 @@ from kanonflow.pipelines.run_directory import open_run_directory
 from kanonflow.pipelines.sources import ReadBatches
 from kanonflow.pipelines.summary import RunSummary, summarize
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
-from kanonflow.schemas.errors import InputError, PolicyError
+from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_file import load_policy, policy_from_avro_schema
 from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.durable_boundary import durable_boundary
 from kanonflow.transforms.seeds import Secret
@@ -93,24 +90,6 @@ def anonymize_files(
             counters = _run(pipeline, options.output)
         seconds = time.perf_counter() - begin
         return summarize(counters, _all_metrics(metrics_folder), seconds)
-
-
-def read_policy(path: str) -> Policy:
-    """The policy of a YAML file, or in the properties of an Avro schema (.avsc) or of an Avro file (.avro).
-
-    Raises PolicyError, InputError.
-    """
-    if path.endswith(".avro"):
-        return policy_from_avro_schema(avro_writer_schema(path), path)
-    if not path.endswith(".avsc"):
-        return load_policy(path)
-    try:
-        schema = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PolicyError([f"file: cannot be read ({error.strerror})"], path) from None
-    except ValueError:
-        raise PolicyError(["file: is not JSON text"], path) from None
-    return policy_from_avro_schema(schema, path)
 
 
 def with_overrides(policy: Policy, options: RunOptions) -> Policy:

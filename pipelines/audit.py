@@ -52,7 +52,7 @@ from kanonflow.pipelines.audit_report import AuditFigures, AuditReport, Findings
 from kanonflow.pipelines.audit_values import CodeBook
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy, Protection
-from kanonflow.schemas.policy_file import load_policy
+from kanonflow.schemas.policy_source import read_policy
 
 # No window has this number: a record whose time is unknown fits no release.
 _NO_WINDOW = -(2**62)
@@ -94,7 +94,7 @@ def audit(
     started = clock()
     findings = Findings()
     evidence, figures = _read(
-        load_policy(policy_path), input_patterns, Path(release_dir), delimiter, findings
+        read_policy(policy_path), input_patterns, Path(release_dir), delimiter, findings
     )
     read = clock()
     if evidence.released.unread:

@@ -39,9 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.anonymize_files import anonymize_files, read_policy
+    from kanonflow.pipelines.anonymize_files import anonymize_files
     from kanonflow.pipelines.demo_feed import FeedShape, write_feed
     from kanonflow.pipelines.options import run_options
+    from kanonflow.schemas.policy_source import read_policy
 
     options = run_options(arguments, beam_flags)
     shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
@@ -57,8 +58,9 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.anonymize_files import anonymize_files, read_policy
+    from kanonflow.pipelines.anonymize_files import anonymize_files
     from kanonflow.pipelines.options import run_options
+    from kanonflow.schemas.policy_source import read_policy
 
     options = run_options(arguments, beam_flags)
     policy = read_policy(arguments.policy)

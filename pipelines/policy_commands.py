@@ -6,12 +6,12 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.csv
 
-from kanonflow.pipelines.anonymize_files import read_policy
 from kanonflow.pipelines.csv_files import csv_header, read_csv
 from kanonflow.pipelines.input_files import FileFormat, InputFile, find_inputs, input_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import draft_policy
 from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.solver_check import check_solver
 
 _COVERS = {

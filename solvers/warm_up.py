@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.matching import random_factor
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.table import Table
+
+
+class _Repeatable:
+    """Words of a seeded generator, for exercise only."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return self._generator.integers(0, 2**64 - 1, count, dtype=np.uint64)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        return self._generator.permutation(n)
+
+
+def circulant_graph() -> NDArray[np.int32]:
+    """A ring of degree 3: not complete, so that matching takes every step."""
+    return ((np.arange(12)[:, None] + np.arange(3)) % 12).astype(np.int32)
 
 
 def warm_up() -> None:
@@ -20,5 +40,6 @@ def warm_up() -> None:
         weights=np.ones(3),
         individuals=np.arange(n),
     )
+    random_factor(circulant_graph(), _Repeatable(generator))
     for shape, start in (("graph", "l-greedy"), ("graph", "kd-leaves"), ("classes", "l-greedy")):
         solve(table, 3, shape=shape, start=start, budget=Budget(200.0), seed=1)
