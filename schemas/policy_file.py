@@ -175,7 +175,9 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     found["shape"] = read_choice(mapping, "shape", Shape, mistakes)
     found["others"] = read_choice(mapping, "others", Others, mistakes)
     if mapping.get("cohort") == "strict":
-        mistakes.append("cohort: strict is not available in this version; say free, or keep, which guarantees less")
+        mistakes.append(
+            "cohort: strict is not available in this version; say free, or keep, which guarantees less"
+        )
     else:
         found["cohort"] = read_choice(mapping, "cohort", Cohort, mistakes)
     found["metrics"] = read_choice(mapping, "metrics", MetricsAccess, mistakes)
