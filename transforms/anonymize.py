@@ -123,7 +123,9 @@ class GatherBatches(beam.DoFn):
         if isinstance(element, RawBatch):
             yield element
         elif isinstance(element, pa.RecordBatch | pa.Table):
-            yield RawBatch("", to_ipc(element), ())
+            # Identifiers and fields that the policy does not name end here.
+            kept = [name for name in self._bound.input_columns if name in element.schema.names]
+            yield RawBatch("", to_ipc(element.select(kept)), ())
         else:
             self._oldest = min(self._oldest, timestamp) if self._gathered else timestamp
             self._gathered.append(element)
