@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from kanonflow.solvers.errors import BudgetError
 
-# One evaluation costs 40-60 ns with everything around it, so 4,500 are about 0.2 ms a row at k = 5.
-EVALUATIONS_PER_ROW = 4500.0
+# One evaluation costs 40-60 ns with everything around it, so 5,000 are about 0.2 ms a row at k = 5.
+EVALUATIONS_PER_ROW = 5000.0
 # On closed classes it costs 30-50 ns, and there are fewer individuals than rows: 0.1 ms a row.
 CLASS_EVALUATIONS_PER_ROW = 3000.0
 REFERENCE_K = 5
