@@ -87,9 +87,8 @@ def kick(
 ) -> tuple:
     """Kick the slots of ``tour`` one after the other, from position ``first``, until ``limit`` evaluations.
 
-    Returns (change of loss, next position). temperature: mean rise of loss that is
-    kept; at 0 the loss never rises. Postcondition: every intermediate structure that
-    survives is a legal graph.
+    Returns (change of loss, next position). temperature: mean rise of loss that is kept; at 0 the loss never rises.
+    Postcondition: every intermediate structure that survives is a legal graph.
     """
     total = 0.0
     position = first
