@@ -35,6 +35,8 @@ RUNTIME = [
     "cryptography>=42",
 ]
 CLI = ["rich>=13"]
+KAFKA = ["confluent-kafka>=2.6,<3"]
+GCP = ["apache-beam[gcp]==2.77.0"]
 TEST = [
     "pytest>=8",
     "pytest-timeout>=2",
@@ -62,9 +64,10 @@ setup(
     install_requires=RUNTIME,
     extras_require={
         "cli": CLI,
-        "gcp": ["apache-beam[gcp]==2.77.0"],
+        "gcp": GCP,
+        "kafka": KAFKA,
         "yaml": ["apache-beam[yaml]==2.77.0"],
-        "test": CLI + TEST,
+        "test": CLI + KAFKA + GCP + TEST,
     },
     entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
 )

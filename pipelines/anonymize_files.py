@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,10 +18,19 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineState
 
+from kanonflow.pipelines.dataflow_jobs import check_for_dataflow, is_dataflow, only_submits
+from kanonflow.pipelines.feed_end import TellEnd
 from kanonflow.pipelines.input_files import InputSchema, find_inputs, input_schema
 from kanonflow.pipelines.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.progress import progress, read_metrics
-from kanonflow.pipelines.run_directory import open_run_directory
+from kanonflow.pipelines.run_directory import RunDirectory, open_run_directory
+from kanonflow.pipelines.secret_sources import (
+    ManagedSecret,
+    PinnedSecret,
+    SecretFile,
+    SecretVariable,
+    secret_source,
+)
 from kanonflow.pipelines.sources import ReadBatches
 from kanonflow.pipelines.summary import RunSummary, summarize
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
@@ -28,7 +38,7 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.durable_boundary import durable_boundary
-from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.seeds import SecretSource
 from kanonflow.transforms.sinks import (
     NAMESPACE,
     WriteMetrics,
@@ -54,8 +64,8 @@ def anonymize_files(
     *,
     delimiter: str | None = None,
     terminal: TextIO | None = None,
-) -> RunSummary:
-    """Run the pipeline over the files and wait for its end.
+) -> RunSummary | None:
+    """Run the pipeline over the files and wait for its end. None: the job graph was only written (a template).
 
     terminal: where notes and the progress display go; None: stderr.
 
@@ -73,23 +83,29 @@ def anonymize_files(
     check_solver(policy)
     bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
     pipeline = make_pipeline(options)
-    with open_run_directory(
-        options.output, policy, files, given_secret(options), resume=options.resume
-    ) as directory:
+    source_of_secret = given_secret(options)
+    if is_dataflow(options.runner):
+        check_for_dataflow(beam_options(options.beam_flags), options.output, patterns, source_of_secret)
+    told = [{"name": file.name, "bytes": file.size} for file in files]
+    secret = None if source_of_secret is None else source_of_secret.resolve()
+    with open_run_directory(options.output, policy, told, secret, resume=options.resume) as directory:
         for note in directory.notes:
             print(note, file=terminal)
         source = ReadBatches(files, bound.input_columns, delimiter)
-        anonymize = kanonymize(policy, directory.secret, schema)
+        anonymize = kanonymize(policy, shipped_secret(source_of_secret, directory), schema)
         connect(pipeline, source, anonymize, bound, options.output, options.runner)
         metrics_folder = metrics_directory(options.output)
+        if only_submits(beam_options(options.beam_flags)):
+            pipeline.run()
+            return None
         begin = time.perf_counter()
         with (
-            _beam_log(options.output),
+            beam_log(options.output),
             progress(Path(metrics_folder), terminal, quiet=options.quiet or not is_local(metrics_folder)),
         ):
-            counters = _run(pipeline, options.output)
+            counters = run_to_end(pipeline, options.output)
         seconds = time.perf_counter() - begin
-        return summarize(counters, _all_metrics(metrics_folder), seconds)
+        return summarize(counters, all_metrics(metrics_folder), seconds)
 
 
 def with_overrides(policy: Policy, options: RunOptions) -> Policy:
@@ -104,16 +120,20 @@ def with_overrides(policy: Policy, options: RunOptions) -> Policy:
     return replace(policy, solver=replace(policy.solver, **changes)) if changes else policy
 
 
-def given_secret(options: RunOptions) -> Secret | None:
-    """The secret that the command line points to; None when it names none. Raises SecretError."""
-    if options.secret_file is not None:
-        return Secret.from_file(options.secret_file)
-    return None if options.secret_env is None else Secret.from_environment(options.secret_env)
+def given_secret(options: RunOptions) -> SecretFile | SecretVariable | ManagedSecret | None:
+    """Where the command line says the secret is; None when it names none. Raises SecretError."""
+    return secret_source(options.secret_file, options.secret_env, options.secret_manager)
+
+
+def shipped_secret(source: SecretSource | None, directory: RunDirectory) -> SecretSource:
+    """What the job graph holds in the place of the secret: where a worker finds it, and how it knows that one."""
+    own = os.path.abspath(os.path.join(restricted_directory(directory.output), "secret"))
+    return PinnedSecret(source or SecretFile(own), directory.secret.commit())
 
 
 def make_pipeline(options: RunOptions) -> beam.Pipeline:
     """An empty pipeline on the runner of the options. Raises OptionsError: no such runner."""
-    beam_flags = beam_options(options.beam_flags)
+    beam_flags = beam_options(options.beam_flags, options.runner)
     beam_flags.view_as(StandardOptions).runner = options.runner
     try:
         return beam.Pipeline(runner=options.runner, options=beam_flags)
@@ -121,11 +141,15 @@ def make_pipeline(options: RunOptions) -> beam.Pipeline:
         raise OptionsError(f"--runner {options.runner}: {error} (default: {DEFAULT_RUNNER})") from None
 
 
-def kanonymize(policy: Policy, secret: Secret, schema: InputSchema) -> beam.PTransform:
+def kanonymize(
+    policy: Policy, secret: SecretSource, schema: InputSchema, *, watermark_waits: bool = False
+) -> beam.PTransform:
     """The transform that the job is about."""
     from kanonflow.transforms.anonymize import KAnonymize
 
-    return KAnonymize(policy, secret, input_schema=schema.columns, text=schema.text)
+    return KAnonymize(
+        policy, secret, input_schema=schema.columns, text=schema.text, watermark_waits=watermark_waits
+    )
 
 
 def connect(
@@ -135,19 +159,31 @@ def connect(
     bound: BoundPolicy,
     output: str,
     runner: str = DEFAULT_RUNNER,
+    *,
+    streaming: bool = False,
+    write_releases: beam.PTransform | None = None,
 ) -> None:
-    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks."""
+    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
+
+    write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics and rejected rows
+    go in any case.
+    """
+    # A worker on a cluster has a working directory of its own.
+    output = os.path.abspath(output) if is_local(output) else output
     anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
-    releases = anonymized.released | "StableReleases" >> durable_boundary(runner)  # Release
-    metrics = anonymized.metrics | "StableMetrics" >> durable_boundary(runner)  # dict
-    rejected = anonymized.rejected | "StableRejected" >> durable_boundary(runner)  # RejectedRows
-    written = releases | "WriteReleases" >> WriteReleases(output, bound)
-    _ = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
-    _ = (
+    boundary = partial(durable_boundary, runner, streaming=streaming)
+    releases = anonymized.released | "StableReleases" >> boundary()  # Release
+    metrics = anonymized.metrics | "StableMetrics" >> boundary()  # dict
+    rejected = anonymized.rejected | "StableRejected" >> boundary()  # RejectedRows
+    written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound))
+    told = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    refused = (
         (rejected, written.conflicts)
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
+    if streaming:
+        _ = (written.released, told, refused) | "End" >> TellEnd(output)
 
 
 def input_error_in(error: BaseException) -> InputError | None:
@@ -161,17 +197,13 @@ def input_error_in(error: BaseException) -> InputError | None:
     return InputError(found.group(1)) if found else None
 
 
-def _run(pipeline: beam.Pipeline, output: str) -> dict[str, int]:
+def run_to_end(pipeline: beam.Pipeline, output: str) -> dict[str, int]:
     """Run to the end; the pipeline's counters by name."""
     try:
         result = pipeline.run()
         result.wait_until_finish()
     except Exception as error:  # runners raise whatever they like
-        if (broken := input_error_in(error)) is not None:
-            raise broken from None
-        logging.getLogger(__name__).error("the run failed", exc_info=error)
-        place = f"; see {restricted_directory(output)}/beam.log" if is_local(output) else ""
-        raise RunFailedError(f"the run failed ({type(error).__name__}){place}") from None
+        raise run_failure(error, output) from None
     state = getattr(result, "state", None)
     if state not in (None, PipelineState.DONE):
         raise RunFailedError(f"the runner ended the run as {state}")
@@ -179,13 +211,23 @@ def _run(pipeline: beam.Pipeline, output: str) -> dict[str, int]:
     return {counter.key.metric.name: counter.result for counter in found}
 
 
-def _all_metrics(folder: str) -> Iterator[Mapping[str, Any]]:
+def run_failure(error: Exception, output: str) -> Exception:
+    """What to raise in the place of what a runner raised, whose text goes to the log and not to the terminal."""
+    if (broken := input_error_in(error)) is not None:
+        return broken
+    logging.getLogger(__name__).error("the run failed", exc_info=error)
+    place = f"; see {restricted_directory(output)}/beam.log" if is_local(output) else ""
+    return RunFailedError(f"the run failed ({type(error).__name__}){place}")
+
+
+def all_metrics(folder: str) -> Iterator[Mapping[str, Any]]:
+    """The metrics of every release in a folder."""
     for match in FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list:
         yield from read_metrics(read_whole(match.path))
 
 
 @contextlib.contextmanager
-def _beam_log(output: str) -> Iterator[None]:
+def beam_log(output: str) -> Iterator[None]:
     """Send what Beam logs to OUT/restricted/beam.log: a worker's traceback may hold values of records."""
     root = logging.getLogger()
     before = root.handlers[:]

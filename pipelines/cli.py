@@ -7,6 +7,7 @@ nothing that an import logs reaches the terminal.
 import argparse
 import logging
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -21,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Beam logs at import and when it parses options; a handler of our own keeps it from adding one.
     if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
+    # What a runner's threads raise when it ends is not for the terminal: it may hold values of records.
+    threading.excepthook = _log_exception
     from kanonflow.pipelines.options import parse
 
     arguments, beam_flags = parse(argv)
@@ -36,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"kanonflow: {error}", file=sys.stderr)
         return code
+
+
+def _log_exception(raised: threading.ExceptHookArgs) -> None:
+    name = raised.exc_type.__name__
+    logging.getLogger(__name__).warning("a thread of the runner ended with %s", name, exc_info=raised.exc_value)
 
 
 def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -60,12 +68,30 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.anonymize_files import anonymize_files
     from kanonflow.pipelines.options import run_options
-    from kanonflow.schemas.policy_source import read_policy
+    from kanonflow.pipelines.policy_location import read_policy_at
 
     options = run_options(arguments, beam_flags)
-    policy = read_policy(arguments.policy)
+    policy = read_policy_at(arguments.policy)
     summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
+    if summary is None:
+        return DONE
     return _conclude(summary, options.output, quiet=options.quiet)
+
+
+def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.feed_address import feed_address, stream_places
+    from kanonflow.pipelines.options import run_options
+    from kanonflow.pipelines.policy_location import read_policy_at
+    from kanonflow.pipelines.stream import stream_feed
+
+    places = stream_places(arguments.output, arguments.restricted)
+    options = replace(run_options(arguments, beam_flags), output=places.directory)
+    policy = read_policy_at(arguments.policy)
+    source = feed_address(arguments.source, arguments.schema, arguments.delimiter)
+    summary = stream_feed(policy, source, options, topic=places.topic)
+    if summary is not None and not options.quiet:
+        print(summary.render())
+    return DONE
 
 
 def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
@@ -100,6 +126,7 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "demo": _demo,
     "anonymize": _anonymize,
+    "stream": _stream,
     "verify": _verify,
     "policy": _policy,
 }

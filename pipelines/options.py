@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
 from kanonflow.pipelines.csv_files import DELIMITERS
 from kanonflow.pipelines.demo_feed import FORMATS
+from kanonflow.pipelines.flink_flags import (
+    FLINK_FLAGS,
+    flag_value,
+    is_flink,
+    split_flink_flags,
+    with_stream_defaults,
+)
 
 DEFAULT_RUNNER = "FnApiRunner"
+STREAM_RUNNER = "FlinkRunner"
 EXIT_CODES = "exit codes: 0 done, 1 the audit failed, 2 bad arguments, policy or input, 3 the run failed"
 
 _SWITCHES = frozenset({"directrunner", "direct", "switchingdirectrunner", "switchingdirect"})
@@ -26,9 +34,9 @@ class OptionsError(Exception):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a pipeline runs, for ``anonymize`` and ``demo``.
+    """How a pipeline runs, for ``anonymize``, ``demo`` and ``stream``.
 
-    runner: a Beam runner by name.     beam_flags: flags for Beam, checked.
+    runner: a Beam runner by name.     beam_flags: flags for Beam, checked.     detach: submit a stream and leave it.
     evaluations: search budget, a row; deadline_ms: wall-clock limit, a window; threads, search_seed: of the
     solver; None: what the policy says.
     """
@@ -44,6 +52,8 @@ class RunOptions:
     deadline_ms: int | None
     threads: int | None
     search_seed: int | None
+    secret_manager: str | None = None
+    detach: bool = False
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
@@ -53,15 +63,21 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[
     """
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
-    if rest and arguments.command not in ("anonymize", "demo"):
+    if rest and arguments.command not in ("anonymize", "demo", "stream"):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return arguments, tuple(rest)
 
 
 def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> RunOptions:
     """The checked options of a command that runs a pipeline. Raises OptionsError."""
-    beam = beam_options(beam_flags)
+    if arguments.command == "stream":
+        beam_flags = stream_flags(arguments.runner, beam_flags)
+    beam = beam_options(beam_flags, arguments.runner)
     direct = beam.view_as(DirectOptions)
+    if arguments.command != "stream" and beam.view_as(StandardOptions).streaming:
+        raise OptionsError(
+            "--streaming: files that are there are a bounded input; for a feed see kanonflow stream"
+        )
     if arguments.runner.lower().rsplit(".", 1)[-1] in _SWITCHES:
         raise OptionsError(
             f"--runner {arguments.runner} chooses between three runners by what the pipeline holds, one of"
@@ -91,11 +107,39 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         deadline_ms=arguments.deadline_ms,
         threads=arguments.threads,
         search_seed=getattr(arguments, "search_seed", None),
+        secret_manager=arguments.secret_manager,
+        detach=getattr(arguments, "detach", False),
     )
 
 
-def beam_options(flags: Sequence[str]) -> PipelineOptions:
+def stream_flags(runner: str, flags: Sequence[str]) -> tuple[str, ...]:
+    """Beam's flags of a stream, completed for the runner.
+
+    Raises OptionsError: a runner that cannot run a feed without end, or Flink without checkpoints.
+    """
+    if is_flink(runner):
+        if (given := flag_value(flags, "--checkpointing_interval")) is not None and not _is_positive(given):
+            raise OptionsError(
+                f"--checkpointing_interval={given}: a release is published with the checkpoint that holds it, so a"
+                " stream needs them; give milliseconds"
+            )
+        return with_stream_defaults(flags)
+    name = runner.rsplit(".", 1)[-1].lower()
+    if name in ("dataflowrunner", "dataflow"):
+        return (*flags, *(["--streaming"] if "--streaming" not in flags else []))
+    raise OptionsError(
+        f"--runner {runner} cannot run a feed without end, or takes no checkpoints; say FlinkRunner or DataflowRunner"
+    )
+
+
+def _is_positive(text: str) -> bool:
+    return text.isdecimal() and int(text) > 0
+
+
+def beam_options(flags: Sequence[str], runner: str = DEFAULT_RUNNER) -> PipelineOptions:
     """Beam's options from its flags. Raises OptionsError for a flag that Beam does not know either.
+
+    runner: with Flink's, the flags of its job server are known as well.
 
     Beam itself only logs a warning, so a typing mistake would change what runs without a word.
     """
@@ -106,7 +150,9 @@ def beam_options(flags: Sequence[str]) -> PipelineOptions:
     for group in PipelineOptions.__subclasses__():
         group._add_argparse_args(_BeamFlags(parser))
     known = sorted(flag for action in parser._actions for flag in action.option_strings)
-    _, unknown = parser.parse_known_args(list(flags))
+    known += sorted(FLINK_FLAGS) if is_flink(runner) else []
+    _, rest = split_flink_flags(flags) if is_flink(runner) else ([], list(flags))
+    _, unknown = parser.parse_known_args(rest)
     if unknown:
         # A value after an unknown flag is its own entry; the flag is what matters.
         wrong = [flag for flag in unknown if flag.startswith("-")] or unknown
@@ -146,6 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_anonymize(commands)
+    _add_stream(commands)
     _add_verify(commands)
     _add_policy(commands)
     return parser
@@ -159,6 +206,11 @@ def _run_parser() -> argparse.ArgumentParser:
     secret = parser.add_mutually_exclusive_group()
     secret.add_argument("--secret-file", metavar="FILE", help="file with at least 32 random bytes")
     secret.add_argument("--secret-env", metavar="NAME", help="environment variable that holds the secret")
+    secret.add_argument(
+        "--secret-manager",
+        metavar="VERSION",
+        help="projects/PROJECT/secrets/SECRET/versions/NUMBER in Google Cloud's Secret Manager",
+    )
     parser.add_argument("--evaluations", type=_positive(float), help="search budget: evaluations a row")
     parser.add_argument(
         "--deadline-ms",
@@ -208,6 +260,44 @@ def _add_anonymize(commands: Any) -> None:
         dest="search_seed",
         type=_natural,
         help="seed of the search, instead of one derived from the secret; never of what is published",
+    )
+
+
+def _add_stream(commands: Any) -> None:
+    stream = commands.add_parser(
+        "stream",
+        parents=[_run_parser()],
+        allow_abbrev=False,
+        help="release an anonymized feed while it goes on",
+        description="Reads a feed that goes on and releases each window when it has ended. Runs on Flink, in this"
+        " process or on a cluster, and on Dataflow. Flags that are not listed go to Beam.",
+        epilog=EXIT_CODES,
+    )
+    stream.set_defaults(runner=STREAM_RUNNER)
+    stream.add_argument("--policy", required=True, metavar="FILE", help="policy (YAML)")
+    stream.add_argument(
+        "--source",
+        required=True,
+        metavar="DIR|kafka://...",
+        help="a directory that files arrive in (an empty file _END ends the feed), or"
+        " kafka://host:port/topic?format=avro|registry|json&... (docs/kafka.md)",
+    )
+    stream.add_argument(
+        "--output", required=True, metavar="DIR|kafka://...", help="where releases go, one run each"
+    )
+    stream.add_argument(
+        "--restricted",
+        metavar="DIR",
+        help="directory for metrics and rejected rows; needed when --output is a topic",
+    )
+    stream.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="a file with the columns of the feed, for a directory that is empty still",
+    )
+    _add_delimiter(stream)
+    stream.add_argument(
+        "--detach", action="store_true", help="submit the job to its cluster, and do not wait for its end"
     )
 
 

@@ -14,7 +14,7 @@ import fcntl
 import glob
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.input_files import InputFile
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
@@ -54,14 +53,22 @@ class RunDirectory:
 
 @contextlib.contextmanager
 def open_run_directory(
-    output: str, policy: Policy, files: Sequence[InputFile], secret: Secret | None, *, resume: bool
+    output: str,
+    policy: Policy,
+    inputs: Sequence[Mapping[str, Any]],
+    secret: Secret | None,
+    *,
+    resume: bool,
+    streaming: bool = False,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
     Args:
         output: local folder, or a remote prefix (no lock there, and the secret must be given).
+        inputs: what is read, as a resumed run must read it too.
         secret: None draws one, or takes the one that the resumed run drew.
         resume: continue the run that is there; on an unused directory the same as a new run.
+        streaming: a stream goes on from its savepoint under a newer kanonflow too, and says so.
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
@@ -83,8 +90,11 @@ def open_run_directory(
     make_output_directories(output, policy)
     with _lock(restricted):
         secret, notes = _find_secret(restricted, secret, resumed=used)
-        this = _record_of(policy, files, secret)
+        this = _record_of(policy, inputs, secret)
         if used and record is not None:
+            if streaming and record.get("kanonflow") != this["kanonflow"]:
+                notes += (f"Begun by kanonflow {record.get('kanonflow')}, resumed by {this['kanonflow']}.",)
+                record = {**record, "kanonflow": this["kanonflow"]}
             _refuse_differences(output, record, this)
             notes += ("Resuming: releases that exist already are left as they are.",)
         _write_record(restricted, this)
@@ -107,14 +117,14 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
     if given is not None:
         return given, ()
     if not is_local(restricted):
-        raise RunDirectoryError("a remote --output needs --secret-file or --secret-env: secrets stay here")
+        raise RunDirectoryError(
+            "a remote --output needs --secret-manager, --secret-file or --secret-env: secrets stay here"
+        )
     path = os.path.join(restricted, "secret")
     if os.path.exists(path):
         return Secret.from_file(path), (f"Using the secret of this run, {path}.",)
     if resumed:
-        raise RunDirectoryError(
-            "the run to resume got its secret from --secret-file or --secret-env; give the same"
-        )
+        raise RunDirectoryError("the run to resume got its secret from a --secret-... flag; give the same")
     secret = Secret.generate()
     secret.save(path)
     return secret, (
@@ -123,7 +133,7 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
     )
 
 
-def _record_of(policy: Policy, files: Sequence[InputFile], secret: Secret) -> dict[str, Any]:
+def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
     # The number of threads does not change a release.
     fixed = replace(policy, solver=replace(policy.solver, threads=None))
     return {
@@ -131,7 +141,7 @@ def _record_of(policy: Policy, files: Sequence[InputFile], secret: Secret) -> di
         "policy_name": policy.name,
         "policy": secret.derive("run", "policy", policy_digest(fixed)).hex(),
         "secret": secret.commit(),
-        "input": [{"name": file.name, "bytes": file.size} for file in files],
+        "input": [dict(each) for each in inputs],
     }
 
 

@@ -89,6 +89,7 @@ class DrivenPartitions:
         self.bound = bound
         self.secret = secret
         self.step = SolveWindows(bound, secret, 1)
+        self.step.setup()
         self.cells: dict[bytes, Cells] = {}
         self.watermark: int | None = None
         self.released: list[Release] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -18,7 +19,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.classify import classify
 from kanonflow.transforms.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.raw_batch import RawBatch, RejectedRows, from_ipc, to_ipc
-from kanonflow.transforms.seeds import Secret, partition_key
+from kanonflow.transforms.seeds import Secret, SecretSource, partition_key
 from kanonflow.transforms.solve_windows import METRICS_TAG, NAMESPACE, REJECTED_TAG, SolveWindows
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.split import split
@@ -40,10 +41,13 @@ class Anonymized(NamedTuple):
 class KAnonymize(beam.PTransform):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
-    policy: what every field is. secret: what all publishing randomness is derived from; a pickled pipeline holds it.
+    policy: what every field is. secret: what all publishing randomness is derived from, or where workers get it; a
+    pickled pipeline holds what is given here.
     input_schema: Arrow schema of the records; needed for Arrow elements. Without one, elements are dicts, beam.Row or
     NamedTuples, and the policy's ``as`` gives the type of each field. text: the columns of ``input_schema`` are text.
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
+    watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
+    soon as the watermark passes its end; else windows stay open that much longer.
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
     are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
@@ -52,11 +56,12 @@ class KAnonymize(beam.PTransform):
     def __init__(
         self,
         policy: Policy,
-        secret: Secret,
+        secret: SecretSource,
         *,
         input_schema: pa.Schema | None = None,
         text: bool = False,
         threads: int | None = None,
+        watermark_waits: bool = False,
     ) -> None:
         super().__init__()
         check_solver(policy)
@@ -65,6 +70,7 @@ class KAnonymize(beam.PTransform):
         self._bound = bind(policy, schema, text=text or rows, source="the PCollection")
         self._secret = secret
         self._threads = threads or policy.solver.threads
+        self._watermark_waits = watermark_waits
 
     @property
     def bound(self) -> BoundPolicy:
@@ -85,7 +91,7 @@ class KAnonymize(beam.PTransform):
         )
         keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes]])
         solved = keyed | "Solve" >> beam.ParDo(
-            SolveWindows(self._bound, self._secret, self._threads)
+            SolveWindows(self._timed(), self._secret, self._threads)
         ).with_outputs(METRICS_TAG, REJECTED_TAG, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
         return Anonymized(
@@ -93,6 +99,12 @@ class KAnonymize(beam.PTransform):
             self._window("metrics", solved[METRICS_TAG]),  # dict
             self._window("rejected", rejected),  # RejectedRows
         )
+
+    def _timed(self) -> BoundPolicy:
+        """The policy as the stateful step goes by it: with the time that it has to keep windows open itself."""
+        if not self._watermark_waits:
+            return self._bound
+        return replace(self._bound, policy=replace(self._bound.policy, out_of_orderness_ms=0))
 
     def _window(self, name: str, outputs: beam.PCollection) -> beam.PCollection:
         policy = self._bound.policy
@@ -146,10 +158,16 @@ class GatherBatches(beam.DoFn):
 class _ClassifyAndSplit(beam.DoFn):
     """RawBatch -> (partition key, (window number, Arrow IPC bytes)); tagged: RejectedRows."""
 
-    def __init__(self, bound: BoundPolicy, secret: Secret) -> None:
+    _secret: Secret
+
+    def __init__(self, bound: BoundPolicy, secret: SecretSource) -> None:
         self._bound = bound
-        self._secret = secret
+        self._source = secret
         self._valid = Metrics.counter(NAMESPACE, "rows_valid")
+
+    def setup(self) -> None:
+        """Get the secret."""
+        self._secret = self._source.resolve()
 
     def process(self, batch: RawBatch) -> Iterator[Any]:
         classified = classify(from_ipc(batch.ipc), self._bound, source=batch.name or None)

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.split import END_OF_TIME_MS
+from kanonflow.transforms.state_versions import damaged, other_layout
+
+VERSION = 2
+"""Of the bytes. 1, written by kanonflow 0.1, is the same without the version."""
+_LACKS: dict[int, dict[str, Any]] = {1: {}, 2: {}}
+"""For each version that can be read, the fields that it lacks and what they were then."""
+_WHAT = "partition clock"
 
 
 class Arrival(NamedTuple):
@@ -49,15 +56,30 @@ class PartitionClock:
     refused: int = 0
 
     def to_bytes(self) -> bytes:
-        """The state as JSON text."""
-        return json.dumps(self.__dict__).encode()
+        """The state as JSON text, with the version of its layout."""
+        return json.dumps({"version": VERSION, **self.__dict__}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> PartitionClock:
-        """The inverse of ``to_bytes``; a fresh clock for None."""
+        """The inverse of ``to_bytes``, also for older versions; a fresh clock for None.
+
+        Raises StateError: the bytes are another version's, or damaged.
+        """
         if not data:
             return cls()
-        values = json.loads(data)
+        try:
+            values = json.loads(data)
+        except ValueError:
+            raise damaged(_WHAT, "it is not JSON text") from None
+        if not isinstance(values, dict):
+            raise damaged(_WHAT, "it is not an object")
+        version = values.pop("version", 1)
+        if version not in tuple(_LACKS):
+            raise other_layout(_WHAT, version, VERSION)
+        values = _LACKS[version] | values
+        # Nothing else is filled in: a clock without its release number would use the slots of old releases again.
+        if values.keys() != cls.__dataclass_fields__.keys():
+            raise damaged(_WHAT, "it lacks values, or has others")
         return cls(**{**values, "pending": tuple(values["pending"]), "late": tuple(values["late"])})
 
     def arrive(self, number: int, policy: Policy) -> Arrival:

@@ -12,7 +12,7 @@ import hmac
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -63,13 +63,26 @@ def encode(*parts: bytes | str | int | None) -> bytes:
     return b"".join(pieces)
 
 
+class SecretSource(Protocol):
+    """Where a secret comes from: what transforms are given, and what a pickled pipeline holds.
+
+    A ``Secret`` is its own source. A reference (a file, a variable, a secret manager) is resolved by each worker, so
+    the secret itself is in no job graph.
+    """
+
+    def resolve(self) -> Secret:
+        """The secret. Raises SecretError: it cannot be had here."""
+        ...
+
+
 class Secret:
     """The random bytes all keys come from, with the version under which windows remember them.
 
     key: at least 32 random bytes; SecretError when there are fewer.  version: a number of the owner's choice.
 
     No representation, format or error shows the key. It can be pickled (Beam ships it to its workers inside
-    the transforms), so a pickled pipeline is as confidential as the secret itself.
+    the transforms), so a pickled pipeline that was given a Secret, and not a reference to one, is as confidential as
+    the secret itself.
     """
 
     __slots__ = ("_key", "_version")
@@ -134,6 +147,10 @@ class Secret:
     def version(self) -> int:
         """The number under which a window remembers which secret it began with."""
         return self._version
+
+    def resolve(self) -> Secret:
+        """Itself: a ``SecretSource``."""
+        return self
 
     def derive(self, label: str, *parts: bytes | str | int | None) -> bytes:
         """The 32-byte key of one purpose: HKDF-SHA256(secret, encode("kanonflow", label, parts...))."""

@@ -40,13 +40,13 @@ from kanonflow.transforms.partition_clock import Action, PartitionClock, window_
 from kanonflow.transforms.raw_batch import RejectedRows, from_ipc
 from kanonflow.transforms.rejected import rejected_records
 from kanonflow.transforms.release_window import WindowResult, earliest_deadline, expire, release_window
-from kanonflow.transforms.seeds import ReleaseSlot, Secret, release_id
+from kanonflow.transforms.seeds import ReleaseSlot, Secret, SecretSource, release_id
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
+from kanonflow.transforms.window_gauges import NAMESPACE, WindowGauges
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
-NAMESPACE = "kanonflow"
 BAGS = 16
 _HEADER = struct.Struct("<q?")
 
@@ -90,14 +90,18 @@ class SolveWindows(beam.DoFn):
     BAG_14 = BagStateSpec("bag_14", BytesCoder())
     BAG_15 = BagStateSpec("bag_15", BytesCoder())
 
-    def __init__(self, bound: BoundPolicy, secret: Secret, threads: int | None) -> None:
+    _secret: Secret
+
+    def __init__(self, bound: BoundPolicy, secret: SecretSource, threads: int | None) -> None:
         self._bound = bound
-        self._secret = secret
+        self._source = secret
         self._threads = threads
         self._late = Metrics.counter(NAMESPACE, "rows_late")
+        self._gauges = WindowGauges()
 
     def setup(self) -> None:
-        """Load the kernels before the first window waits for them."""
+        """Get the secret, and load the kernels before the first window waits for them."""
+        self._secret = self._source.resolve()
         warm_up()
 
     def process(
@@ -221,6 +225,7 @@ class SolveWindows(beam.DoFn):
 
     def _emit(self, result: WindowResult, action: Action) -> Iterator[Any]:
         """Outputs inside the window that closed, so that windowing them again finds it."""
+        self._gauges.finished(result.metrics, None if self._bound.policy.window_ms is None else action.at)
         ends_at = action.at if self._bound.policy.window_ms is not None else END_OF_TIME_MS
         stamp = Timestamp(micros=(ends_at - 1) * 1000)
         name = result.metrics["release_id"]

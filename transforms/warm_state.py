@@ -17,18 +17,14 @@ from numpy.typing import NDArray
 
 from kanonflow.transforms.encode import RangeDomain, SetDomain
 from kanonflow.transforms.raw_batch import from_ipc, to_ipc
+from kanonflow.transforms.state_versions import damaged, other_layout
 
 MAGIC = b"KFWS"
 VERSION = 1
+_WHAT = "warm state"
 _HEADER = struct.Struct("<4sII")
 Events = tuple[tuple[int, NDArray[np.uint64]], ...]
 """Event ids seen lately: (end of the window they came for, sorted digests)."""
-
-
-class StateError(Exception):
-    """The warm state was written by a version that this one cannot read, or is damaged."""
-
-    exit_code = 3
 
 
 def _no_people() -> NDArray[np.uint64]:
@@ -128,19 +124,16 @@ def warm_state_from_bytes(data: bytes | None) -> WarmState:
     try:
         magic, version, length = _HEADER.unpack_from(data)
     except struct.error:
-        raise StateError("the warm state is damaged: its header is cut off") from None
+        raise damaged(_WHAT, "its header is cut off") from None
     if magic != MAGIC:
-        raise StateError("the warm state is damaged: it does not begin with its mark")
+        raise damaged(_WHAT, "it does not begin with its mark")
     if version != VERSION:
-        raise StateError(
-            f"the warm state has layout {version}, this version reads {VERSION}; drain the job with the version that "
-            "wrote it, or start with empty state"
-        )
+        raise other_layout(_WHAT, version, VERSION)
     try:
         index = json.loads(data[_HEADER.size : _HEADER.size + length])
         return _read(index, memoryview(data)[_HEADER.size + length :])
     except (ValueError, KeyError, TypeError, OSError):
-        raise StateError("the warm state is damaged: its parts do not fit its index") from None
+        raise damaged(_WHAT, "its parts do not fit its index") from None
 
 
 def _read(index: dict, body: memoryview) -> WarmState:

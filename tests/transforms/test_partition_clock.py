@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,7 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.partition_clock import Action, PartitionClock, window_end, window_number
 from kanonflow.transforms.split import END_OF_TIME_MS
-from tests.small_feeds import HOUR, feed_policy
+from kanonflow.transforms.state_versions import StateError
+from tests.small_feeds import HOUR, START, feed_policy
+from tests.transforms import state_of_0_1
 
 HOURS = feed_policy(max_delay="2h", out_of_orderness="10m")
 PROMPT = feed_policy()
@@ -93,6 +96,57 @@ def test_without_windows_there_is_one_release_at_the_end_of_time() -> None:
     clock = clock.released(None, True, NO_WINDOWS)
     assert clock.fires_at(NO_WINDOWS) is None
     assert clock.arrive(0, NO_WINDOWS).bag is None
+
+
+def test_a_clock_of_version_0_1_is_read_and_written_with_a_version() -> None:
+    """Its bytes had none; nothing of it is lost."""
+    clock = PartitionClock.from_bytes(state_of_0_1.CLOCK)
+    window = START // HOUR + 2
+    assert clock == PartitionClock(
+        START + 2 * HOUR, 2, (window,), (window,), START + 3 * HOUR, START + 4 * HOUR, warm=True, refused=0
+    )
+    assert json.loads(clock.to_bytes())["version"] == 2
+    assert PartitionClock.from_bytes(clock.to_bytes()) == clock
+
+
+def test_clocks_of_this_version_keep_their_layout() -> None:
+    """These bytes are in the state of running jobs: another layout needs another version, and a migration."""
+    data = (
+        b'{"version": 2, "last_end": 7200000, "release_no": 5, "pending": [2, 9], "late": [], "late_deadline": null,'
+        b' "waiting_deadline": 10800000, "warm": true, "refused": 1}'
+    )
+    clock = PartitionClock(2 * HOUR, 5, (2, 9), (), None, 3 * HOUR, warm=True, refused=1)
+    assert PartitionClock.from_bytes(data) == clock
+    assert clock.to_bytes() == data
+
+
+@pytest.mark.parametrize("version", [0, 3, 99, "2b", None])
+def test_a_clock_of_another_version_is_refused_with_what_to_do(version: object) -> None:
+    """The message names both layouts and both ways out."""
+    data = json.dumps({**json.loads(state_of_0_1.CLOCK), "version": version}).encode()
+    message = (
+        f"partition clock has layout {version}, this version reads 1 to 2; drain .* or start with empty state"
+    )
+    with pytest.raises(StateError, match=message) as caught:
+        PartitionClock.from_bytes(data)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("data", [state_of_0_1.CLOCK, PartitionClock().to_bytes()])
+def test_a_clock_that_is_cut_off_is_refused(data: bytes) -> None:
+    """Wherever it ends."""
+    for length in range(1, len(data)):
+        with pytest.raises(StateError, match="partition clock is damaged"):
+            PartitionClock.from_bytes(data[:length])
+
+
+@pytest.mark.parametrize("field", ["release_no", "pending", "late_deadline"])
+def test_a_clock_that_lacks_a_value_is_refused(field: str) -> None:
+    """A release number that began again at 0 would meet the releases of old."""
+    values = json.loads(state_of_0_1.CLOCK)
+    del values[field]
+    with pytest.raises(StateError, match="lacks values"):
+        PartitionClock.from_bytes(json.dumps(values).encode())
 
 
 @pytest.mark.parametrize("number", [-30_000, -1, 0, 16, 475_000])

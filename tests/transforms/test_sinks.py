@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from kanonflow.transforms.sinks import (
     make_output_directories,
     release_file,
 )
+from tests.object_store import ObjectStore, object_store
 from tests.pass_through import exact_boxes, metrics_record
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 
@@ -77,7 +79,7 @@ def _write(output: Path, bound: BoundPolicy, releases: Iterable[Release]) -> dic
     return {counter.key.metric.name: counter.result for counter in counters}
 
 
-def _connect(output: Path, bound: BoundPolicy, releases: Any, metrics: Any, rejected: Any) -> None:
+def _connect(output: Path | str, bound: BoundPolicy, releases: Any, metrics: Any, rejected: Any) -> None:
     written = releases | WriteReleases(str(output), bound)
     _ = metrics | WriteMetrics(str(output), bound.policy)
     _ = (rejected, written.conflicts) | beam.Flatten() | WriteRejected(str(output))
@@ -297,3 +299,74 @@ def test_without_hard_links_a_file_is_renamed(tmp_path: Path, monkeypatch: pytes
     assert create_if_absent(path, b"one") is Outcome.CREATED
     assert create_if_absent(path, b"two") is Outcome.DIFFERENT
     assert _files(tmp_path) == ["x"]
+
+
+BUCKET = "gs://demo-bucket-of-releases/out"
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """An object store behind gs://."""
+    with object_store(monkeypatch) as store:
+        yield store
+
+
+def test_in_a_bucket_the_service_decides_who_was_first(bucket: ObjectStore) -> None:
+    """An upload carries the precondition that there is no object yet; what is there is never replaced."""
+    path = f"{BUCKET}/a.avro"
+    assert create_if_absent(path, b"first") is Outcome.CREATED
+    assert create_if_absent(path, b"first") is Outcome.SAME
+    assert create_if_absent(path, b"second") is Outcome.DIFFERENT
+    assert bucket.objects == {path: b"first"}
+    uploads = [query for method, _, query in bucket.requests if method == "POST"]
+    assert [query.get("ifGenerationMatch") for query in uploads] == ["0"] * 3
+
+
+def test_of_workers_that_upload_at_once_one_creates_the_object(bucket: ObjectStore) -> None:
+    """Nothing lies between the test and the creation, and no temporary object is left."""
+    path, outcomes = f"{BUCKET}/a.avro", []
+    start = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        start.wait()
+        outcomes.append((create_if_absent(path, b"%d" % number), b"%d" % number))
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    created = [data for outcome, data in outcomes if outcome is Outcome.CREATED]
+    assert created == [bucket.objects[path]]
+    assert sorted(outcome for outcome, _ in outcomes) == [Outcome.CREATED] + [Outcome.DIFFERENT] * 7
+    assert list(bucket.objects) == [path]
+
+
+def test_an_upload_whose_answer_was_lost_finds_its_own_object(bucket: ObjectStore) -> None:
+    """The client sends it again and is told that it is there already: no conflict."""
+    bucket.lose_answers = 1
+    assert create_if_absent(f"{BUCKET}/a.avro", b"first") is Outcome.SAME
+    assert sum(method == "POST" for method, _, _ in bucket.requests) == 2
+
+
+def test_every_sink_writes_to_a_bucket(bucket: ObjectStore, bound: BoundPolicy) -> None:
+    """Releases, metrics, rejected rows and the rows of a conflict are objects under the output's prefix."""
+    for ages in ([1, 2], [3, 4]):
+        with bounded_pipeline() as pipeline:
+            _connect(
+                BUCKET,
+                bound,
+                pipeline | "R" >> beam.Create([_release(bound, ages)]),
+                pipeline | "M" >> beam.Create([metrics_record("ab12")]),
+                pipeline | "X" >> beam.Create([RejectedRows("b1", (REJECTED,))]),
+            )
+    names = sorted(path.removeprefix(f"{BUCKET}/") for path in bucket.objects)
+    conflict = names.pop()
+    assert names == [
+        "release/ab12.avro",
+        "restricted/metrics/ab12.avro",
+        "restricted/rejected/b1.avro",
+    ]
+    assert conflict.startswith("restricted/rejected/conflict-ab12-")
+    (first,) = (data for path, data in bucket.objects.items() if path.endswith("release/ab12.avro"))
+    assert first == release_file(_release(bound, [1, 2]), release_avro_schema(bound))

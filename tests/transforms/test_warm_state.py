@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.transforms.encode import RangeDomain, SetDomain
-from kanonflow.transforms.warm_state import MAGIC, Cohorts, StateError, WarmState, warm_state_from_bytes
+from kanonflow.transforms.state_versions import StateError
+from kanonflow.transforms.warm_state import MAGIC, VERSION, Cohorts, WarmState, warm_state_from_bytes
+from tests.small_feeds import START, references
+from tests.transforms import state_of_0_1
 from tests.transforms.window_rows import bound_policy, window_rows
 
 checked = settings(derandomize=True, deadline=None, max_examples=60)
@@ -93,8 +96,32 @@ def test_state_that_is_cut_off_is_refused(seed: int, share: float) -> None:
 
 def test_state_of_another_layout_is_refused_with_what_to_do() -> None:
     """The message names both layouts."""
-    with pytest.raises(StateError, match="has layout 99, this version reads 1; drain"):
+    with pytest.raises(
+        StateError, match=r"warm state has layout 99, this version reads 1; drain .* empty state"
+    ):
         warm_state_from_bytes(struct.pack("<4sII", MAGIC, 99, 0))
+
+
+def test_state_of_version_0_1_is_read() -> None:
+    """Bytes that a job of that version wrote: who waits and why, cohorts, domains and event ids."""
+    assert VERSION == 1
+    state = warm_state_from_bytes(state_of_0_1.WARM)
+    assert state.waiting is not None
+    assert references(state.waiting) == ["r4", "r6"]
+    assert state.waiting_reason == ("individual_over_limit",) * 2
+    assert (state.cohorts.people.size, state.cohorts.labels.tolist()) == (4, [0, 0, 0, 0])
+    assert [end - START for end, _, _ in state.cohorts.history] == [3_600_000, 7_200_000]
+    assert state.domains["age"] == RangeDomain(20, 41, False)
+    assert [digests.size for _, digests in state.events] == [4, 4]
+    again = warm_state_from_bytes(state.to_bytes())
+    assert_equal(state, again)
+
+
+def test_state_of_version_0_1_that_is_cut_off_is_refused() -> None:
+    """Wherever it ends."""
+    for length in range(1, len(state_of_0_1.WARM)):
+        with pytest.raises(StateError, match="damaged"):
+            warm_state_from_bytes(state_of_0_1.WARM[:length])
 
 
 def test_other_bytes_are_refused() -> None:

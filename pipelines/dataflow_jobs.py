@@ -1,0 +1,61 @@
+"""What is different when the runner is Dataflow: workers on other machines, and a launcher that only submits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+    SetupOptions,
+    WorkerOptions,
+)
+
+from kanonflow.pipelines.options import OptionsError
+from kanonflow.pipelines.secret_sources import ManagedSecret
+from kanonflow.transforms.seeds import SecretSource
+
+AT_LEAST_ONCE = "streaming_mode_at_least_once"
+
+
+def is_dataflow(runner: str) -> bool:
+    """Whether a runner, by its name with or without a module, is Dataflow."""
+    return runner.rsplit(".", 1)[-1].lower() in ("dataflowrunner", "dataflow")
+
+
+def only_submits(options: PipelineOptions) -> bool:
+    """Whether ``run`` writes the job graph and ends, as in a Flex Template's launcher: nothing is to be waited for."""
+    return options.view_as(GoogleCloudOptions).template_location is not None
+
+
+def check_for_dataflow(
+    options: PipelineOptions, output: str, inputs: Sequence[str], secret: SecretSource | None
+) -> None:
+    """Refuse what cannot work when Dataflow runs the job. Raises OptionsError with every mistake.
+
+    inputs: patterns, directories or addresses, as given. secret: where it comes from; None: no flag was given.
+    """
+    mistakes = list(_mistakes(options, output, inputs, secret))
+    if mistakes:
+        raise OptionsError("--runner DataflowRunner: " + "; ".join(mistakes))
+
+
+def _mistakes(
+    options: PipelineOptions, output: str, inputs: Sequence[str], secret: SecretSource | None
+) -> Iterator[str]:
+    if FileSystems.get_scheme(output) is None:
+        yield f"--output {output} is on this machine, which workers do not see; give a gs:// prefix"
+    for given in inputs:
+        if "://" not in given:
+            yield f"{given} is on this machine, which workers do not see; put it in a bucket"
+    if not isinstance(secret, ManagedSecret):
+        yield (
+            "workers get the secret from Secret Manager only; give --secret-manager"
+            " projects/PROJECT/secrets/SECRET/versions/NUMBER"
+        )
+    setup = options.view_as(SetupOptions)
+    if not (options.view_as(WorkerOptions).sdk_container_image or setup.setup_file or setup.extra_packages):
+        yield "workers have no kanonflow; give --sdk_container_image (deploy/dataflow) or --setup_file=./setup.py"
+    if AT_LEAST_ONCE in (options.view_as(GoogleCloudOptions).dataflow_service_options or ()):
+        yield f"--dataflow_service_options={AT_LEAST_ONCE} is refused: rows could be released twice"

@@ -1,0 +1,45 @@
+"""Asking a Flink cluster about its jobs: Beam's job server starts them there and does not stop them again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+from kanonflow.pipelines.flink_flags import flag_value
+
+TIMEOUT_SECONDS = 10
+
+
+def cluster_address(flags: Sequence[str]) -> str | None:
+    """host:port of the cluster that a run's flags name; None for an embedded one."""
+    master = flag_value(flags, "--flink_master")
+    if master is None or master.startswith("["):
+        return None
+    return master.removeprefix("http://").rstrip("/")
+
+
+def cancel_jobs(address: str, name: str) -> int:
+    """Cancel the jobs of that name which still run; how many there were. Raises OSError: no answer."""
+    jobs = _ask("GET", f"http://{address}/jobs/overview")["jobs"]
+    ids = [job["jid"] for job in jobs if job["name"] == name and job["state"] in _ALIVE]
+    for job in ids:
+        with contextlib.suppress(urllib.error.HTTPError):  # it ended meanwhile
+            _ask("PATCH", f"http://{address}/jobs/{urllib.parse.quote(job)}?mode=cancel")
+    return len(ids)
+
+
+_ALIVE = frozenset(
+    {"CREATED", "INITIALIZING", "RUNNING", "RESTARTING", "FAILING", "RECONCILING", "SUSPENDED"}
+)
+
+
+def _ask(method: str, url: str) -> Any:
+    request = urllib.request.Request(url, method=method)
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None

@@ -1,0 +1,185 @@
+"""The job behind ``kanonflow stream``: a feed that goes on, released window by window."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.runners.runner import PipelineState
+
+from kanonflow.pipelines.anonymize_files import (
+    all_metrics,
+    beam_log,
+    connect,
+    given_secret,
+    kanonymize,
+    make_pipeline,
+    run_failure,
+    shipped_secret,
+    with_overrides,
+)
+from kanonflow.pipelines.dataflow_jobs import check_for_dataflow, is_dataflow, only_submits
+from kanonflow.pipelines.feed_address import FeedAddress, release_sink
+from kanonflow.pipelines.feed_end import end_file
+from kanonflow.pipelines.flink_flags import flag_value, is_flink
+from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address
+from kanonflow.pipelines.options import RunOptions, beam_options
+from kanonflow.pipelines.polled_source import ReadPolled
+from kanonflow.pipelines.progress import progress, read_metrics
+from kanonflow.pipelines.run_directory import open_run_directory
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.create_if_absent import is_local, read_whole
+from kanonflow.transforms.sinks import metrics_directory, rejected_directory
+from kanonflow.transforms.solver_check import check_solver
+
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """What stands in the output of a stream: of this run and of those it resumed.
+
+    Counted from files and not from counters, which a restart from a checkpoint begins anew.
+    """
+
+    releases: int
+    rows_released: int
+    rejected: Mapping[str, int]
+
+    def render(self) -> str:
+        """The table as plain text, a line each."""
+        lines = [("releases", self.releases), ("rows released", self.rows_released)]
+        lines.append(("rows rejected", sum(self.rejected.values())))
+        lines += [(f"  {reason}", count) for reason, count in sorted(self.rejected.items())]
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:<{width}}  {count:,}" for name, count in lines)
+
+
+def stream_feed(
+    policy: Policy,
+    source: FeedAddress,
+    options: RunOptions,
+    *,
+    topic: str | None = None,
+    terminal: TextIO | None = None,
+) -> StreamSummary | None:
+    """Run the stream until its feed ends or somebody stops the job. None: the job was only submitted.
+
+    options.output: the directory of metrics and rejected rows, and of releases unless ``topic``, a Kafka address, takes
+    them.
+
+    Raises:
+        InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
+        OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
+        RunFailedError: anything else; the details are in OUT/restricted/beam.log.
+    """
+    terminal = terminal or sys.stderr
+    policy = with_overrides(policy, options)
+    check_solver(policy)
+    feed = source.open(policy)
+    bound = bind(policy, feed.schema.columns, text=feed.schema.text, source=str(source))
+    source_of_secret = given_secret(options)
+    if is_dataflow(options.runner):
+        check_for_dataflow(beam_options(options.beam_flags), options.output, [str(source)], source_of_secret)
+    secret = None if source_of_secret is None else source_of_secret.resolve()
+    name = job_name(policy.name, options)
+    pipeline = make_pipeline(replace(options, beam_flags=(*options.beam_flags, f"--job_name={name}")))
+    metrics_folder = metrics_directory(options.output)
+    with ExitStack() as stack:
+        directory = stack.enter_context(
+            open_run_directory(
+                options.output, policy, [source.record()], secret, resume=options.resume, streaming=True
+            )
+        )
+        for note in directory.notes:
+            print(note, file=terminal)
+        connect(
+            pipeline,
+            ReadPolled(feed.reading(bound), policy.out_of_orderness_ms),
+            kanonymize(
+                policy, shipped_secret(source_of_secret, directory), feed.schema, watermark_waits=True
+            ),
+            bound,
+            options.output,
+            options.runner,
+            streaming=True,
+            write_releases=release_sink(topic, bound),
+        )
+        stack.enter_context(beam_log(options.output))
+        quiet = options.quiet or not is_local(metrics_folder)
+        stack.enter_context(progress(Path(metrics_folder), terminal, quiet=quiet))
+        if not _run_until_end(pipeline, options, name):
+            print(f"submitted as {name}", file=terminal)
+            return None
+    return summarize_stream(options.output)
+
+
+def job_name(policy: str, options: RunOptions) -> str:
+    """The job's name in its cluster: the one given, else one that no other run has."""
+    given = flag_value(options.beam_flags, "--job_name")
+    return given or f"kanonflow-{re.sub('[^a-z0-9]+', '-', policy.lower()).strip('-')}-{secrets.token_hex(4)}"
+
+
+def summarize_stream(output: str) -> StreamSummary:
+    """The summary of what stands below ``output``."""
+    metrics = list(all_metrics(metrics_directory(output)))
+    rejected: dict[str, int] = {}
+    for record in _rejected(output):
+        rejected[record["reason"]] = rejected.get(record["reason"], 0) + 1
+    return StreamSummary(
+        releases=sum(record["released"] for record in metrics),
+        rows_released=sum(record["rows_released"] for record in metrics),
+        rejected=rejected,
+    )
+
+
+def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str) -> bool:
+    """Run until the job ends or says that its feed did; False when nobody is to wait for that.
+
+    A stop from outside (a savepoint) is an end like any other.
+    """
+    ended = end_file(options.output)
+    if is_local(ended):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(ended)
+    try:
+        result = pipeline.run()
+        if only_submits(pipeline.options):
+            return False
+        while not PipelineState.is_terminal(result.state):
+            if options.detach and result.state == PipelineState.RUNNING:
+                return False
+            if FileSystems.exists(ended):
+                _cancel(result, options, name)
+                return True
+            time.sleep(POLL_SECONDS)
+        if result.state not in (PipelineState.DONE, PipelineState.CANCELLED, PipelineState.DRAINED):
+            result.wait_until_finish()  # raises, and says why
+    except Exception as error:  # runners raise whatever they like
+        raise run_failure(error, options.output) from None
+    return True
+
+
+def _cancel(result: Any, options: RunOptions, name: str) -> None:
+    """Stop a job whose feed has ended. Beam's job server lets go of a Flink job without stopping it."""
+    result.cancel()
+    address = cluster_address(options.beam_flags)
+    if is_flink(options.runner) and address is not None:
+        cancel_jobs(address, name)
+
+
+def _rejected(output: str) -> Iterator[Mapping[str, Any]]:
+    for match in FileSystems.match([FileSystems.join(rejected_directory(output), "*.avro")])[0].metadata_list:
+        yield from read_metrics(read_whole(match.path))
