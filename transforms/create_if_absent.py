@@ -3,8 +3,11 @@
 Local: a temporary file in the same directory, fsync, ``link(temporary, final)``, which fails when the final
 name exists, unlink. A crash at any point leaves the complete file or none (perhaps also a hidden ``.tmp``).
 
-Elsewhere (gs://, s3://, hdfs://) and on file systems without hard links: a temporary file, then a rename if
-the final name does not exist. Test and rename are two steps there, and object stores rename by copying: of
+Google Cloud Storage (gs://): one upload with the precondition that the object has no generation yet, which the
+service checks. An upload whose answer was lost and that is sent again finds its own object, which says the same.
+
+Elsewhere (s3://, hdfs://) and on file systems without hard links: a temporary file, then a rename if the
+final name does not exist. Test and rename are two steps there, and object stores rename by copying: of
 two workers that commit the same name in the same instant, the later one wins. As both derive the file from
 the same slot, they hold the same bytes unless the input changed between two replays; a conflict that falls
 into that instant goes unnoticed.
@@ -17,6 +20,7 @@ import stat
 import uuid
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -58,7 +62,7 @@ def create_if_absent(
     Args:
         path: final name; its directory must exist where directories exist.
         data: the complete content.
-        private: readable by its owner only.
+        private: readable by its owner only, where files have modes.
         same: whether an existing file (first argument) says the same as ``data`` (second argument).
 
     Returns:
@@ -66,7 +70,10 @@ def create_if_absent(
 
     Raises:
         OSError: the file system refused (disk full, no permission...).
+        google.api_core.exceptions.GoogleAPICallError: the same, of gs://.
     """
+    if FileSystems.get_scheme(path) == "gs":
+        return Outcome.CREATED if _upload_unless_exists(path, data) else _compare(path, data, same)
     if FileSystems.exists(path):
         return _compare(path, data, same)
     folder, name = FileSystems.split(path)
@@ -88,6 +95,22 @@ def read_whole(path: str) -> bytes:
     """The bytes of a file, local or remote, undecoded."""
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         return file.read()
+
+
+def _upload_unless_exists(path: str, data: bytes) -> bool:
+    from apache_beam.io.gcp.gcsio import parse_gcs_path
+    from google.api_core.exceptions import PreconditionFailed
+
+    # Beam's file systems have no way to say "unless it exists"; its client, with its credentials, does.
+    client: Any = FileSystems.get_filesystem(path)._gcsIO().client
+    bucket, name = parse_gcs_path(path)
+    try:
+        client.bucket(bucket).blob(name).upload_from_string(
+            data, content_type="application/octet-stream", if_generation_match=0
+        )
+    except PreconditionFailed:
+        return False
+    return True
 
 
 def _compare(path: str, data: bytes, same: Callable[[bytes, bytes], bool]) -> Outcome:
