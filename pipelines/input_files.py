@@ -60,7 +60,7 @@ def find_inputs(patterns: Sequence[str]) -> tuple[InputFile, ...]:
             raise InputError(f"--input {pattern}: no file matches")
         sizes.update((_absolute(match.path), match.size_in_bytes) for match in found)
     names = _names(sorted(sizes))
-    files = tuple(InputFile(path, name, sizes[path], _format_of(path)) for path, name in names.items())
+    files = tuple(InputFile(path, name, sizes[path], format_of(path)) for path, name in names.items())
     for file in files:
         if file.size == 0:
             raise InputError(f"{file.path}: the file is empty (0 bytes; an empty feed still has a header)")
@@ -127,7 +127,8 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
     return {path: posixpath.relpath(path, root) for path in paths}
 
 
-def _format_of(path: str) -> FileFormat:
+def format_of(path: str) -> FileFormat:
+    """What a file holds, by its name. Raises InputError: nothing that we read."""
     name = path.lower()
     if name.endswith(".avro"):
         return FileFormat.AVRO

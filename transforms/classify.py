@@ -66,9 +66,9 @@ def classify(
     for column in bound.columns:
         if column.name not in names:
             raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
-        checked.append(_check(column, _one_array(batch.column(names.index(column.name))), source))
+        checked.append(_check(column, one_array(batch.column(names.index(column.name))), source))
         if column.field.role is Role.TIME and bound.policy.window_ms is not None:
-            beyond = _beyond_the_calendar(checked[-1].read, bound.policy)
+            beyond = beyond_the_calendar(checked[-1].read, bound.policy)
             if beyond.any():
                 checked[-1].problems.append(
                     (beyond, "bad_value", "its window ends outside of the years 1 to 9999")
@@ -83,13 +83,14 @@ def classify(
     return Classified(rows.filter(pa.array(~bad)), rejected)
 
 
-def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, without a dictionary."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
-    read, bad = _read(column, raw, source)
+    read, bad = read_column(column, raw, source)
     problems = []
     if bad.any():
         problems.append((bad, "bad_value", f"not a value of type {column.arrow_type}, or not finite"))
@@ -109,8 +110,11 @@ def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
     return _Checked(column, raw, read, values, problems)
 
 
-def _read(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Canonical values, null where there is none, and the mask of those that should have been one."""
+def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Canonical values, null where there is none, and the mask of those that should have been one.
+
+    Raises InputError: the column's type is not what the policy was bound to.
+    """
     kind = column.arrow_type
     bad = np.zeros(len(raw), dtype=bool)
     try:
@@ -135,7 +139,7 @@ def _read(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Ar
     return values, bad
 
 
-def _beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
+def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
     """Mask of the times whose window, or the last release that may take them, no reader of dates can hold."""
     size = policy.window_ms or 0
     starts = window_numbers(times, policy) * size + policy.window_offset_ms
@@ -200,7 +204,7 @@ def _window_ends(checked: list[_Checked], take: pa.Array, bound: BoundPolicy) ->
         return [None] * len(take)
     times = times.take(take)
     numbers = window_numbers(times, bound.policy)
-    known = np.asarray(times.is_valid()) & ~_beyond_the_calendar(times, bound.policy)
+    known = np.asarray(times.is_valid()) & ~beyond_the_calendar(times, bound.policy)
     return [
         window_bounds(int(number), bound.policy)[1] if valid else None
         for number, valid in zip(numbers, known, strict=True)

@@ -1,0 +1,88 @@
+"""What is in a directory that files arrive in: complete files by name, and whether the feed has ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.schemas.errors import InputError
+
+END_MARKER = "_END"
+_HIDDEN = (".", "_")
+_UNFINISHED = (".tmp", ".part")
+
+
+class ArrivedFile(NamedTuple):
+    """size: bytes. modified: seconds since 1970, as the file system tells it."""
+
+    name: str
+    path: str
+    size: int
+    modified: float
+
+
+class Listing(NamedTuple):
+    """files: in the order of their names. ended: whether the end marker is there."""
+
+    files: tuple[ArrivedFile, ...]
+    ended: bool
+
+
+def list_arrived(directory: str, pattern: str) -> Listing:
+    """The complete files directly in ``directory`` whose names match the glob ``pattern``.
+
+    A directory that does not exist (yet) is empty. Raises InputError: it cannot be listed.
+    """
+    try:
+        found = list(_local(directory) if FileSystems.get_scheme(directory) is None else _remote(directory))
+    except (OSError, BeamIOError, ValueError) as error:
+        raise InputError(f"{directory}: cannot be listed ({type(error).__name__})") from None
+    files = sorted(file for file in found if _is_complete(file.name) and fnmatchcase(file.name, pattern))
+    return Listing(tuple(files), any(file.name == END_MARKER for file in found))
+
+
+def look_at(directory: str, name: str) -> ArrivedFile | None:
+    """One file of the directory as it is now; None when it is not there. Raises InputError, as ``list_arrived``."""
+    path = FileSystems.join(directory, name)
+    if FileSystems.get_scheme(directory) is not None:
+        return next((file for file in list_arrived(directory, "*").files if file.name == name), None)
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be looked at ({type(error).__name__})") from None
+    return ArrivedFile(name, path, stat.st_size, stat.st_mtime)
+
+
+def _is_complete(name: str) -> bool:
+    return not name.startswith(_HIDDEN) and not name.endswith(_UNFINISHED)
+
+
+def _local(directory: str) -> Iterator[ArrivedFile]:
+    """Not through Beam, which walks all folders below the directory and takes ``[`` in its name for a glob."""
+    try:
+        entries = os.scandir(directory)
+    except FileNotFoundError:
+        return
+    with entries:
+        for entry in entries:
+            try:
+                if entry.is_file():
+                    stat = entry.stat()
+                    path = os.path.join(directory, entry.name)
+                    yield ArrivedFile(entry.name, path, stat.st_size, stat.st_mtime)
+            except FileNotFoundError:  # taken away between the two looks
+                continue
+
+
+def _remote(directory: str) -> Iterator[ArrivedFile]:
+    for match in FileSystems.match([FileSystems.join(directory, "*")])[0].metadata_list:
+        name = match.path.rsplit("/", 1)[-1]
+        if name:
+            yield ArrivedFile(name, match.path, match.size_in_bytes, match.last_updated_in_seconds or 0.0)

@@ -1,0 +1,316 @@
+"""Reading a Kafka topic from a position onwards: what a splittable step polls (polled_source.py).
+
+Every partition is assigned by hand and nothing is committed: the position in the runner's checkpoint is all there
+is, so that a restart reads the same messages again. Only committed messages are read. Offsets that the broker no
+longer keeps are an error and never skipped: their rows would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kanonflow.pipelines.csv_files import BrokenRow
+from kanonflow.pipelines.kafka_address import KafkaAddress
+from kanonflow.pipelines.kafka_client import (
+    ASK_SECONDS,
+    TroubleLog,
+    connect,
+    kafka_library,
+    partitions_of,
+    refuse_if_final,
+)
+from kanonflow.pipelines.kafka_input import value_decoder
+from kanonflow.pipelines.kafka_progress import (
+    PartitionProgress,
+    Silence,
+    TopicProgress,
+    capped,
+    decode_position,
+    encode_position,
+    reached,
+)
+from kanonflow.pipelines.polled_source import Chunk
+from kanonflow.pipelines.schema_registry import RegistryUnavailableError
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.classify import classify
+from kanonflow.transforms.raw_batch import RawBatch, to_ipc
+
+CONSUME_SECONDS = 0.25
+"""How long one read gathers messages."""
+
+NEW_PARTITION_SECONDS = 60.0
+"""How often the topic is asked whether it has more partitions."""
+
+BATCH_OFFSETS = 16_384
+"""Batches are cut where the offset is a multiple of this, so that a replay of a backlog cuts them alike."""
+
+_LOST = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
+_GONE = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART")
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A topic as a polled source.
+
+    bound: the policy bound to ``kafka_input(...).schema``; only its columns are kept.
+    avro: ``kafka_input(...).avro``.     clock: wall clock, seconds since 1970.
+
+    Event time is the policy's time field. The time that is reached is the least of the partitions' newest; a
+    partition that gave nothing for the address's ``idle`` while another did does not count; when all are silent,
+    time stands still. A row whose time is more than a day ahead of the clock counts as a day ahead.
+    """
+
+    address: KafkaAddress
+    bound: BoundPolicy
+    avro: str | None = None
+    clock: Callable[[], float] = time.time
+
+    def open(self) -> KafkaReader:
+        """A reader of its own. Raises InputError: no client library, or a config that cannot be used."""
+        return KafkaReader(self)
+
+
+class KafkaReader:
+    """A connection to a topic; reads in one thread."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._address = source.address
+        self._clock = source.clock
+        self._decoder = value_decoder(source.address, source.avro, source.bound.input_columns)
+        self._times = _EventTimes(source.bound)
+        self._library = kafka_library()
+        self._errors: list[Any] = []
+        self._trouble = TroubleLog(source.address)
+        self._consumer = connect(self._library.Consumer, source.address, self._settings())
+        self._at: bytes | None = None
+        self._progress = TopicProgress({})
+        self._silence = Silence(source.address.idle_ms, source.clock)
+        self._looked_at = self._clock()
+        self._confirmed_at: dict[int, float] = {}
+
+    def read(self, position: bytes, max_rows: int) -> Chunk:
+        """What follows the position; an empty chunk at the same position while brokers or the registry are away.
+
+        Raises InputError: the topic or its access is gone, or the broker no longer keeps what comes next.
+        """
+        at, self._at = self._at, None  # whatever goes wrong, the next read goes back to its position
+        try:
+            if position != at:
+                self._go_to(position)
+            self._look_for_new_partitions()
+            messages = self._consumer.consume(max_rows, CONSUME_SECONDS)
+            chunk = self._chunk([message for message in messages if self._is_row(message)])
+        except self._library.KafkaException as error:
+            refuse_if_final(error.args[0], self._address)
+            return self._again(position, error.args[0].name())
+        except RegistryUnavailableError as error:
+            return self._again(position, str(error))
+        for heard in self._errors:
+            refuse_if_final(heard, self._address)
+            self._trouble.tell(heard.name())
+        self._errors.clear()
+        if chunk.batches:
+            self._trouble.over()
+        self._at = chunk.position
+        return chunk
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._consumer.close()
+
+    def _again(self, position: bytes, why: str) -> Chunk:
+        self._trouble.tell(why)
+        latest_ms = decode_position(position).latest_ms if position else None
+        return Chunk((), position, latest_ms, more=False)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "group.id": "kanonflow",  # asked for by the library; nothing is committed to it
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+            "queued.max.messages.kbytes": 32_768,
+            "reconnect.backoff.max.ms": 1_000,
+            "error_cb": self._errors.append,
+        }
+
+    def _go_to(self, position: bytes) -> None:
+        if position:
+            self._progress = decode_position(position)
+        else:
+            numbers = partitions_of(self._consumer, self._address)
+            self._progress = TopicProgress({number: self._beginning(number) for number in numbers})
+        self._consumer.assign(
+            [
+                self._library.TopicPartition(self._address.topic, number, partition.next)
+                for number, partition in self._progress.partitions.items()
+                if not partition.finished
+            ]
+        )
+        self._silence.begin(self._progress.partitions)
+
+    def _beginning(self, number: int) -> PartitionProgress:
+        partition = self._library.TopicPartition(self._address.topic, number)
+        first, end = self._consumer.get_watermark_offsets(partition, timeout=ASK_SECONDS)
+        return PartitionProgress(first, None, end if self._address.until_end else None)
+
+    def _look_for_new_partitions(self) -> None:
+        if self._address.until_end or self._clock() - self._looked_at < NEW_PARTITION_SECONDS:
+            return
+        self._looked_at = self._clock()
+        numbers = partitions_of(self._consumer, self._address)
+        new = {
+            number: self._beginning(number) for number in numbers if number not in self._progress.partitions
+        }
+        if new:
+            topic = self._address.topic
+            self._progress = self._progress._replace(partitions={**self._progress.partitions, **new})
+            self._consumer.incremental_assign(
+                [self._library.TopicPartition(topic, number, at.next) for number, at in new.items()]
+            )
+            self._silence.begin(self._progress.partitions)
+
+    def _is_row(self, message: Any) -> bool:
+        """Whether it is a message to be read; errors come the same way."""
+        error = message.error()
+        if error is None:
+            end = self._progress.partitions[message.partition()].end
+            return end is None or message.offset() < end
+        place = f"{self._address}, partition {message.partition()}"
+        if error.name() in _LOST:
+            raise InputError(
+                f"{place}: the broker does not keep what comes next (retention, or the topic was made anew), so rows"
+                " are lost; keep messages for longer, and start a new job without the old checkpoint"
+            )
+        if error.name() in _GONE:
+            raise InputError(f"{place}: it does not exist any more")
+        self._errors.append(error)
+        return False
+
+    def _chunk(self, messages: Sequence[Any]) -> Chunk:
+        now_ms = int(self._clock() * 1000)
+        newest: dict[int, int] = {}
+        batches = []
+        # A stable sort: within a partition messages are in their order already.
+        for number, part in groupby(sorted(messages, key=_partition), key=_partition):
+            for batch in self._batches(number, list(part)):
+                batches.append((batch.oldest_ms, batch.rows))
+                if batch.newest_ms is not None:
+                    counts_ms = capped(batch.newest_ms, now_ms)
+                    newest[number] = max(newest.get(number, counts_ms), counts_ms)
+                    self._silence.hear(number)
+                    self._confirmed_at.pop(number, None)
+        partitions, read_to_end = self._partitions_now(messages, newest)
+        progress = self._progress = TopicProgress(partitions, self._progress.latest_ms)
+        idle = self._confirmed(self._silence.idle(read_to_end))
+        progress = self._progress = progress._replace(latest_ms=reached(progress, idle))
+        done = self._address.until_end and progress.finished
+        more = not done and len(read_to_end) < len(partitions)
+        return Chunk(tuple(batches), encode_position(progress), progress.latest_ms, more, done)
+
+    def _partitions_now(
+        self, messages: Sequence[Any], newest: Mapping[int, int]
+    ) -> tuple[dict[int, PartitionProgress], set[int]]:
+        """Where each partition stands after these messages, and which are read to their end."""
+        topic = self._address.topic
+        places = {number: self._library.TopicPartition(topic, number) for number in self._progress.partitions}
+        last = {message.partition(): message.offset() for message in messages}
+        partitions, read_to_end = {}, set()
+        for place in self._consumer.position(list(places.values())):
+            number, before = place.partition, self._progress.partitions[place.partition]
+            # The client's position also passes what is no row: aborted messages and ends of transactions.
+            following = max(before.next, last.get(number, -1) + 1, place.offset)
+            times = [time for time in (before.latest_ms, newest.get(number)) if time is not None]
+            if before.end is not None:
+                following = min(following, before.end)
+            partitions[number] = PartitionProgress(following, max(times, default=None), before.end)
+            if partitions[number].finished or 0 <= self._known_end(places[number]) <= following:
+                read_to_end.add(number)
+        return partitions, read_to_end
+
+    def _confirmed(self, seemingly_idle: Iterable[int]) -> set[int]:
+        """Those of which the broker says now that there is nothing more to read.
+
+        What is known of a partition's end is old after an outage or a long pause, and a broker that does not answer
+        is not silence. Each is asked again after the idle time.
+        """
+        confirmed = set()
+        for number in sorted(seemingly_idle):
+            asked = self._confirmed_at.get(number)
+            if asked is None or (self._clock() - asked) * 1000 >= self._address.idle_ms:
+                place = self._library.TopicPartition(self._address.topic, number)
+                try:
+                    _, end = self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS)
+                except self._library.KafkaException as error:
+                    self._trouble.tell(error.args[0].name())
+                    break
+                if end > self._progress.partitions[number].next:
+                    continue
+                self._confirmed_at[number] = self._clock()
+            confirmed.add(number)
+        return confirmed
+
+    def _known_end(self, place: Any) -> int:
+        """The partition's end as the last answer of its broker said; below 0: not known yet."""
+        return self._consumer.get_watermark_offsets(place, cached=True)[1]
+
+    def _batches(self, number: int, messages: Sequence[Any]) -> Iterator[_Batch]:
+        for _, part in groupby(messages, key=lambda message: message.offset() // BATCH_OFFSETS):
+            cut = list(part)
+            offsets = [message.offset() for message in cut]
+            found = self._decoder.decode([message.value() for message in cut])
+            place = f"{self._address.topic}/{number}"
+            broken = tuple(_unparseable(f"{place}/{offsets[at]}", row) for at, row in found.broken)
+            name = f"kafka-{self._address.topic}-{number}-{offsets[0]}"
+            oldest_ms, newest_ms = self._times.of(found.rows)
+            yield _Batch(oldest_ms, newest_ms, RawBatch(name, to_ipc(found.rows), broken))
+
+
+class _Batch(NamedTuple):
+    oldest_ms: int | None
+    newest_ms: int | None
+    rows: RawBatch
+
+
+class _EventTimes:
+    """Reads the policy's time field exactly as classification will."""
+
+    def __init__(self, bound: BoundPolicy) -> None:
+        time_field = bound.policy.time
+        self._name = time_field.name if time_field is not None else None
+        columns = tuple(column for column in bound.columns if column.name == self._name)
+        self._bound = replace(bound, columns=columns)
+
+    def of(self, rows: pa.RecordBatch) -> tuple[int | None, int | None]:
+        """The oldest and the newest event time in ms since 1970 UTC; None when no row has one."""
+        if self._name is None:
+            return None, None
+        times = classify(rows.select([self._name]), self._bound).rows.column(0)
+        ends = pc.min_max(times.cast(pa.int64()))
+        return ends["min"].as_py(), ends["max"].as_py()
+
+
+def _partition(message: Any) -> int:
+    return message.partition()
+
+
+def _unparseable(source: str, row: BrokenRow) -> dict[str, Any]:
+    """The rejected record of a message that is no row: where it is, none of its values."""
+    return {
+        "reason": "unparseable",
+        "field": row.field,
+        "message": row.message,
+        "window_end": None,
+        "source": source,
+        "row": {},
+    }

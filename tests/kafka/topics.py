@@ -1,0 +1,104 @@
+"""Topics for tests: made, written to and read, with plain clients that know nothing of kanonflow."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, NamedTuple
+
+DEADLINE_SECONDS = 40.0
+
+
+class Message(NamedTuple):
+    """A message as it was read."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Any] | None
+
+
+class Topics:
+    """Clients of one cluster."""
+
+    def __init__(self, bootstrap: str) -> None:
+        import confluent_kafka.admin
+
+        self.library: Any = confluent_kafka
+        self.bootstrap = bootstrap
+        self.admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._producer = self.producer()
+
+    def __enter__(self) -> Topics:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._producer.flush(1)
+
+    def create(self, partitions: int = 1, name: str | None = None, cleanup: str = "delete") -> str:
+        """A new topic's name."""
+        name = name or f"t-{uuid.uuid4().hex[:12]}"
+        config = {"cleanup.policy": cleanup}
+        topic = self.library.admin.NewTopic(name, partitions, replication_factor=1, config=config)
+        self.admin.create_topics([topic])[name].result()
+        wait_for(lambda: self._partitions(name) == partitions)
+        return name
+
+    def widen(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        self.admin.create_partitions([self.library.admin.NewPartitions(topic, partitions)])[topic].result()
+        wait_for(lambda: len(self._producer.list_topics(topic).topics[topic].partitions) == partitions)
+
+    def producer(self, **settings: Any) -> Any:
+        """A producer of plain messages, or what the settings say."""
+        return self.library.Producer({"bootstrap.servers": self.bootstrap, "log_level": 0} | settings)
+
+    def write(self, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
+        """Write values and wait until they are there."""
+        for value in values:
+            self._producer.produce(topic, value, partition=partition)
+        assert self._producer.flush(DEADLINE_SECONDS) == 0
+
+    def committed(self, topic: str) -> list[Message]:
+        """Everything that a careful reader sees in a topic now, partition by partition."""
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": "tests", "log_level": 0}
+        settings |= {"isolation.level": "read_committed", "auto.offset.reset": "error"}
+        consumer = self.library.Consumer(settings)
+        try:
+            found = []
+            for number in range(self._partitions(topic)):
+                place = self.library.TopicPartition(topic, number, 0)
+                _, end = consumer.get_watermark_offsets(place, timeout=DEADLINE_SECONDS)
+                if end > 0:
+                    found += self._until(consumer, place, end)
+            return found
+        finally:
+            consumer.close()
+
+    def _until(self, consumer: Any, place: Any, end: int) -> list[Message]:
+        consumer.assign([place])
+        found: list[Message] = []
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while consumer.position([place])[0].offset < end:
+            assert time.monotonic() < deadline, "the end of a topic was not reached"
+            for message in consumer.consume(1000, 0.1):
+                assert message.error() is None, message.error().name()
+                told = (message.key(), message.value(), message.headers())
+                found.append(Message(message.partition(), *told))
+        return found
+
+    def _partitions(self, topic: str) -> int:
+        told = self.admin.list_topics(topic, timeout=DEADLINE_SECONDS).topics[topic]
+        return 0 if told.error else len(told.partitions)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Return when it holds; fail when it does not in time."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
