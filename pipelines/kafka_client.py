@@ -34,6 +34,7 @@ _OURS = frozenset(
         "acks",
         "request.required.acks",
         "partitioner",
+        "allow.auto.create.topics",
     }
 )
 _REFUSALS = (
@@ -95,11 +96,12 @@ def read_properties(path: str | None) -> Properties:
 def connect(kind: Callable[[dict[str, Any]], Any], address: KafkaAddress, settings: Mapping[str, Any]) -> Any:
     """A consumer, producer or admin client (``kind``) of the topic's cluster.
 
+    settings: ours; what the address's ``config`` says goes before them (a group.id, sizes of queues).
     Raises InputError: a property of the address's ``config`` is unknown or has no such value.
     """
     ours = {"bootstrap.servers": address.bootstrap, "client.id": "kanonflow", "log_level": 2}
     try:
-        return kind({**ours, **read_properties(address.config).client, **settings})
+        return kind({**ours, **settings, **read_properties(address.config).client})
     except kafka_library().KafkaException as error:
         told = str(error.args[0].str())
         # What is said of a value repeats it, and the value may be a password.

@@ -89,7 +89,9 @@ class KafkaReader:
         self._library = kafka_library()
         self._errors: list[Any] = []
         self._trouble = TroubleLog(source.address)
-        self._consumer = connect(self._library.Consumer, source.address, self._settings())
+        self._consumer = self._connect()
+        self._assigned = False
+        self._undecoded: list[Any] = []
         self._at: bytes | None = None
         self._progress = TopicProgress({})
         self._silence = Silence(source.address.idle_ms, source.clock)
@@ -106,13 +108,17 @@ class KafkaReader:
             if position != at:
                 self._go_to(position)
             self._look_for_new_partitions()
-            messages = self._consumer.consume(max_rows, CONSUME_SECONDS)
-            chunk = self._chunk([message for message in messages if self._is_row(message)])
+            if not self._undecoded:
+                messages = self._consumer.consume(max_rows, CONSUME_SECONDS)
+                self._undecoded = [message for message in messages if self._is_row(message)]
+            chunk = self._chunk(self._undecoded)
         except self._library.KafkaException as error:
             refuse_if_final(error.args[0], self._address)
             return self._again(position, error.args[0].name())
         except RegistryUnavailableError as error:
+            self._at = position  # the messages are kept for the next try
             return self._again(position, str(error))
+        self._undecoded = []
         for heard in self._errors:
             refuse_if_final(heard, self._address)
             self._trouble.tell(heard.name())
@@ -131,8 +137,8 @@ class KafkaReader:
         latest_ms = decode_position(position).latest_ms if position else None
         return Chunk((), position, latest_ms, more=False)
 
-    def _settings(self) -> dict[str, Any]:
-        return {
+    def _connect(self) -> Any:
+        settings = {
             "group.id": "kanonflow",  # asked for by the library; nothing is committed to it
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -143,13 +149,20 @@ class KafkaReader:
             "reconnect.backoff.max.ms": 1_000,
             "error_cb": self._errors.append,
         }
+        return connect(self._library.Consumer, self._address, settings)
 
     def _go_to(self, position: bytes) -> None:
+        self._undecoded = []
+        if self._assigned:
+            # Not assigned anew: for a moment the client would tell positions of before, and rows would be passed over.
+            self._consumer.close()
+            self._consumer, self._assigned = self._connect(), False
         if position:
             self._progress = decode_position(position)
         else:
             numbers = partitions_of(self._consumer, self._address)
             self._progress = TopicProgress({number: self._beginning(number) for number in numbers})
+        self._assigned = True
         self._consumer.assign(
             [
                 self._library.TopicPartition(self._address.topic, number, partition.next)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
-from kanonflow.schemas.policy_rules import find_mistakes
+from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 
 __all__ = [
     "Cohort",
@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 LEAST_STATE_TTL_MS = 30 * 86_400_000
+MAX_WINDOW_ROWS = 200_000
+"""Rows of a partition's window that are solved in one go, unless the policy says otherwise."""
 
 
 class Protection(StrEnum):
@@ -91,6 +93,8 @@ class Policy:
     max_delay_ms counts from the end of a row's own window and is also the allowed lateness;
     out_of_orderness_ms is how long a window stays open after its end; state_ttl_ms is how long state that
     nothing uses is kept (by default 30 days, or twice window + max_delay when that is longer).
+    max_window_rows: a partition's window with more rows, waiting ones included, is released in several parts of near
+    rows, each a release with k individuals of its own (by default 200,000, or 10 k when that is more).
     protect: by default ``individual`` if a field has that role, else ``row``. With the former come
     ``shape: classes``. cohort: by default ``free``; ``keep`` holds returning individuals in their class, which costs
     many rows where row counts change from window to window.
@@ -108,7 +112,8 @@ class Policy:
     out_of_orderness_ms: int = 0
     state_ttl_ms: int = 0
     partition_by: tuple[str, ...] = ()
-    # None stands for "by the fields" and is gone once the policy exists.
+    # None stands for "by the other keys" and is gone once the policy exists.
+    max_window_rows: int = None  # type: ignore[assignment]
     protect: Protection = None  # type: ignore[assignment]
     shape: Shape | None = None
     others: Others = Others.REFUSE
@@ -131,6 +136,9 @@ class Policy:
             chosen["shape"] = Shape.CLASSES
         if self.cohort is None:
             chosen["cohort"] = Cohort.FREE
+        if self.max_window_rows is None:
+            least = LEAST_PART * self.k if isinstance(self.k, int) else 0
+            chosen["max_window_rows"] = max(MAX_WINDOW_ROWS, least)
         if self.state_ttl_ms == 0:
             twice = 2 * ((self.window_ms or 0) + self.max_delay_ms)
             chosen["state_ttl_ms"] = max(LEAST_STATE_TTL_MS, twice)

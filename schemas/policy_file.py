@@ -47,6 +47,7 @@ KEYS = (
     "k",
     *DURATIONS,
     "partition_by",
+    "max_window_rows",
     "individual",
     "protect",
     "shape",
@@ -134,6 +135,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
         "k": policy.k,
         **{key: format_duration(value) for key, value in durations.items() if value is not None},
         "partition_by": list(policy.partition_by),
+        "max_window_rows": policy.max_window_rows,
         "protect": str(policy.protect),
         **({} if policy.shape is None else {"shape": str(policy.shape)}),
         "others": str(policy.others),
@@ -171,6 +173,7 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     found["k"] = read_whole(mapping, "k", 2, mistakes) or 2
     found |= _read_durations(mapping, mistakes)
     found["partition_by"] = _read_partition_by(mapping, mistakes)
+    found["max_window_rows"] = read_whole(mapping, "max_window_rows", 1, mistakes)
     found["protect"] = read_choice(mapping, "protect", Protection, mistakes)
     found["shape"] = read_choice(mapping, "shape", Shape, mistakes)
     found["others"] = read_choice(mapping, "others", Others, mistakes)

@@ -23,6 +23,8 @@ from kanonflow.schemas.policy_fields import (
 
 RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
+LEAST_PART = 10
+"""``max_window_rows`` is at least this many times k: parts smaller than that would have no choice of peers."""
 MOST_GRID_DIGITS = 15
 """Significant digits of a grid: a double holds every multiple of it up to 2**53 exactly."""
 
@@ -50,6 +52,8 @@ class PolicyParts(Protocol):
     def state_ttl_ms(self) -> int: ...
     @property
     def partition_by(self) -> tuple[str, ...]: ...
+    @property
+    def max_window_rows(self) -> int: ...
     @property
     def protect(self) -> str: ...
     @property
@@ -81,12 +85,23 @@ def _rules_of_the_whole(policy: PolicyParts) -> Iterator[str]:
         yield "name: use letters, digits, '_', '.' and '-' only (it becomes part of keys and metrics)"
     if isinstance(policy.k, bool) or not isinstance(policy.k, int) or policy.k < 2:
         yield "k: must be a whole number of at least 2"
+    else:
+        yield from _rules_of_parts(policy)
     if policy.shape == "graph":
         yield "shape: graph is not available in this version; use shape: classes"
     if policy.shape is not None and policy.protect == "row":
         yield "shape: belongs to protect: individual; leave it out with protect: row"
     if policy.cohort == "keep" and policy.protect == "row":
         yield "cohort: keep needs protect: individual (closed classes); leave it out with protect: row"
+
+
+def _rules_of_parts(policy: PolicyParts) -> Iterator[str]:
+    rows, least = policy.max_window_rows, LEAST_PART * policy.k
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < least:
+        yield (
+            f"max_window_rows: must be a whole number of at least {least} ({LEAST_PART} * k), or the parts of a "
+            "window would leave no choice of peers"
+        )
 
 
 def _rules_of_time(policy: PolicyParts, unread: Collection[str]) -> Iterator[str]:

@@ -13,7 +13,8 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.classify import classify
 from kanonflow.transforms.partition_clock import PartitionClock, window_number
 from kanonflow.transforms.raw_batch import from_ipc
-from kanonflow.transforms.release_window import earliest_deadline, expire, release_window
+from kanonflow.transforms.release_parts import release_parts
+from kanonflow.transforms.release_window import earliest_deadline, expire
 from kanonflow.transforms.seeds import ReleaseSlot, Secret, partition_key
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.split import split
@@ -70,13 +71,15 @@ def _run_partition(
         slot = ReleaseSlot(key, None if policy.window_ms is None else action.at, clock.release_no)
         if action.kind == "release":
             rows = pa.Table.from_batches(windows[window_number(action.at, policy)])
-            result = release_window(rows, bound, warm, secret, slot, threads=threads)
-            clock = clock.released(earliest_deadline(result.warm, bound), True, policy)
+            results = list(release_parts(rows, bound, warm, secret, slot, threads=threads))
+            warm = results[-1].warm
+            clock = clock.released(earliest_deadline(warm, bound), True, policy, len(results))
         else:
-            result = expire(bound, warm, None, secret, slot)
-            clock = clock.expired(earliest_deadline(result.warm, bound))
-        warm = result.warm
-        metrics.append(result.metrics)
-        rejected += result.rejected
-        if result.release is not None:
-            released.append(from_ipc(result.release.ipc))
+            results = [expire(bound, warm, None, secret, slot)]
+            warm = results[-1].warm
+            clock = clock.expired(earliest_deadline(warm, bound))
+        for result in results:
+            metrics.append(result.metrics)
+            rejected += result.rejected
+            if result.release is not None:
+                released.append(from_ipc(result.release.ipc))

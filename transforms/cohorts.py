@@ -174,19 +174,17 @@ def peer_retention(before: Cohorts, after: Cohorts) -> float | None:
     None when no such pair returned. Only a statistic of the search: a cold start reaches 0.6-0.8 by itself, because
     people keep their quasi-identifiers.
     """
-    people = after.people[after.seen == after.seen.max()] if after.seen.size else after.people
-    if people.size == 0:
-        return None
     if after.members.size and before.members.size:
+        people = after.people
         old = _pairs_of_members(_positions(people, before.people)[before.members], people)
         new = _pairs_of_members(_positions(people, after.people)[after.members], people)
     elif after.labels.size and before.history:
         _, old_people, old_labels = before.history[-1]
-        _, now_people, now_labels = after.history[-1]
+        # Not everybody who was seen: other parts of the same window may have gone before.
+        _, people, now_labels = after.history[-1]
         at = _positions(old_people, people)
         old = _pairs_of_labels(np.where(at >= 0, old_labels[at], -1), people)
-        at = _positions(now_people, people)
-        new = _pairs_of_labels(np.where(at >= 0, now_labels[at], -1), people)
+        new = _pairs_of_labels(now_labels, people)
     else:
         return None
     return float(np.isin(old, new).mean()) if old.size else None

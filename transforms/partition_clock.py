@@ -124,14 +124,19 @@ class PartitionClock:
             return END_OF_TIME_MS
         return action.at + policy.out_of_orderness_ms
 
-    def released(self, waiting_deadline: int | None, warm: bool, policy: Policy) -> PartitionClock:
-        """After the release of the first pending window; late rows of bags up to it have joined."""
+    def released(
+        self, waiting_deadline: int | None, warm: bool, policy: Policy, parts: int = 1
+    ) -> PartitionClock:
+        """After the release of the first pending window; late rows of bags up to it have joined.
+
+        parts: how many release numbers it took.
+        """
         number = self.pending[0]
         late = tuple(bag for bag in self.late if bag > number)
         return replace(
             self,
             last_end=window_end(number, policy),
-            release_no=self.release_no + 1,
+            release_no=self.release_no + parts,
             pending=self.pending[1:],
             late=late,
             late_deadline=self.late_deadline if late else None,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +56,8 @@ from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
 from kanonflow.transforms.window_metrics import Attempt, window_metrics
 
 Clock = Callable[[], float]
+OVER_LIMIT = "individual_over_limit"
+"""Why a row waits or is rejected although other rows of the same individual were released."""
 
 
 class WindowResult(NamedTuple):
@@ -76,14 +78,32 @@ class _Ledger:
     waiting_reasons: list[str]
     rejected: list[dict[str, Any]]
     last_end: int | None
+    more: bool = False
+
+    def rest(self, warm: WarmState, resting: NDArray[np.bool_] | None) -> WarmState:
+        """These waiting rows wait on, before all others and in their order; the state with the rest of them."""
+        if warm.waiting is None or resting is None or not resting.any():
+            return warm
+        reasons = np.array(warm.waiting_reason, dtype=object)
+        self.waiting.append(warm.waiting.filter(pa.array(resting)))
+        self.waiting_reasons += list(reasons[resting])
+        waiting = warm.waiting.filter(pa.array(~resting))
+        return replace(warm, waiting=waiting, waiting_reason=tuple(reasons[~resting]))
 
     def reject(self, rows: pa.Table, reason: str, field: str | None = None) -> None:
         """These rows leave the feed."""
         self.rejected += rejected_records(rows, self.bound, reason, field)
 
     def hold(self, rows: pa.Table, reason: str) -> None:
-        """These rows wait if a later release may still take them, else they are rejected for the same reason."""
+        """These rows wait if a later release may still take them, else they are rejected for the same reason.
+
+        The next part of the window takes whole individuals only.
+        """
         if rows.num_rows == 0:
+            return
+        if self.more and reason != OVER_LIMIT:
+            self.waiting.append(rows)
+            self.waiting_reasons += [reason] * rows.num_rows
             return
         late = _deadlines(rows, self.bound) <= (
             self.last_end if self.last_end is not None else np.iinfo(np.int64).max
@@ -227,11 +247,15 @@ def release_window(
     *,
     threads: int = 1,
     clock: Clock = time.monotonic,
+    resting: NDArray[np.bool_] | None = None,
+    more: bool = False,
 ) -> WindowResult:
     """Release a window, or hold or reject what cannot be released.
 
     rows: canonical rows that arrived since the partition's last release (None: none did), of this window or late.
     slot: the release's place; its window_end is the end of the window that closed, None without windows.
+    resting: of a window in parts, the waiting rows that are none of this part's: they wait on, as the first of those in
+    the returned state. more: whether other parts follow, which take what this one leaves (see ``release_parts``).
 
     Precondition: the windows before this one have been released, and ``warm`` is what the last call returned.
     Postcondition: new + waiting rows = released + rejected + rows that wait in the returned state; what is released
@@ -240,8 +264,9 @@ def release_window(
     """
     policy = bound.policy
     new = 0 if rows is None else rows.num_rows
-    ledger = _Ledger(bound, [], [], [], slot.window_end)
+    ledger = _Ledger(bound, [], [], [], slot.window_end, more)
     attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
+    warm = ledger.rest(warm, resting)
     candidates, _, events = _gather(warm, rows, ledger, secret, slot)
     if slot.window_end is not None:
         gone = _deadlines(candidates, bound) < slot.window_end
@@ -290,7 +315,7 @@ def _release(
     if individuals is not None and policy.protect is Protection.ROW:
         limit = row_limit(counts, policy.k)
         kept = kept_rows(individuals, np.full(counts.size, limit), _own_ends(rows, bound))
-        ledger.hold(rows.filter(pa.array(~kept)), "individual_over_limit")
+        ledger.hold(rows.filter(pa.array(~kept)), OVER_LIMIT)
         rows = rows.filter(pa.array(kept))
     began = clock()
     solution, encoded, individuals, digests = _solve(rows, bound, warm, secret, slot, threads, clock)
@@ -299,7 +324,7 @@ def _release(
     if labels is not None:
         who = np.arange(rows.num_rows) if individuals is None else individuals
         over = np.isin(who, who[labels >= 0])
-        ledger.hold(rows.filter(pa.array((labels < 0) & over)), "individual_over_limit")
+        ledger.hold(rows.filter(pa.array((labels < 0) & over)), OVER_LIMIT)
         ledger.hold(rows.filter(pa.array((labels < 0) & ~over)), "held_back")
         if not (labels >= 0).any():
             return None, warm.cohorts, encoded.domains

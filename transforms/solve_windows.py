@@ -15,7 +15,8 @@ Between two calls: every row that came is in exactly one bag, in ``warm.waiting`
 bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``; the timer is armed at
 ``clock.fires_at``. ``process`` writes to a bag and never reads one. A firing does one action per due time and re-arms.
 
-A retry sees the state as it was, so it repeats the same release under the same slot: release numbers are state.
+A retry sees the state as it was, so it repeats the same releases under the same slots: release numbers are state, and
+a window that is released in parts (``release_parts``) is cut the same way again, a number for each part.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from kanonflow.solvers.warm_up import warm_up
 from kanonflow.transforms.partition_clock import Action, PartitionClock, window_number
 from kanonflow.transforms.raw_batch import RejectedRows, from_ipc
 from kanonflow.transforms.rejected import rejected_records
-from kanonflow.transforms.release_window import WindowResult, earliest_deadline, expire, release_window
+from kanonflow.transforms.release_parts import release_parts
+from kanonflow.transforms.release_window import WindowResult, earliest_deadline, expire
 from kanonflow.transforms.seeds import ReleaseSlot, Secret, SecretSource, release_id
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
@@ -173,10 +175,12 @@ class SolveWindows(beam.DoFn):
             warm_state.clear()
             after = clock.forgotten()
         else:
-            warm = warm_state_from_bytes(warm_state.read())
-            result, after = self._act(action, clock, key, warm, bags)
-            warm_state.write(result.warm.to_bytes())
-            yield from self._emit(result, action)
+            warm, parts = warm_state_from_bytes(warm_state.read()), 0
+            for result in self._act(action, clock, key, warm, bags):
+                warm, parts = result.warm, parts + 1
+                yield from self._emit(result, action)
+            warm_state.write(warm.to_bytes())
+            after = self._after(action, clock, warm, parts)
         clock_state.write(after.to_bytes())
         self._arm(due, after, None)
 
@@ -191,22 +195,28 @@ class SolveWindows(beam.DoFn):
 
     def _act(
         self, action: Action, clock: PartitionClock, key: bytes, warm: WarmState, bags: tuple[Any, ...]
-    ) -> tuple[WindowResult, PartitionClock]:
+    ) -> Iterator[WindowResult]:
+        """The results of an expiry, or of each part of a window."""
         policy = self._bound.policy
         end = None if policy.window_ms is None else action.at
         slot = ReleaseSlot(key, end, clock.release_no)
         if action.kind == "expire":
             late = _table(self._take(bags, clock.late, late_only=True))
-            result = expire(self._bound, warm, late, self._secret, slot)
-            return result, clock.expired(earliest_deadline(result.warm, self._bound))
+            yield expire(self._bound, warm, late, self._secret, slot)
+            return
         number = window_number(action.at, policy)
         due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
         rows = _table(self._take(bags, due, late_only=False))
         threads = self._threads or os.cpu_count() or 1
-        result = release_window(
+        yield from release_parts(
             rows, self._bound, warm, self._secret, slot, threads=threads, clock=time.monotonic
         )
-        return result, clock.released(earliest_deadline(result.warm, self._bound), True, policy)
+
+    def _after(self, action: Action, clock: PartitionClock, warm: WarmState, parts: int) -> PartitionClock:
+        deadline = earliest_deadline(warm, self._bound)
+        if action.kind == "expire":
+            return clock.expired(deadline)
+        return clock.released(deadline, True, self._bound.policy, parts)
 
     @staticmethod
     def _take(bags: tuple[Any, ...], numbers: tuple[int, ...], *, late_only: bool) -> list[bytes]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import Broker
+from kanonflow.pipelines.kafka_progress import decode_position
 from kanonflow.pipelines.polled_source import Chunk
 from kanonflow.schemas.errors import InputError
 from tests.kafka.person_rows import (
@@ -72,6 +73,26 @@ def test_every_checkpoint_leads_to_the_same_rows(topics: Topics) -> None:
     read_until(reader, again, lambda rows: rows.last.done)
     reader.close()
     assert sorted(middle[0].who + again.who) == sorted(whole.who)
+
+
+def _passed(position: bytes) -> int:
+    """How many messages lie before the position."""
+    return sum(partition.next for partition in decode_position(position).partitions.values())
+
+
+def test_going_back_passes_nothing_over(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back and forth on one reader that waits for nothing: no position runs ahead of the rows."""
+    monkeypatch.setattr("kanonflow.pipelines.kafka_source.CONSUME_SECONDS", 0.0)
+    topic = topics.create(partitions=2)
+    for partition in (0, 1):
+        topics.write(topic, [json_row(each) for each in range(500)], partition)
+    reader = source_of(topics, topic).open()
+    start = read_until(reader, Rows(), lambda rows: rows.last.position != b"", most=1).last.position
+    for _ in range(15):
+        rows = Rows(last=Chunk((), start, None, True))
+        read_until(reader, rows, lambda rows: len(rows.who) > 0, most=50)
+        assert _passed(rows.last.position) - _passed(start) == len(rows.who)
+    reader.close()
 
 
 def test_poison_is_rejected_with_its_place(topics: Topics) -> None:

@@ -1,0 +1,268 @@
+"""Running ``kanonflow stream`` on a cluster as a user does, feeding it, disturbing it, and doing its accounts."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import yaml
+
+from deploy.flink.session import SessionCluster
+from tests.small_feeds import Row
+
+PATIENCE_SECONDS = 120.0
+ALIVE = ("CREATED", "INITIALIZING", "RUNNING", "RESTARTING", "FAILING", "RECONCILING", "SUSPENDED", "CANCELLING")
+NEVER_MS = 86_400_000
+"""Checkpoints only when a test asks for one."""
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+    """Poll until the condition gives something true, and return that. Raises TimeoutError."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+
+
+def free_cluster(cluster: SessionCluster) -> None:
+    """Cancel every job, and wait until all slots are free."""
+    for job in cluster.get("/jobs/overview")["jobs"]:
+        if job["state"] in ALIVE:
+            with contextlib.suppress(urllib.error.HTTPError):
+                cluster.patch(f"/jobs/{job['jid']}?mode=cancel")
+
+    def free() -> bool:
+        told = cluster.get("/overview")
+        return told["slots-total"] >= 2 and told["slots-available"] == told["slots-total"]
+
+    wait_for(free, "free slots")
+
+
+class StreamRun:
+    """One output directory, and the jobs that write to it one after the other.
+
+    policy_text: the policy file. source: what ``--source`` names.
+    """
+
+    def __init__(self, cluster: SessionCluster, folder: Path, *, policy_text: str, source: str | None = None) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.output = folder / "out"
+        self.feed = folder / "feed"
+        self.feed.mkdir(parents=True, exist_ok=True)
+        self.source = source or str(self.feed)
+        self.policy = folder / "policy.yaml"
+        self.policy.write_text(policy_text)
+        self._secret = folder / "secret"
+        self._secret.write_bytes(bytes(range(7, 39)))
+        self._secret.chmod(0o600)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.name = ""
+        self._files = 0
+
+    def start(self, *extra: str, checkpointing_ms: int = 2_000, parallelism: int = 1) -> None:
+        """Submit a job, and wait until all of its steps run."""
+        self.name = f"test-{uuid.uuid4().hex[:10]}"
+        output = ["--output", str(self.output)] if "--output" not in extra else []
+        command = [
+            *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream"),
+            *("--policy", str(self.policy), "--source", self.source, *output),
+            *("--secret-file", str(self._secret), "--quiet", f"--job_name={self.name}"),
+            *self.cluster.flags(checkpointing_ms),
+            *(f"--parallelism={parallelism}", *extra),
+        ]
+        command[command.index("--runner=FlinkRunner")] = "--runner"
+        command.insert(command.index("--runner") + 1, "FlinkRunner")
+        with (self.folder / "stream.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        wait_for(self.running, f"{self.name} running; see {self.folder}/stream.log")
+
+    def put(self, rows: Sequence[Row], *, name: str | None = None) -> Path:
+        """A file arrives."""
+        path = self.feed / f"{name or f'part-{self._files:04d}'}.csv"
+        self._files += 1
+        hidden = path.with_name("_" + path.name)
+        with hidden.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        os.rename(hidden, path)
+        return path
+
+    def end(self) -> None:
+        """The feed ends; wait until the command has."""
+        (self.feed / "_END").touch()
+        assert self.wait() == 0, (self.folder / "stream.log").read_text()[-2000:]
+
+    def wait(self) -> int:
+        """Wait for the end of the command; its exit code."""
+        assert self._process is not None
+        return self._process.wait(PATIENCE_SECONDS)
+
+    def kill(self) -> None:
+        """Kill the command; the job goes on."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    # What Flink says.
+
+    def job(self) -> dict[str, Any] | None:
+        """The job's overview."""
+        found = [job for job in self.cluster.get("/jobs/overview")["jobs"] if job["name"] == self.name]
+        return found[0] if found else None
+
+    def job_id(self) -> str:
+        """The job's id."""
+        job = self.job()
+        assert job is not None
+        return str(job["jid"])
+
+    def running(self) -> bool:
+        """Whether every task runs."""
+        assert self._process is not None
+        assert self._process.poll() in (None, 0), (self.folder / "stream.log").read_text()[-2000:]
+        job = self.job()
+        return job is not None and 0 < job["tasks"]["total"] == job["tasks"]["running"]
+
+    def watermark(self) -> int:
+        """Event time in ms that the solving step has reached; -2^63 before anything."""
+        job = self.cluster.get(f"/jobs/{self.job_id()}")
+        (solve,) = (vertex["id"] for vertex in job["vertices"] if "Solve" in vertex["name"])
+        values = self.cluster.get(f"/jobs/{self.job_id()}/vertices/{solve}/watermarks")
+        return min((int(value["value"]) for value in values), default=-(1 << 63))
+
+    def reaches(self, when_ms: int) -> None:
+        """Wait until the solving step has reached this time."""
+        wait_for(lambda: self.watermark() >= when_ms, f"watermark {when_ms}")
+
+    def restarts(self) -> int:
+        """How often the job was restored from a checkpoint."""
+        return int(self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")["counts"]["restored"])
+
+    def checkpoint(self) -> str:
+        """Ask for a checkpoint without waiting for it; the request's id."""
+        answer = self.cluster.post(f"/jobs/{self.job_id()}/checkpoints", {"checkpointType": "CONFIGURED"})
+        return str(answer["request-id"])
+
+    def complete_checkpoint(self) -> None:
+        """Ask for checkpoints until one completes: right after a restart they may be declined."""
+
+        def completed() -> int:
+            return int(self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")["counts"]["completed"])
+
+        before = completed()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(urllib.error.HTTPError):
+                self.checkpoint()
+            with contextlib.suppress(TimeoutError):
+                wait_for(lambda: completed() > before, "a checkpoint", 5)
+                return
+        raise TimeoutError("no checkpoint completes")
+
+    def commit(self, releases: int) -> None:
+        """Complete checkpoints until so many releases are visible. Windows that close together take turns."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(self.releases()) < releases:
+            assert time.monotonic() < deadline, f"{len(self.releases())} releases, not {releases}"
+            self.complete_checkpoint()
+            with contextlib.suppress(TimeoutError):
+                wait_for(lambda: len(self.releases()) >= releases, "releases", 2)
+
+    def last_checkpoint(self) -> str:
+        """Where the last complete checkpoint is."""
+        told = self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")
+        return str(told["latest"]["completed"]["external_path"])
+
+    def stop_with_savepoint(self) -> str:
+        """Stop the job; where its savepoint is."""
+        answer = self.cluster.post(
+            f"/jobs/{self.job_id()}/stop",
+            {"drain": False, "targetDirectory": (self.cluster.state / "savepoints").as_uri()},
+        )
+
+        def done() -> dict[str, Any] | None:
+            told = self.cluster.get(f"/jobs/{self.job_id()}/savepoints/{answer['request-id']}")
+            return told if told["status"]["id"] == "COMPLETED" else None
+
+        told = wait_for(done, "the savepoint")
+        assert "location" in told["operation"], str(told)[:2000]
+        return str(told["operation"]["location"])
+
+    # What stands in the output.
+
+    def releases(self) -> dict[str, bytes]:
+        """The release files, by name."""
+        return {path.name: path.read_bytes() for path in sorted((self.output / "release").glob("*.avro"))}
+
+    def wait_for_releases(self, count: int) -> None:
+        """Wait until so many releases are visible."""
+        wait_for(lambda: len(self.releases()) >= count, f"{count} releases")
+
+    def released(self) -> list[str]:
+        """The references of the released rows."""
+        return [row["reference"] for row in records(self.output / "release")]
+
+    def rejected(self) -> list[tuple[str, str]]:
+        """Reference and reason of the rejected rows that have one."""
+        rows = records(self.output / "restricted" / "rejected")
+        return [(row["row"].get("reference") or "", row["reason"]) for row in rows]
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """All records of the Avro files in a folder."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.avro")):
+        with path.open("rb") as stream:
+            found += [record for record in fastavro.reader(stream) if isinstance(record, dict)]
+    return found
+
+
+def accounts(run: StreamRun, rows: Iterable[Row]) -> collections.Counter[str]:
+    """Assert that each row is released or rejected, once, and that no slot is there twice; rejected by reason."""
+    expected = sorted(str(row["reference"]) for row in rows)
+    rejected = run.rejected()
+    found = sorted([*run.released(), *(reference for reference, _ in rejected)])
+    assert found == expected
+    told = records(run.output / "restricted" / "metrics")
+    slots = [(record["partition"], record["window_end"], record["release_no"]) for record in told]
+    assert len(slots) == len(set(slots))
+    assert {record["release_id"] for record in told if record["released"]} == {
+        name.removesuffix(".avro") for name in run.releases()
+    }
+    assert not [reason for _, reason in rejected if reason in ("release_conflict", "gate_refused")]
+    return collections.Counter(reason for _, reason in rejected)
+
+
+def policy_text(**head: Any) -> str:
+    """The small feeds' policy as a file (tests/small_feeds.py)."""
+    fields: dict[str, Any] = {
+        "who": {"role": "individual"},
+        "when": {"role": "time"},
+        "age": {"role": "quasi", "type": "numeric", "as": "int", "domain": [0, 120], "outside": "code"},
+        "job": {"role": "quasi", "type": "categorical", "domain": JOBS},
+        "town": {"role": "insensitive"},
+        "amount": {"role": "sensitive", "as": "double"},
+        "reference": {"role": "insensitive"},
+    }
+    solver = {"evaluations_per_row": 20, "threads": 1}
+    base = {"version": 1, "name": "test", "k": 3, "window": "1h", "max_delay": "3h", "solver": solver}
+    return str(yaml.safe_dump({**base, **head, "fields": fields, "others": "drop"}, sort_keys=False))
+
+
+JOBS = ["baker", "clerk", "nurse", "smith", *(f"other {number}" for number in range(12))]

@@ -1,0 +1,177 @@
+"""What a stream on a cluster withstands: machines and workers that die, restarts, bad rows.
+
+After each fault: every row is released or rejected, once; no slot is there twice; the audit passes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.flink.session import SessionCluster
+from kanonflow.pipelines.audit import audit
+from tests.flink.stream_runs import NEVER_MS, StreamRun, accounts, policy_text, wait_for
+from tests.small_feeds import HOUR, START, Row, hourly, row
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+HOURS = 8
+FEED = hourly(HOURS, 60, 40)
+
+
+def hours(first: int, last: int) -> list[Row]:
+    """The rows of FEED from one hour to before another."""
+    return [each for each in FEED if f"{first:02d}" <= str(each["when"])[11:13] < f"{last:02d}"]
+
+
+def begin(cluster: SessionCluster, runs: list[StreamRun], folder: Path, **head: object) -> StreamRun:
+    """A run that has not begun yet."""
+    run = StreamRun(cluster, folder, policy_text=policy_text(**head))
+    runs.append(run)
+    return run
+
+
+def passes(run: StreamRun) -> None:
+    """The audit finds nothing wrong."""
+    report = audit(run.policy, [str(run.feed / "*.csv")], run.output)
+    assert report.passed, report.render()
+
+
+def test_a_release_is_one_checkpoints(
+    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
+) -> None:
+    """A TaskManager dies before, during and just after the checkpoint that holds a release."""
+    run = begin(cluster, runs, tmp_path)
+    run.put(hours(0, 2))
+    run.start(checkpointing_ms=NEVER_MS, parallelism=1)
+    run.put(hours(2, 3))
+
+    # Before: the first two windows are solved, and nobody may see them.
+    run.reaches(START + 2 * HOUR)
+    assert run.releases() == {}
+    restart(cluster, run)
+    run.reaches(START + 2 * HOUR)
+    assert run.releases() == {}
+    run.commit(2)
+    first = run.releases()
+
+    # During: the checkpoint is asked for and the machines die; it may have come about or not.
+    run.put(hours(3, 5))
+    run.reaches(START + 4 * HOUR)
+    run.checkpoint()
+    restart(cluster, run)
+    run.reaches(START + 4 * HOUR)
+    run.commit(4)
+
+    # Just after: it is complete, and the sinks may not have written yet.
+    run.put(hours(5, 7))
+    run.reaches(START + 6 * HOUR)
+    run.complete_checkpoint()
+    restart(cluster, run)
+    run.commit(6)
+
+    run.put(hours(7, HOURS))
+    (run.feed / "_END").touch()
+    run.commit(HOURS)
+    run.complete_checkpoint()
+    assert run.wait() == 0
+    assert first.items() <= run.releases().items()
+    accounts(run, FEED)
+    passes(run)
+
+
+def restart(cluster: SessionCluster, run: StreamRun) -> None:
+    """Every TaskManager dies and is started again; wait until the job runs."""
+    for number in range(2):
+        cluster.kill_task_manager(number)
+    for number in range(2):
+        cluster.start_task_manager(number)
+    wait_for(lambda: not run.running(), "the loss to be noticed")
+    wait_for(run.running, "the job to run again")
+
+
+def test_workers_that_die(cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path) -> None:
+    """Every Python worker is killed, twice, while windows close; then one TaskManager of two."""
+    run = begin(cluster, runs, tmp_path)
+    run.put(hours(0, 2))
+    run.start(checkpointing_ms=1_000, parallelism=2)
+    run.wait_for_releases(1)
+    for first, last in ((2, 4), (4, 6)):
+        run.put(hours(first, last))
+        assert cluster.kill_workers() > 0
+        run.wait_for_releases(last - 1)
+    cluster.kill_task_manager(0)
+    cluster.start_task_manager(0)
+    run.put(hours(6, HOURS))
+    run.end()
+    accounts(run, FEED)
+    passes(run)
+
+
+def test_a_new_job_goes_on_from_checkpoint_and_savepoint(
+    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
+) -> None:
+    """The job is cancelled and goes on from its last checkpoint, is stopped and goes on from its savepoint."""
+    run = begin(cluster, runs, tmp_path)
+    run.put(hours(0, 3))
+    run.start(checkpointing_ms=1_000)
+    run.wait_for_releases(2)
+    run.complete_checkpoint()
+    checkpoint = run.last_checkpoint()
+    cluster.patch(f"/jobs/{run.job_id()}?mode=cancel")
+    assert run.wait() == 0
+    run.put(hours(3, 5))
+
+    run.start("--resume", f"--savepoint_path={checkpoint}", checkpointing_ms=1_000)
+    run.wait_for_releases(4)
+    savepoint = run.stop_with_savepoint()
+    assert run.wait() == 0
+    run.put(hours(5, HOURS))
+
+    run.start("--resume", f"--savepoint_path={savepoint}", checkpointing_ms=1_000)
+    run.end()
+    accounts(run, FEED)
+    passes(run)
+
+
+def test_rows_that_are_wrong_late_or_out_of_order(
+    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
+) -> None:
+    """Poison is rejected, disorder within out_of_orderness changes nothing, lateness costs the window or the row."""
+    run = begin(cluster, runs, tmp_path, out_of_orderness="10m", max_delay="2h")
+    poison = [
+        row(9001, 1, 0.5, when="yesterday"),
+        row(9002, 1, 0.5, age="old"),
+        row(9003, 1, 0.5, who=""),
+    ]
+    mixed = hours(0, 2)
+    mixed[40:80] = mixed[40:80][::-1]
+    run.put(mixed[:70] + poison + mixed[70:])
+    run.start(checkpointing_ms=1_000)
+    run.put(hours(2, 5))
+    run.wait_for_releases(3)
+    late = [row(9100 + who, who, 2.5) for who in range(8)]
+    very_late = [row(9200 + who, who, 0.25) for who in range(8)]
+    run.put([*late, *very_late])
+    run.put(hours(5, HOURS))
+    run.end()
+    reasons = accounts(run, [*FEED, *poison, *late, *very_late])
+    assert reasons["late"] == len(very_late)
+    assert reasons.total() - reasons["late"] >= len(poison)
+    assert {row["reference"] for row in late} <= set(run.released()) | {
+        reference for reference, reason in run.rejected() if reason != "late"
+    }
+    passes(run)
+
+
+def test_a_window_above_its_limit(
+    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
+) -> None:
+    """A window of more rows than max_window_rows is released in parts, each with its own people."""
+    run = begin(cluster, runs, tmp_path, max_window_rows=30)
+    run.put(FEED)
+    run.start(checkpointing_ms=1_000)
+    run.end()
+    accounts(run, FEED)
+    assert len(run.releases()) > HOURS
+    passes(run)
