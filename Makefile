@@ -1,4 +1,5 @@
-# make demo | test | lint | bench: each makes .venv and installs what it needs; the second time that is quick.
+# make demo | test | flink-test | lint | bench: each makes .venv and installs what it needs; the second time that is
+# quick. make flink-up and flink-down start and stop a Flink cluster of processes on this machine.
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -10,7 +11,7 @@ ROOMS := pipelines transforms solvers schemas policies
 SOLVERS_STATE := $(shell find solvers -name '*.py' | LC_ALL=C sort | xargs cat | cksum | tr ' ' '-')
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench clean flink-test flink-up flink-down
 
 # From nothing each time: a run that other code began must not be resumed.
 demo: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
@@ -19,7 +20,19 @@ demo: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
 
 PYTEST_FLAGS ?= -n 2
 test: lint $(NUMBA_CACHE_DIR)/.compiled
-	$(PY) -m pytest $(PYTEST_FLAGS)
+	$(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster"
+
+# Java 17 and Maven are needed: real clusters and brokers, which the tests kill. One process, for they share a cluster.
+flink-test: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
+	$(PY) -m pytest -m cluster $(FLINK_TEST_FLAGS)
+
+FLINK_STATE ?= .flink
+flink-up: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
+	$(PY) -m deploy.flink.session up --state $(FLINK_STATE)
+	@echo "send a job there: kanonflow stream ... \$$($(PY) -m deploy.flink.session flags --state $(FLINK_STATE))"
+
+flink-down:
+	$(PY) -m deploy.flink.session down --state $(FLINK_STATE)
 
 lint: $(VENV)/.installed-test .mypy_root/kanonflow
 	$(VENV)/bin/ruff check .
@@ -39,7 +52,7 @@ $(PY):
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-cli: setup.py pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[cli]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[cli,kafka]'
 	touch $@
 
 $(VENV)/.installed-test: setup.py pyproject.toml | $(PY)

@@ -10,11 +10,12 @@ FLINK_FLAGS = frozenset(
         "--auto_watermark_interval",
         "--checkpoint_timeout_millis",
         "--checkpointing_interval",
+        "--disable_metrics",
         "--enable_stable_input_drain",
         "--externalized_checkpoints_enabled",
         "--fail_on_checkpointing_errors",
+        "--faster_copy",
         "--finish_bundle_before_checkpointing",
-        "--force_unaligned_checkpoint_enabled",
         "--job_check_interval_in_secs",
         "--latency_tracking_interval",
         "--max_bundle_size",
@@ -22,16 +23,17 @@ FLINK_FLAGS = frozenset(
         "--min_pause_between_checkpoints",
         "--object_reuse",
         "--operator_chaining",
+        "--report_checkpoint_duration",
         "--retain_externalized_checkpoints_on_cancellation",
         "--savepoint_path",
-        "--shutdown_sources_after_idle_ms",
         "--state_backend",
+        "--state_backend_factory",
         "--state_backend_storage_path",
-        "--unaligned_checkpoint_enabled",
     }
 )
-"""``--checkpointing_mode`` and ``--num_concurrent_checkpoints`` are left out: releases are committed with the one
-and only checkpoint that holds them. So are retries, which are for the cluster to say."""
+"""Left out are ``--checkpointing_mode``, ``--num_concurrent_checkpoints`` and unaligned checkpoints, for releases are
+committed with the one checkpoint that holds them; ``--shutdown_sources_after_idle_ms``, which would end the step that
+a feed is read by; and retries, which are for the cluster to say."""
 
 CHECKPOINTING_MS = 10_000
 CHECKPOINT_TIMEOUT_MS = 600_000
@@ -90,5 +92,11 @@ def with_stream_defaults(flags: Sequence[str]) -> tuple[str, ...]:
     if flag_value(flags, "--flink_master") in (None, "[local]", "[auto]"):
         defaults["--environment_type"] = "LOOPBACK"
     added = [f"{name}={value}" for name, value in defaults.items() if flag_value(flags, name) is None]
-    switches = ("--streaming", "--finish_bundle_before_checkpointing", "--enable_stable_input_drain")
+    switches = (
+        "--streaming",
+        "--finish_bundle_before_checkpointing",
+        "--enable_stable_input_drain",
+        "--externalized_checkpoints_enabled",
+        "--retain_externalized_checkpoints_on_cancellation",
+    )
     return (*flags, *added, *(switch for switch in switches if switch not in flags))

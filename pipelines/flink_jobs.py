@@ -33,6 +33,12 @@ def cancel_jobs(address: str, name: str) -> int:
     return len(ids)
 
 
+def was_stopped(address: str, name: str) -> bool:
+    """Whether the latest job of that name was cancelled or stopped with a savepoint. Raises OSError: no answer."""
+    jobs = [job for job in _ask("GET", f"http://{address}/jobs/overview")["jobs"] if job["name"] == name]
+    return bool(jobs) and max(jobs, key=lambda job: job["start-time"])["state"] in ("CANCELED", "FINISHED")
+
+
 _ALIVE = frozenset(
     {"CREATED", "INITIALIZING", "RUNNING", "RESTARTING", "FAILING", "RECONCILING", "SUSPENDED"}
 )

@@ -6,11 +6,9 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-DAY_MS = 86_400_000
-
 
 class PartitionProgress(NamedTuple):
-    """next: the offset to read next.     latest_ms: the newest event time read; None before the first.
+    """next: the offset to read next.     latest_ms: the newest credible event time; None before the first.
     end: where to end (exclusive); None: never."""
 
     next: int
@@ -48,14 +46,6 @@ def decode_position(position: bytes) -> TopicProgress:
     told = json.loads(position)
     partitions = {int(number): PartitionProgress(*parts) for number, parts in told["partitions"].items()}
     return TopicProgress(partitions, told["latest"])
-
-
-def capped(event_ms: int, now_ms: int) -> int:
-    """An event time as far as it may count: at most a day ahead of the wall clock.
-
-    One row with a wrong clock would otherwise push the watermark years ahead and make every other row late.
-    """
-    return min(event_ms, now_ms + DAY_MS)
 
 
 def reached(progress: TopicProgress, idle: Collection[int]) -> int | None:

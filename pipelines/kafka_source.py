@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from kanonflow.pipelines.csv_files import BrokenRow
 from kanonflow.pipelines.kafka_address import KafkaAddress
@@ -31,7 +28,6 @@ from kanonflow.pipelines.kafka_progress import (
     PartitionProgress,
     Silence,
     TopicProgress,
-    capped,
     decode_position,
     encode_position,
     reached,
@@ -40,7 +36,7 @@ from kanonflow.pipelines.polled_source import Chunk
 from kanonflow.pipelines.schema_registry import RegistryUnavailableError
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
-from kanonflow.transforms.classify import classify
+from kanonflow.transforms.event_times import event_times, newest_credible
 from kanonflow.transforms.raw_batch import RawBatch, to_ipc
 
 CONSUME_SECONDS = 0.25
@@ -65,7 +61,7 @@ class KafkaSource:
 
     Event time is the policy's time field. The time that is reached is the least of the partitions' newest; a
     partition that gave nothing for the address's ``idle`` while another did does not count; when all are silent,
-    time stands still. A row whose time is more than a day ahead of the clock counts as a day ahead.
+    time stands still. A row whose time is more than a day ahead of the clock says nothing about time.
     """
 
     address: KafkaAddress
@@ -85,7 +81,7 @@ class KafkaReader:
         self._address = source.address
         self._clock = source.clock
         self._decoder = value_decoder(source.address, source.avro, source.bound.input_columns)
-        self._times = _EventTimes(source.bound)
+        self._bound = source.bound
         self._library = kafka_library()
         self._errors: list[Any] = []
         self._trouble = TroubleLog(source.address)
@@ -211,7 +207,6 @@ class KafkaReader:
         return False
 
     def _chunk(self, messages: Sequence[Any]) -> Chunk:
-        now_ms = int(self._clock() * 1000)
         newest: dict[int, int] = {}
         batches = []
         # A stable sort: within a partition messages are in their order already.
@@ -219,8 +214,7 @@ class KafkaReader:
             for batch in self._batches(number, list(part)):
                 batches.append((batch.oldest_ms, batch.rows))
                 if batch.newest_ms is not None:
-                    counts_ms = capped(batch.newest_ms, now_ms)
-                    newest[number] = max(newest.get(number, counts_ms), counts_ms)
+                    newest[number] = max(newest.get(number, batch.newest_ms), batch.newest_ms)
                     self._silence.hear(number)
                     self._confirmed_at.pop(number, None)
         partitions, read_to_end = self._partitions_now(messages, newest)
@@ -285,32 +279,18 @@ class KafkaReader:
             place = f"{self._address.topic}/{number}"
             broken = tuple(_unparseable(f"{place}/{offsets[at]}", row) for at, row in found.broken)
             name = f"kafka-{self._address.topic}-{number}-{offsets[0]}"
-            oldest_ms, newest_ms = self._times.of(found.rows)
+            times = event_times(found.rows, self._bound, source=place)
+            newest_ms = newest_credible(times, int(self._clock() * 1000))
+            oldest_ms = int(times.min()) if times.size else None
             yield _Batch(oldest_ms, newest_ms, RawBatch(name, to_ipc(found.rows), broken))
 
 
 class _Batch(NamedTuple):
+    """oldest_ms: of all rows that have a time.     newest_ms: of those whose time is credible."""
+
     oldest_ms: int | None
     newest_ms: int | None
     rows: RawBatch
-
-
-class _EventTimes:
-    """Reads the policy's time field exactly as classification will."""
-
-    def __init__(self, bound: BoundPolicy) -> None:
-        time_field = bound.policy.time
-        self._name = time_field.name if time_field is not None else None
-        columns = tuple(column for column in bound.columns if column.name == self._name)
-        self._bound = replace(bound, columns=columns)
-
-    def of(self, rows: pa.RecordBatch) -> tuple[int | None, int | None]:
-        """The oldest and the newest event time in ms since 1970 UTC; None when no row has one."""
-        if self._name is None:
-            return None, None
-        times = classify(rows.select([self._name]), self._bound).rows.column(0)
-        ends = pc.min_max(times.cast(pa.int64()))
-        return ends["min"].as_py(), ends["max"].as_py()
 
 
 def _partition(message: Any) -> int:

@@ -33,7 +33,7 @@ from kanonflow.pipelines.dataflow_jobs import check_for_dataflow, is_dataflow, o
 from kanonflow.pipelines.feed_address import FeedAddress, release_sink
 from kanonflow.pipelines.feed_end import end_file
 from kanonflow.pipelines.flink_flags import flag_value, is_flink
-from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address
+from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address, was_stopped
 from kanonflow.pipelines.options import RunOptions, beam_options
 from kanonflow.pipelines.polled_source import ReadPolled
 from kanonflow.pipelines.progress import progress, read_metrics
@@ -45,6 +45,7 @@ from kanonflow.transforms.sinks import metrics_directory, rejected_directory
 from kanonflow.transforms.solver_check import check_solver
 
 POLL_SECONDS = 0.5
+_ENDED = (PipelineState.DONE, PipelineState.CANCELLED, PipelineState.DRAINED)
 
 
 @dataclass(frozen=True)
@@ -165,11 +166,22 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str) -> b
                 _cancel(result, options, name)
                 return True
             time.sleep(POLL_SECONDS)
-        if result.state not in (PipelineState.DONE, PipelineState.CANCELLED, PipelineState.DRAINED):
+        if result.state not in _ENDED and not _stopped_from_outside(options, name):
             result.wait_until_finish()  # raises, and says why
     except Exception as error:  # runners raise whatever they like
         raise run_failure(error, options.output) from None
     return True
+
+
+def _stopped_from_outside(options: RunOptions, name: str) -> bool:
+    """Whether somebody stopped the job in its cluster, which the job server takes for a failure."""
+    address = cluster_address(options.beam_flags)
+    if not is_flink(options.runner) or address is None:
+        return False
+    try:
+        return was_stopped(address, name)
+    except OSError:
+        return False
 
 
 def _cancel(result: Any, options: RunOptions, name: str) -> None:

@@ -20,6 +20,10 @@ EVEN = 0.1
 """A cut that misses its place by no more than this share of a part is taken without a look at other attributes."""
 
 
+SLACK = 100
+"""Individuals are not cut, so parts of them are planned this share (a hundredth) smaller than the limit."""
+
+
 class _Units(NamedTuple):
     """What is not cut: the rows of an individual, or a row.
 
@@ -46,14 +50,20 @@ def cut_near(table: Table, limit: int, k: int, *, distinct: bool) -> list[NDArra
     """
     units, of_row = _units(table, k, distinct)
     parts: list[NDArray[np.int64]] = []
-    uncut = [np.arange(units.rows.size)]
+    planned = table.records
+    if table.individuals is not None:
+        planned += planned // SLACK
+    uncut = [(np.arange(units.rows.size), -(-planned // limit))]
     while uncut:
-        part = uncut.pop()
-        halves = _halves(units, part, limit, k, distinct)
+        part, count = uncut.pop()
+        rows = int(units.rows[part].sum())
+        count = max(count, -(-rows // limit))
+        share = count // 2
+        halves = _halves(units, part, count, limit, k, distinct) if rows > limit else None
         if halves is None:
             parts.append(part)
         else:
-            uncut += halves[::-1]
+            uncut += [(halves[1], count - share), (halves[0], share)]
     number = np.empty(units.rows.size, dtype=np.int64)
     for index, part in enumerate(parts):
         number[part] = index
@@ -82,14 +92,12 @@ def _units(table: Table, k: int, distinct: bool) -> tuple[_Units, NDArray[np.int
 
 
 def _halves(
-    units: _Units, part: NDArray[np.int64], limit: int, k: int, distinct: bool
+    units: _Units, part: NDArray[np.int64], count: int, limit: int, k: int, distinct: bool
 ) -> list[NDArray[np.int64]] | None:
-    """The units on both sides of the best cut of a part; None when it is small enough or cannot be cut."""
-    total = int(units.rows[part].sum())
-    if total <= limit or part.size < 2 * k:
+    """The units on both sides of the best cut of what is to become ``count`` parts; None when it cannot be cut."""
+    if part.size < 2 * k:
         return None
-    count = -(-total // limit)
-    share = count // 2
+    total, share = int(units.rows[part].sum()), count // 2
     ranked = np.argsort([-_spread(units, part, column) for column in range(len(units.values))], kind="stable")
     best: list[NDArray[np.int64]] | None = None
     nearest = total * count

@@ -108,6 +108,18 @@ class StreamRun:
         (self.feed / "_END").touch()
         assert self.wait() == 0, (self.folder / "stream.log").read_text()[-2000:]
 
+    def end_with_checkpoints(self) -> None:
+        """The feed ends, in a job that takes checkpoints only when it is asked to."""
+        (self.feed / "_END").touch()
+        assert self._process is not None
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._process.poll() is None:
+            assert time.monotonic() < deadline, "the command does not end"
+            with contextlib.suppress(urllib.error.HTTPError):  # the job is gone already
+                self.checkpoint()
+            time.sleep(0.5)
+        assert self._process.returncode == 0
+
     def wait(self) -> int:
         """Wait for the end of the command; its exit code."""
         assert self._process is not None

@@ -71,10 +71,7 @@ def test_a_release_is_one_checkpoints(
     run.commit(6)
 
     run.put(hours(7, HOURS))
-    (run.feed / "_END").touch()
-    run.commit(HOURS)
-    run.complete_checkpoint()
-    assert run.wait() == 0
+    run.end_with_checkpoints()
     assert first.items() <= run.releases().items()
     accounts(run, FEED)
     passes(run)
@@ -142,7 +139,7 @@ def test_rows_that_are_wrong_late_or_out_of_order(
     poison = [
         row(9001, 1, 0.5, when="yesterday"),
         row(9002, 1, 0.5, age="old"),
-        row(9003, 1, 0.5, who=""),
+        row(9003, 1, 0.5) | {"who": ""},
     ]
     mixed = hours(0, 2)
     mixed[40:80] = mixed[40:80][::-1]

@@ -8,7 +8,7 @@ from deploy.kafka import broker as trial
 from deploy.kafka.broker import Broker, BrokerError
 from tests.kafka.topics import Topics
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.cluster
 
 
 def test_it_goes_up_and_down(tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:

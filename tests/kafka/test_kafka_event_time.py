@@ -15,7 +15,7 @@ from tests.kafka.person_rows import (
 )
 from tests.kafka.topics import Topics
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.cluster
 
 
 def test_a_batch_has_its_oldest_time(topics: Topics) -> None:
@@ -84,11 +84,29 @@ def test_silence_is_confirmed_by_the_broker(topics: Topics, monkeypatch: pytest.
     reader.close()
 
 
-def test_a_wrong_clock_moves_time_by_a_day_at_most(topics: Topics) -> None:
-    """One row of the year 2090 does not make all others late for ever."""
+def test_a_wrong_clock_does_not_move_time(topics: Topics) -> None:
+    """One row of the year 2090 closes nobody's window; up to a day ahead is believed, as in directories."""
     clock = Clock()
     topic = topics.create()
-    topics.write(topic, [json_row(0), json_row(1, 60 * 24 * 365 * 66)])
+    day = 24 * 60
+    topics.write(topic, [json_row(0), json_row(1, 66 * 365 * day), json_row(2, day), json_row(3, 2 * day)])
     rows, _ = read_all(source_of(topics, topic, "format=json&until=end", clock))
-    assert len(rows.who) == 2
-    assert rows.last.latest_ms == int(clock.now * 1000) + 24 * 60 * MINUTE_MS
+    assert len(rows.who) == 4
+    assert rows.last.latest_ms == NOON_MS + day * MINUTE_MS
+
+
+def test_a_partition_with_a_wrong_clock_is_a_silent_one(topics: Topics) -> None:
+    """Whatever it says about time is not believed, so after the idle time the others go on without it."""
+    clock = Clock()
+    topic = topics.create(partitions=2)
+    reader = source_of(topics, topic, "format=json&idle=60s", clock).open()
+    topics.write(topic, [json_row(0, 60 * 24 * 365)], partition=1)
+    topics.write(topic, [json_row(1, 5)], partition=0)
+    rows = read_until(reader, Rows(), lambda rows: len(rows.who) == 2 and not rows.last.more)
+    assert rows.last.latest_ms is None
+    clock.now += 60
+    topics.write(topic, [json_row(2, 60 * 24 * 365)], partition=1)
+    topics.write(topic, [json_row(3, 6)], partition=0)
+    read_until(reader, rows, lambda rows: len(rows.who) == 4 and rows.last.latest_ms is not None)
+    assert rows.last.latest_ms == NOON_MS + 6 * MINUTE_MS
+    reader.close()

@@ -40,7 +40,7 @@ from tests.kafka.topics import Topics, wait_for
 from tests.pass_through import exact_boxes
 from tests.pipelines.registry_stub import stub_registry
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.cluster
 
 # Two releases of one bucket.
 ONE = "ab12"

@@ -25,7 +25,7 @@ from tests.kafka.person_rows import (
 from tests.kafka.topics import Topics
 from tests.pipelines.registry_stub import stub_registry
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("how", ["json", "avro", "registry"])

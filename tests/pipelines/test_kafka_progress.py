@@ -2,14 +2,10 @@
 
 from dataclasses import dataclass
 
-import pytest
-
 from kanonflow.pipelines.kafka_progress import (
-    DAY_MS,
     PartitionProgress,
     Silence,
     TopicProgress,
-    capped,
     decode_position,
     encode_position,
     reached,
@@ -57,14 +53,6 @@ def test_partitions_at_their_end_do_not_hold_back() -> None:
     whole = TopicProgress({0: PartitionProgress(5, 10, 5), 1: PartitionProgress(5, 30, 5)}, 30)
     assert (whole.finished, reached(whole, ())) == (True, 30)
     assert not _topic(1).finished
-
-
-@pytest.mark.parametrize(
-    ("event", "counts"), [(5, 5), (100 + DAY_MS, 100 + DAY_MS), (101 + DAY_MS, 100 + DAY_MS)]
-)
-def test_the_future_counts_for_a_day(event: int, counts: int) -> None:
-    """What is further ahead of the clock, 100 here, is taken for a day ahead."""
-    assert capped(event, 100) == counts
 
 
 def test_silence_is_relative() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,15 @@ def test_an_individual_means_classes_that_are_kept() -> None:
     assert (rows.protect, rows.shape, rows.cohort) == (Protection.ROW, None, Cohort.FREE)
 
 
+def test_how_many_rows_are_solved_in_one_go() -> None:
+    """200,000 of a window unless the policy says otherwise, never so few that k leaves no choice."""
+    assert parse_policy(feed(), "", "feed").max_window_rows == 200_000
+    assert parse_policy(feed(max_window_rows=50), "", "feed").max_window_rows == 50
+    assert parse_policy(feed(k=30_000), "", "feed").max_window_rows == 300_000
+    with pytest.raises(PolicyError, match=r"max_window_rows: must be a whole number of at least 50"):
+        replace(parse_policy(feed(), "", "feed"), max_window_rows=3.5)
+
+
 def test_all_mistakes_are_reported_at_once() -> None:
     """A policy with mistakes in many keys names every one of them in one error, once."""
     mapping = with_field(
@@ -159,6 +169,10 @@ def test_the_message_lists_the_mistakes_under_the_file() -> None:
         (feed(cohort="strict"), "cohort: strict is not available"),
         (feed(cohort="keep", protect="row"), "cohort: keep needs protect: individual"),
         (feed(others="refused"), "others: must be one of refuse, drop (did you mean refuse?)"),
+        (feed(max_window_rows="200k"), "max_window_rows: must be a whole number of at least 1"),
+        (feed(max_window_rows=0), "max_window_rows: must be a whole number of at least 1"),
+        (feed(max_window_rows=True), "max_window_rows: must be a whole number"),
+        (feed(max_window_rows=49), "max_window_rows: must be a whole number of at least 50 (10 * k)"),
         (feed(partition_by=["city"]), "partition_by: city is not declared"),
         (feed(partition_by=["sex"]), "partition_by: sex has role: quasi, but a partition field is published"),
         (feed(l_diversity=3), "l_diversity: unknown key"),
@@ -276,9 +290,9 @@ def test_a_policy_in_an_avro_schema() -> None:
     schema = {"type": "record", "name": "People", "kanonflow": {"k": 3}, "fields": fields}
     with pytest.raises(PolicyError, match="fields without a role: note;"):
         policy_from_avro_schema(schema, "people.avsc")
-    schema["kanonflow"] = {"k": 3, "others": "drop"}
+    schema["kanonflow"] = {"k": 3, "others": "drop", "max_window_rows": 1000}
     policy = policy_from_avro_schema(schema, "people.avsc")
-    assert (policy.name, policy.k) == ("People", 3)
+    assert (policy.name, policy.k, policy.max_window_rows) == ("People", 3, 1000)
     assert [field.role for field in policy.fields] == [Role.QUASI, Role.SENSITIVE]
     with pytest.raises(PolicyError, match="no such property"):
         policy_from_avro_schema({"type": "record", "name": "X", "fields": []}, "x.avsc")
@@ -321,6 +335,7 @@ MAPPINGS = st.fixed_dictionaries(
     },
     optional={
         "max_delay": DURATIONS,
+        "max_window_rows": st.integers(500, 10**9),
         "protect": st.sampled_from(["row", "individual"]),
         "others": st.sampled_from(["refuse", "drop"]),
         "metrics": st.sampled_from(["restricted", "public"]),
@@ -355,6 +370,7 @@ def test_the_digest_tells_policies_apart() -> None:
     reordered = feed()
     reordered["fields"] = dict(reversed(reordered["fields"].items()))
     variants = [feed(k=6), feed(window="2d"), feed(name="b"), reordered, with_field("lat", "sensitive")]
+    variants.append(feed(max_window_rows=100_000))
     digests = {policy_digest(parse_policy(variant, "", "feed")) for variant in variants}
     assert len(digests | {policy_digest(base)}) == len(variants) + 1
     spelled = with_field(

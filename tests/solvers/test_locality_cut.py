@@ -83,6 +83,16 @@ def test_a_part_that_is_small_enough_is_left_whole() -> None:
     assert [part.size for part in cut_near(table, 30, 3, distinct=False)] == [15, 16]
 
 
+def test_parts_of_individuals_are_even_where_the_rows_fill_them_exactly() -> None:
+    """Three rows a person do not make five parts of 200 rows: there are six, none of them half as large."""
+    rng = np.random.default_rng(2)
+    people = rng.permutation(np.repeat(np.arange(333), 3))
+    table = points(list(np.append(people, 333) / 333), [*people, 333])
+    sizes = [part.size for part in cut_near(table, 200, 3, distinct=True)]
+    assert len(sizes) == 6
+    assert max(sizes) - min(sizes) <= 6
+
+
 def test_equal_records_are_cut_too() -> None:
     """A thousand equal rows are no reason to solve them in one go."""
     parts = cut_near(points([0.5] * 1000), 300, 3, distinct=False)

@@ -204,15 +204,15 @@ class ClockAgainstRows(RuleBasedStateMachine):
         self.clock = arrival.clock
 
     @precondition(lambda self: self.rows.due() is not None)
-    @rule(waits=st.lists(st.booleans(), max_size=20))
-    def act(self, waits: list[bool]) -> None:
+    @rule(waits=st.lists(st.booleans(), max_size=20), parts=st.integers(1, 3))
+    def act(self, waits: list[bool], parts: int) -> None:
         action = self.clock.next_action(self.policy)
         assert action is not None
         rows = self.rows
         if action.kind == "forget":
             self.clock, rows.warm = self.clock.forgotten(), False
             return
-        rows.done += 1
+        rows.done += parts if action.kind == "release" else 1
         there = rows.late + rows.waiting
         if action.kind == "release":
             own = [action.at + self.policy.max_delay_ms] * rows.in_windows.count(self.clock.pending[0])
@@ -223,7 +223,7 @@ class ClockAgainstRows(RuleBasedStateMachine):
         rows.late, rows.waiting = [], [deadline for deadline in there if deadline > action.at]
         first = min(rows.waiting, default=None)
         if action.kind == "release":
-            self.clock = self.clock.released(first, True, self.policy)
+            self.clock = self.clock.released(first, True, self.policy, parts)
         else:
             self.clock = self.clock.expired(first)
 

@@ -106,3 +106,15 @@ def test_rows_may_lie_in_several_chunks() -> None:
     one, two = (window_parts(each, bound, 30, SECRET, {}).groups for each in (table, chunked))
     for left, right in zip(one, two, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+def test_a_heavy_individual_keeps_the_peers_that_its_protection_needs() -> None:
+    """Row by row, 20 rows need 40 of others beside them; classes only want k individuals."""
+    rows = [row(number, 0, 0.5, age="0") for number in range(20)]
+    rows += [row(20 + number, 1 + number, 0.5, age=str(number)) for number in range(100)]
+    heavy = {
+        shape: next(group.size for group in cut(rows, bound_shape(shape)).groups if 0 in group)
+        for shape in ("people", "classes")
+    }
+    assert heavy["people"] >= 60
+    assert heavy["classes"] <= 40
