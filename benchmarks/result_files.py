@@ -43,12 +43,16 @@ class ResultTable:
 
 @dataclass
 class Findings:
-    """name: of the result files. protocol: the benchmark's docstring. skipped: what was not measured, and why."""
+    """name: of the result files. protocol: the benchmark's docstring. skipped: what was not measured, and why.
+
+    module: of the benchmark, if it needs no data sets and is not named as its result files are.
+    """
 
     name: str
     protocol: str
     tables: list[ResultTable] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    module: str | None = None
 
     def table(self, title: str, columns: Sequence[str], note: str = "") -> ResultTable:
         """A new, empty table."""
@@ -108,7 +112,7 @@ def publish(findings: Findings, arguments: argparse.Namespace, begun: dict[str, 
         return 0
     date = arguments.date or dt.datetime.now(dt.UTC).date().isoformat()
     facts = {
-        "command": _command(findings.name),
+        "command": _command(findings),
         "date": date,
         "machine": begun,
         "load_average_after": [round(load, 2) for load in os.getloadavg()],
@@ -151,17 +155,19 @@ def _text(findings: Findings, facts: dict[str, Any]) -> str:
     return "\n\n".join([*head, *(table.render() for table in findings.tables)]) + "\n"
 
 
-def _command(name: str) -> str:
+def _command(findings: Findings) -> str:
     """The command without the paths of this machine."""
     given = []
     arguments = iter(sys.argv[1:])
     for argument in arguments:
-        if argument.split("=")[0] in ("--results", "--date"):
+        if argument.split("=")[0] in ("--results", "--date", "--work"):
             if "=" not in argument:
                 next(arguments, None)
             continue
         given.append(argument)
-    return " ".join(["KANONFLOW_DATA=DIR python -m", f"benchmarks.{name}", *given])
+    if findings.module is not None:
+        return " ".join([f"python -m benchmarks.{findings.module}", *given])
+    return " ".join([f"KANONFLOW_DATA=DIR python -m benchmarks.{findings.name}", *given])
 
 
 def _processor() -> str:

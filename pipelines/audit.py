@@ -75,6 +75,7 @@ def audit(
     release_dir: Path,
     *,
     delimiter: str | None = None,
+    broken: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -85,6 +86,7 @@ def audit(
         release_dir: the directory that the run wrote to: releases in release/, rejected rows and metrics in
             restricted/.
         delimiter: of CSV files; None: the one that the header has most of.
+        broken: records of the input that are no rows and that its files do not show (messages of a topic).
         clock: seconds, for the report.
 
     Raises:
@@ -94,7 +96,7 @@ def audit(
     started = clock()
     findings = Findings()
     evidence, figures = _read(
-        read_policy(policy_path), input_patterns, Path(release_dir), delimiter, findings
+        read_policy(policy_path), input_patterns, Path(release_dir), delimiter, broken, findings
     )
     read = clock()
     if evidence.released.unread:
@@ -108,7 +110,12 @@ def audit(
 
 
 def _read(
-    policy: Policy, patterns: Sequence[str], folder: Path, delimiter: str | None, findings: Findings
+    policy: Policy,
+    patterns: Sequence[str],
+    folder: Path,
+    delimiter: str | None,
+    broken: int,
+    findings: Findings,
 ) -> tuple[_Evidence, AuditFigures]:
     columns = find_input(patterns, delimiter)
     bound = bind(policy, columns.schema, text=columns.text, source=str(columns.files[0]))
@@ -118,8 +125,9 @@ def _read(
     rejected = read_rejected(folder / "restricted" / "rejected", bound, kept)
     stays = released_records(records.codes, rejected.codes, findings)
     check_rejections(records.codes[stays], kept, findings)
-    if records.broken != rejected.broken:
-        findings.add(f"{records.broken} broken input lines, but {rejected.broken} were rejected as such")
+    broken += records.broken
+    if broken != rejected.broken:
+        findings.add(f"{broken} broken input lines, but {rejected.broken} were rejected as such")
     if rejected.conflicts:
         findings.add(
             f"{rejected.conflicts} rows belong to releases that lost their slot: their records cannot be told"
@@ -135,7 +143,7 @@ def _read(
     figures = AuditFigures(
         k=policy.k,
         records=len(records.codes),
-        broken=records.broken,
+        broken=broken,
         rejected=len(rejected.codes),
         releases=len(released.heads),
         rows=len(released.release),

@@ -117,6 +117,11 @@ def refuse_if_final(error: Any, address: KafkaAddress) -> None:
         ) from None
 
 
+def of_the_group(error: Any) -> bool:
+    """Whether an error is about the consumer group, which the library asks for and nothing here uses."""
+    return bool(error.name() == "GROUP_AUTHORIZATION_FAILED")
+
+
 def partitions_of(client: Any, address: KafkaAddress) -> tuple[int, ...]:
     """The topic's partitions. Raises InputError: there is no such topic; KafkaException: no answer just now."""
     library = kafka_library()

@@ -20,6 +20,7 @@ from kanonflow.pipelines.kafka_client import (
     TroubleLog,
     connect,
     kafka_library,
+    of_the_group,
     partitions_of,
     refuse_if_final,
 )
@@ -203,7 +204,8 @@ class KafkaReader:
             )
         if error.name() in _GONE:
             raise InputError(f"{place}: it does not exist any more")
-        self._errors.append(error)
+        if not of_the_group(error):
+            self._errors.append(error)
         return False
 
     def _chunk(self, messages: Sequence[Any]) -> Chunk:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -111,7 +111,10 @@ def canonical_number(text: str) -> str:
     A number far from 1 keeps its own way: written out it could be as long as somebody likes.
     """
     if "e" in text or "E" in text:
-        value = Decimal(text)
+        try:
+            value = Decimal(text)
+        except InvalidOperation:  # an exponent of very many digits
+            return text
         if not value:
             return "0"
         if abs(value.adjusted()) > MOST_PLACES:

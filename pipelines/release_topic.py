@@ -27,6 +27,7 @@ from kanonflow.pipelines.kafka_client import (
     TroubleLog,
     connect,
     kafka_library,
+    of_the_group,
     partitions_of,
     refuse_if_final,
 )
@@ -40,6 +41,7 @@ TRANSACTION_SECONDS = 120
 """After that long the broker gives up a transaction whose writer is gone."""
 
 _SLOTS = "-kanonflow-slots"
+_MAY_NOT_CREATE = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 _MOST_PAUSE_SECONDS = 2.0
 
 
@@ -218,6 +220,8 @@ class _Bucket:
             while self._read_to < end:
                 for message in consumer.consume(10_000, 0.05):
                     if message.error() is not None:
+                        if of_the_group(message.error()):
+                            continue
                         raise library.KafkaException(message.error())
                     self._markers[message.key().decode()] = message.value().decode()
                 self._read_to = max(self._read_to, consumer.position([place])[0].offset)
@@ -250,7 +254,7 @@ def _end_of_log(address: KafkaAddress, place: Any) -> int:
 
 
 def _make_slots_topic(admin: Any, address: KafkaAddress) -> None:
-    """Create the topic with the markers unless it exists."""
+    """Create the topic with the markers unless it exists, or somebody else has to create it."""
     library = kafka_library()
     name = slots_topic(address.topic)
     compact = {"cleanup.policy": "compact"}
@@ -258,7 +262,7 @@ def _make_slots_topic(admin: Any, address: KafkaAddress) -> None:
     try:
         admin.create_topics([topic], operation_timeout=10)[name].result()
     except library.KafkaException as error:
-        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+        if error.args[0].name() not in ("TOPIC_ALREADY_EXISTS", *_MAY_NOT_CREATE):
             raise
 
 
@@ -269,7 +273,15 @@ def _check_topics(admin: Any, address: KafkaAddress) -> None:
     kind = library.admin.ConfigResource.Type.TOPIC
     asked = [library.admin.ConfigResource(kind, topic) for topic in (address.topic, name)]
     told = admin.describe_configs(asked)
-    rows, markers = (told[topic].result()["cleanup.policy"].value for topic in asked)
+    try:
+        rows, markers = (told[topic].result()["cleanup.policy"].value for topic in asked)
+    except library.KafkaException as error:
+        if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
+            raise
+        raise InputError(
+            f"{address}: its marker topic {name} is not there, and may not be created; create it with {BUCKETS}"
+            " partitions and cleanup.policy=compact"
+        ) from None
     if "compact" in rows:
         raise InputError(
             f"{address}: the topic has cleanup.policy={rows}, which keeps one message a key, and all rows of a release"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("pipelines", "transforms", "solvers", "schemas", "policies", "tests", "benchmarks")
+FOLDERS = ("pipelines", "transforms", "solvers", "schemas", "policies", "tests", "benchmarks", "deploy")
 MOST_LINES_OF_FILE = 400
 MOST_LINES_OF_FUNCTION = 60
 MOST_LINES_OF_KERNEL = 100

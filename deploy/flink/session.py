@@ -217,6 +217,8 @@ class SessionCluster:
             "state.checkpoints.num-retained": 3,
             "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
             "io.tmp.dirs": self.state / "tmp",
+            # Jobs bring the jar that the cluster runs from: each class must be there once.
+            "classloader.resolve-order": "parent-first",
             "metrics.reporter.prom.factory.class": (
                 "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
             ),

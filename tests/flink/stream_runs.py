@@ -23,7 +23,16 @@ from deploy.flink.session import SessionCluster
 from tests.small_feeds import Row
 
 PATIENCE_SECONDS = 120.0
-ALIVE = ("CREATED", "INITIALIZING", "RUNNING", "RESTARTING", "FAILING", "RECONCILING", "SUSPENDED", "CANCELLING")
+ALIVE = (
+    "CREATED",
+    "INITIALIZING",
+    "RUNNING",
+    "RESTARTING",
+    "FAILING",
+    "RECONCILING",
+    "SUSPENDED",
+    "CANCELLING",
+)
 NEVER_MS = 86_400_000
 """Checkpoints only when a test asks for one."""
 
@@ -58,7 +67,9 @@ class StreamRun:
     policy_text: the policy file. source: what ``--source`` names.
     """
 
-    def __init__(self, cluster: SessionCluster, folder: Path, *, policy_text: str, source: str | None = None) -> None:
+    def __init__(
+        self, cluster: SessionCluster, folder: Path, *, policy_text: str, source: str | None = None
+    ) -> None:
         self.cluster = cluster
         self.folder = folder
         self.output = folder / "out"
@@ -165,6 +176,13 @@ class StreamRun:
     def restarts(self) -> int:
         """How often the job was restored from a checkpoint."""
         return int(self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")["counts"]["restored"])
+
+    def metric_names(self) -> set[str]:
+        """Names of all metrics of the solving step in Flink's REST API."""
+        job = self.cluster.get(f"/jobs/{self.job_id()}")
+        (solve,) = (vertex["id"] for vertex in job["vertices"] if "Solve" in vertex["name"])
+        path = f"/jobs/{self.job_id()}/vertices/{solve}/subtasks/metrics"
+        return {metric["id"] for metric in self.cluster.get(path)}
 
     def checkpoint(self) -> str:
         """Ask for a checkpoint without waiting for it; the request's id."""

@@ -37,9 +37,7 @@ def passes(run: StreamRun) -> None:
     assert report.passed, report.render()
 
 
-def test_a_release_is_one_checkpoints(
-    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
-) -> None:
+def test_a_release_is_one_checkpoints(cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path) -> None:
     """A TaskManager dies before, during and just after the checkpoint that holds a release."""
     run = begin(cluster, runs, tmp_path)
     run.put(hours(0, 2))
@@ -161,9 +159,7 @@ def test_rows_that_are_wrong_late_or_out_of_order(
     passes(run)
 
 
-def test_a_window_above_its_limit(
-    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
-) -> None:
+def test_a_window_above_its_limit(cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path) -> None:
     """A window of more rows than max_window_rows is released in parts, each with its own people."""
     run = begin(cluster, runs, tmp_path, max_window_rows=30)
     run.put(FEED)

@@ -1,0 +1,275 @@
+"""One run of ``kanonflow stream`` on a cluster: fed, disturbed, watched, and what came of it when."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.main_job import BENCHMARK_SECRET
+from benchmarks.stream_feed import BEGIN_MS, Accounts, FeedFile, StreamFeed, accounts, records
+from benchmarks.stream_watch import Checkpoint, Sample, Watch
+from deploy.flink.session import SessionCluster
+
+TICK_SECONDS = 0.05
+
+
+class StreamFailedError(Exception):
+    """The command ended badly or not at all."""
+
+
+class Visible(NamedTuple):
+    """A release. at: seconds since 1970 when its file got its name. window_end: ms."""
+
+    at: float
+    rows: int
+    window_end: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run came to. Times are seconds since 1970.
+
+    name: of the run. begun: the first row was read, or arrived. ended: all was written.
+    arrived: when each file arrived, None when all were there. kills: when a TaskManager was killed.
+    waiting: rows that wait, over time.
+    """
+
+    name: str
+    begun: float
+    ended: float
+    feed: StreamFeed
+    out_of_orderness_ms: int
+    arrived: Mapping[str, float] | None
+    fed_at: float
+    kills: Sequence[float]
+    samples: Sequence[Sample]
+    checkpoints: Sequence[Checkpoint]
+    failed_checkpoints: int
+    restored: int
+    releases: Sequence[Visible]
+    waiting: Sequence[tuple[float, int]]
+    metrics: Sequence[Mapping[str, Any]]
+    accounts: Accounts
+
+    @property
+    def seconds(self) -> float:
+        """From the first row to the end."""
+        return self.ended - self.begun
+
+    def latencies(self) -> list[float]:
+        """Seconds from the arrival of the row that closes a window to each of its releases.
+
+        Arrival: the file came; where all files were there, the source handed its last row on, as far as the samples
+        tell (at most one of them too early). After a kill the source counts from 0 again: then none.
+        """
+        if self.arrived is None and self.kills:
+            return []
+        found = []
+        for release in self.releases:
+            file = self.feed.closing(release.window_end, self.out_of_orderness_ms)
+            arrival = self.fed_at if file is None else self._arrival(file)
+            if arrival is not None:
+                found.append(release.at - arrival)
+        return found
+
+    def latencies_of_step(self) -> list[float]:
+        """Seconds from when the watermark at the solving step was first seen past a window's end to each release."""
+        reached = [(each.watermark, each.at) for each in self.samples if each.watermark is not None]
+        found = []
+        for release in self.releases:
+            at = next((at for watermark, at in reached if watermark >= release.window_end), None)
+            if at is not None:
+                found.append(max(0.0, release.at - at))
+        return found
+
+    def _arrival(self, file: FeedFile) -> float | None:
+        if self.arrived is not None:
+            return self.arrived[file.name]
+        before = [
+            each.at for each in self.samples if each.rows_read is not None and each.rows_read < file.rows
+        ]
+        return max(self.begun, before[-1]) if before else self.begun
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU seconds by kind of process, from the first row on."""
+        last: dict[str, float] = {}
+        first: dict[str, float] = {}
+        for sample in self.samples:
+            for name, process in sample.processes.items():
+                # A process that was started anew under its name counts from 0.
+                if name in last and process.cpu < last[name]:
+                    first[name] = first.get(name, 0.0) - last[name]
+                if sample.at <= self.begun:
+                    first[name] = process.cpu
+                last[name] = process.cpu
+        spent: dict[str, float] = {}
+        for name, cpu in last.items():
+            kind = kind_of(name)
+            spent[kind] = spent.get(kind, 0.0) + cpu - first.get(name, 0.0)
+        return spent
+
+
+def kind_of(process: str) -> str:
+    """A process's name without its number."""
+    head, _, tail = process.rpartition("-")
+    return head if tail.isdigit() else process
+
+
+class Feeder:
+    """Lets files arrive one after the other. seconds: between two stretches of event time."""
+
+    def __init__(self, feed: StreamFeed, target: Path, seconds: float) -> None:
+        self.arrived: dict[str, float] = {}
+        self.ended_at: float | None = None
+        self._feed, self._target, self._seconds = feed, target, seconds
+        self._begun: float | None = None
+
+    def tick(self, now: float) -> None:
+        """Whatever is due arrives; in the end the marker of the end."""
+        if self._begun is None:
+            self._begun = now
+        for file in self._feed.files[len(self.arrived) :]:
+            if now < self._begun + file.number * self._seconds:
+                return
+            os.rename(self._feed.folder / file.name, self._target / file.name)
+            self.arrived[file.name] = time.time()
+        if self.ended_at is None:
+            (self._target / "_END").touch()
+            self.ended_at = time.time()
+
+
+class Killer:
+    """Kills a TaskManager when so much of the feed is solved, and starts it again. kills: how many, evenly."""
+
+    def __init__(self, cluster: SessionCluster, feed: StreamFeed, kills: int, task_managers: int) -> None:
+        self.at: list[float] = []
+        self._cluster, self._count = cluster, task_managers
+        span = feed.files[-1].newest_ms - BEGIN_MS
+        self._due = [BEGIN_MS + span * (number + 1) // (kills + 1) for number in range(kills)]
+
+    def tick(self, watch: Watch) -> None:
+        """Kill if it is time."""
+        number = len(self.at)
+        if number < len(self._due) and watch.watermark >= self._due[number] and watch.running():
+            self._cluster.kill_task_manager(number % self._count)
+            self.at.append(time.time())
+            self._cluster.start_task_manager(number % self._count)
+
+
+@contextlib.contextmanager
+def stream_command(
+    cluster: SessionCluster,
+    folder: Path,
+    policy: Path,
+    source: Path,
+    *,
+    parallelism: int,
+    checkpointing_ms: int,
+    every: float,
+) -> Iterator[tuple[subprocess.Popen[bytes], Watch]]:
+    """Start the command over ``source`` into ``folder/out`` and watch it; end it when the block is left."""
+    secret = folder / "secret"
+    secret.write_bytes(BENCHMARK_SECRET)
+    secret.chmod(0o600)
+    name = f"benchmark-{uuid.uuid4().hex[:8]}"
+    runner, *flags = cluster.flags(checkpointing_ms)
+    command = [
+        *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream", "--quiet"),
+        *("--policy", str(policy), "--source", str(source), "--output", str(folder / "out")),
+        *("--secret-file", str(secret), "--runner", runner.partition("=")[2]),
+        *(f"--job_name={name}", f"--parallelism={parallelism}", *flags),
+    ]
+    with (folder / "stream.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    try:
+        with Watch(cluster.get, cluster.state, name, process.pid, every) as watch:
+            yield process, watch
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def follow(
+    process: subprocess.Popen[bytes],
+    watch: Watch,
+    folder: Path,
+    feeder: Feeder | None,
+    killer: Killer,
+    patience: float,
+) -> float:
+    """Feed and kill until the command ends; when all was written. Raises StreamFailedError."""
+    deadline = time.monotonic() + patience
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            raise StreamFailedError(f"not at its end after {patience:.0f} s")
+        # The first file arrives when the job waits for it: what starting takes is not latency.
+        if feeder is not None and (feeder.arrived or watch.running()):
+            feeder.tick(time.monotonic())
+        killer.tick(watch)
+        time.sleep(TICK_SECONDS)
+    ended = folder / "out/restricted/ended"
+    if process.returncode != 0 or not ended.exists():
+        log = (folder / "stream.log").read_text(errors="replace")
+        raise StreamFailedError(f"stream ended with {process.returncode}: {log.strip()[-800:]}")
+    return ended.stat().st_mtime
+
+
+def outcome(
+    name: str,
+    feed: StreamFeed,
+    output: Path,
+    watch: Watch,
+    feeder: Feeder | None,
+    killer: Killer,
+    ended: float,
+    out_of_orderness_ms: int,
+) -> Outcome:
+    """Put together what was watched and what stands in the output."""
+    releases, waiting = [], []
+    held: dict[str, int] = {}
+    told = []
+    for path in (output / "restricted/metrics").glob("*.avro"):
+        told.append((path.stat().st_ctime, path.stem))
+    metrics = {record["release_id"]: record for record in records(output / "restricted/metrics")}
+    for at, release in sorted(told):
+        record = metrics[release]
+        if record["released"]:
+            # A file gets its name by a link, which is its last change.
+            visible = (output / "release" / f"{release}.avro").stat().st_ctime
+            end = int(record["window_end"].timestamp() * 1000)
+            releases.append(Visible(visible, record["rows_released"], end))
+        held[record["partition"]] = record["rows_waiting"]
+        waiting.append((at, sum(held.values())))
+    begun = _begin(watch.samples) if feeder is None else min(feeder.arrived.values())
+    fed_at = begun if feeder is None or feeder.ended_at is None else feeder.ended_at
+    if feeder is None:
+        # The source is through when it has read the last row.
+        unread = [
+            each.at for each in watch.samples if each.rows_read is not None and each.rows_read < feed.rows
+        ]
+        fed_at = max(begun, unread[-1]) if unread else begun
+    return Outcome(
+        name, begun, ended, feed, out_of_orderness_ms, None if feeder is None else feeder.arrived, fed_at,
+        killer.at, watch.samples, [watch.checkpoints[key] for key in sorted(watch.checkpoints)],
+        watch.failed_checkpoints, watch.restored, sorted(releases), waiting, list(metrics.values()),
+        accounts(feed.rows, output),
+    )  # fmt: skip
+
+
+def _begin(samples: Sequence[Sample]) -> float:
+    """The last moment at which no row had been read yet, as far as the samples tell."""
+    for before, sample in zip(samples, samples[1:], strict=False):
+        if sample.rows_read:
+            return before.at
+    raise StreamFailedError("no row was seen being read: the feed is too short to be measured")
