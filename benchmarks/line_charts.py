@@ -41,10 +41,10 @@ def ticks(lowest: float, highest: float, about: int = 6) -> list[float]:
 
 
 def line_chart(title: str, x_label: str, y_label: str, lines: Mapping[str, Points]) -> str:
-    """Lines over a common axis, with a legend; the y axis begins at 0. Labels should name the unit."""
+    """Lines over a common axis, with a legend; both axes begin at 0 at the latest. Labels should name the unit."""
     every = [point for points in lines.values() for point in points]
     chart = _Chart(
-        (min((x for x, _ in every), default=0.0), max((x for x, _ in every), default=1.0)),
+        (min([0.0, *(x for x, _ in every)]), max((x for x, _ in every), default=1.0)),
         max((y for _, y in every), default=1.0),
     )
     parts = chart.frame(title, x_label, y_label)

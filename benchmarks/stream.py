@@ -98,7 +98,7 @@ def run_stream(setting: Setting, method: str, folder: Path) -> tuple[Outcome, bo
     with SessionCluster(folder / "cluster", task_managers=WORKERS, slots=1) as cluster:
         killer = Killer(cluster, feed, setting.kills, WORKERS)
         with stream_command(
-            cluster, folder, policy_file, source,
+            cluster, folder, policy_file, source, feed.folder / feed.files[0].name,
             parallelism=WORKERS, checkpointing_ms=setting.checkpointing_ms, every=setting.every,
         ) as (process, watch):  # fmt: skip
             ended = follow(process, watch, folder, feeder, killer, setting.patience)
@@ -121,7 +121,8 @@ def measure(
         return []
     warm_up()  # fills the cache that the workers load their kernels from
     found: list[tuple[Outcome, bool | None]] = []
-    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+    folder = tempfile.mkdtemp(dir=arguments.work)
+    try:
         for method in methods:
             print(f"{arguments.action}: {setting.shape.rows:,} rows, solver {method}", file=sys.stderr)
             place = Path(folder) / method
@@ -131,6 +132,11 @@ def measure(
                 findings.skipped.append(f"{method}: FAILED, {failed}")
             if not arguments.keep:
                 shutil.rmtree(place, ignore_errors=True)
+    finally:
+        if arguments.keep:
+            print(f"kept: {folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
     report(findings, found, WORKERS)
     return [run for run, _ in found]
 
@@ -185,9 +191,7 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
         action.add_argument("--seed", type=int, default=1)
         action.add_argument("--patience", type=float, default=patience, help="seconds until a run has failed")
         action.add_argument("--work", type=Path, help="folder for feed and output (default: temporary)")
-        action.add_argument(
-            "--keep", action="store_true", help="keep output and logs while other runs follow"
-        )
+        action.add_argument("--keep", action="store_true", help="keep feed, output and logs")
         action.add_argument("--no-verify", dest="verify", action="store_false")
     for action in (replay, soak, plots):
         add_result_arguments(action)

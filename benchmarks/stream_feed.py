@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +59,7 @@ def write_stream_feed(shape: FeedShape, folder: Path, file_ms: int) -> StreamFee
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1), shape.rows]
     folder.mkdir(parents=True)
     files = []
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in pairwise(cuts):
         name = f"part-{numbers[begin]:06d}.avro"
         data = avro_file(table.slice(begin, end - begin), transaction_schema(), b"kanonflow's demo")
         (folder / name).write_bytes(data)

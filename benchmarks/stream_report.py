@@ -158,7 +158,7 @@ def timeline(run: Outcome) -> dict[str, Any]:
     def lines(points: Sequence[tuple[float, float]]) -> list[list[float]]:
         return [
             [round(at - run.begun, 2), round(value, 3)]
-            for at, value in thinned([point for point in points if point[0] >= run.begun - 1])
+            for at, value in thinned([point for point in points if run.begun <= point[0] <= run.ended + 1])
         ]
 
     memory: dict[str, list[tuple[float, float]]] = {}
@@ -179,7 +179,7 @@ def timeline(run: Outcome) -> dict[str, Any]:
         "kills": [round(at - run.begun, 2) for at in run.kills],
         "rows": {"arrived": lines(arrived), "read": lines(read), "released": lines(released)},
         "waiting": lines([(at, float(rows)) for at, rows in run.waiting]),
-        "memory_mb": {name: lines(points) for name, points in sorted(memory.items())},
+        "memory_mb": {name: lines(points) for name, points in sorted(memory.items()) if lines(points)},
         "checkpoint_mb": lines([(each.at, each.size / MEGABYTE) for each in run.checkpoints]),
         "checkpoint_s": lines([(each.at, each.seconds) for each in run.checkpoints]),
         "latency_s": [round(each, 2) for each in run.latencies() or run.latencies_of_step()],

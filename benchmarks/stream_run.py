@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,7 +141,8 @@ class Feeder:
         for file in self._feed.files[len(self.arrived) :]:
             if now < self._begun + file.number * self._seconds:
                 return
-            os.rename(self._feed.folder / file.name, self._target / file.name)
+            # Whole at once, as with a rename.
+            os.link(self._feed.folder / file.name, self._target / file.name)
             self.arrived[file.name] = time.time()
         if self.ended_at is None:
             (self._target / "_END").touch()
@@ -171,12 +173,16 @@ def stream_command(
     folder: Path,
     policy: Path,
     source: Path,
+    example: Path,
     *,
     parallelism: int,
     checkpointing_ms: int,
     every: float,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Watch]]:
-    """Start the command over ``source`` into ``folder/out`` and watch it; end it when the block is left."""
+    """Start the command over ``source`` into ``folder/out`` and watch it; end it when the block is left.
+
+    example: a file of the feed. every: seconds between two samples.
+    """
     secret = folder / "secret"
     secret.write_bytes(BENCHMARK_SECRET)
     secret.chmod(0o600)
@@ -185,6 +191,7 @@ def stream_command(
     command = [
         *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream", "--quiet"),
         *("--policy", str(policy), "--source", str(source), "--output", str(folder / "out")),
+        *("--schema", str(example)),
         *("--secret-file", str(secret), "--runner", runner.partition("=")[2]),
         *(f"--job_name={name}", f"--parallelism={parallelism}", *flags),
     ]
@@ -238,9 +245,7 @@ def outcome(
     """Put together what was watched and what stands in the output."""
     releases, waiting = [], []
     held: dict[str, int] = {}
-    told = []
-    for path in (output / "restricted/metrics").glob("*.avro"):
-        told.append((path.stat().st_ctime, path.stem))
+    told = [(path.stat().st_ctime, path.stem) for path in (output / "restricted/metrics").glob("*.avro")]
     metrics = {record["release_id"]: record for record in records(output / "restricted/metrics")}
     for at, release in sorted(told):
         record = metrics[release]
@@ -269,7 +274,7 @@ def outcome(
 
 def _begin(samples: Sequence[Sample]) -> float:
     """The last moment at which no row had been read yet, as far as the samples tell."""
-    for before, sample in zip(samples, samples[1:], strict=False):
+    for before, sample in pairwise(samples):
         if sample.rows_read:
             return before.at
     raise StreamFailedError("no row was seen being read: the feed is too short to be measured")

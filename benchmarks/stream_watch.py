@@ -171,10 +171,12 @@ class Watch:
 
 
 def look_at_process(pid: int) -> Process | None:
-    """What a process takes; None: it is gone."""
+    """What a process takes; None: it is gone, or about to."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[0] == "Z":
         return None
     # Counted from the third field, the state: utime is the 14th, stime the 15th, rss the 24th.
     return Process(int(fields[21]) * _PAGE, (int(fields[11]) + int(fields[12])) / _TICKS)

@@ -183,7 +183,7 @@ def connect(
         | "WriteRejected" >> WriteRejected(output)
     )
     if streaming:
-        _ = (written.released, told, refused) | "End" >> TellEnd(output)
+        _ = (written.released, told, refused) | "End" >> TellEnd(output, boundary)
 
 
 def input_error_in(error: BaseException) -> InputError | None:

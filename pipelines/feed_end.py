@@ -6,7 +6,7 @@ come: behind every sink stands one timer at the end of time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -30,13 +30,16 @@ def end_file(output: str) -> str:
 class TellEnd(beam.PTransform):
     """Whatever the sinks hand on -> ``OUT/restricted/ended``, once the watermark behind all of them is at its end.
 
-    A sink behind a durable boundary holds its watermark back as long as anything waits there, so the file is the last
-    one of all.
+    boundary: makes a durable boundary, as the sinks have one in front of them. A sink that waits for a checkpoint lets
+    the watermark pass once the checkpoint is taken, before it is complete and the sink writes; and what a restart finds
+    in the checkpoint holds no watermark back at all. Two boundaries, one after the other, make the end wait for two
+    checkpoints that are complete, which is after everything that any sink held when time ended.
     """
 
-    def __init__(self, output: str) -> None:
+    def __init__(self, output: str, boundary: Callable[[], beam.PTransform]) -> None:
         super().__init__()
         self._output = output
+        self._boundary = boundary
 
     @no_annotations
     def expand(self, written: tuple[beam.PCollection, ...]) -> beam.PCollection:
@@ -53,7 +56,10 @@ class TellEnd(beam.PTransform):
             (begin, *silent)
             | beam.Flatten()
             | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[bytes, bytes])
-            | "End" >> beam.ParDo(_WriteEnd(self._output))
+            | "End" >> beam.ParDo(_TimeEnds()).with_output_types(bytes)
+            | "Once" >> self._boundary()
+            | "Twice" >> self._boundary()
+            | "Write" >> beam.ParDo(_WriteEnd(self._output))
         )
 
 
@@ -66,15 +72,20 @@ class _Nothing(beam.DoFn):
         yield from ()
 
 
-class _WriteEnd(beam.DoFn):
+class _TimeEnds(beam.DoFn):
     END = TimerSpec("kanonflow_feed_end", TimeDomain.WATERMARK)
-
-    def __init__(self, output: str) -> None:
-        self._path = end_file(output)
 
     def process(self, element: tuple[bytes, bytes], end: Any = beam.DoFn.TimerParam(END)) -> None:
         end.set(GlobalWindow().max_timestamp())
 
     @on_timer(END)
-    def ended(self) -> None:
+    def ended(self) -> Iterator[bytes]:
+        yield _KEY
+
+
+class _WriteEnd(beam.DoFn):
+    def __init__(self, output: str) -> None:
+        self._path = end_file(output)
+
+    def process(self, element: bytes) -> None:
         create_if_absent(self._path, b"")

@@ -265,10 +265,11 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 def accounts(run: StreamRun, rows: Iterable[Row]) -> collections.Counter[str]:
     """Assert that each row is released or rejected, once, and that no slot is there twice; rejected by reason."""
-    expected = sorted(str(row["reference"]) for row in rows)
+    expected = collections.Counter(str(row["reference"]) for row in rows)
     rejected = run.rejected()
-    found = sorted([*run.released(), *(reference for reference, _ in rejected)])
-    assert found == expected
+    found = collections.Counter([*run.released(), *(reference for reference, _ in rejected)])
+    assert not found - expected, f"there twice, or from nowhere: {sorted(found - expected)}"
+    assert not expected - found, f"lost: {sorted(expected - found)}"
     told = records(run.output / "restricted" / "metrics")
     slots = [(record["partition"], record["window_end"], record["release_no"]) for record in told]
     assert len(slots) == len(set(slots))
