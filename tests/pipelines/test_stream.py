@@ -1,0 +1,245 @@
+"""``kanonflow stream``: what is refused before anything runs, what the job graph holds, and how a feed ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from kanonflow.pipelines import flink_flags, flink_jobs
+from kanonflow.pipelines.anonymize_files import connect, kanonymize
+from kanonflow.pipelines.arriving_files import ArrivingFiles
+from kanonflow.pipelines.cli import main
+from kanonflow.pipelines.feed_address import DirectoryFeed, feed_address, stream_places
+from kanonflow.pipelines.feed_end import TellEnd, end_file
+from kanonflow.pipelines.input_files import InputSchema
+from kanonflow.pipelines.options import OptionsError, stream_flags
+from kanonflow.pipelines.polled_source import Chunk, ReadPolled
+from kanonflow.pipelines.stream import summarize_stream
+from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.durable_boundary import STABLE_INPUT, durable_boundary
+from kanonflow.transforms.element_rows import text_schema
+from kanonflow.transforms.sinks import make_output_directories
+from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
+
+
+@pytest.mark.parametrize(
+    ("runner", "flags", "said"),
+    [
+        ("FnApiRunner", [], "cannot run a feed without end"),
+        ("PortableRunner", [], "takes no checkpoints"),
+        ("FlinkRunner", ["--checkpointing_interval=0"], "a stream needs them"),
+        ("FlinkRunner", ["--checkpointing_interval=-1"], "a stream needs them"),
+        ("FlinkRunner", ["--checkpointing_interval", "often"], "a stream needs them"),
+    ],
+)
+def test_runs_that_could_not_commit_are_refused(runner: str, flags: list[str], said: str) -> None:
+    """A runner without checkpoints, or Flink with none."""
+    with pytest.raises(OptionsError, match=said):
+        stream_flags(runner, flags)
+
+
+def test_a_stream_on_flink_gets_what_it_needs() -> None:
+    """Checkpoints, an embedded cluster with this process as worker; what is given stays."""
+    flags = stream_flags("FlinkRunner", ["--checkpointing_interval=500"])
+    assert "--streaming" in flags
+    assert "--environment_type=LOOPBACK" in flags
+    assert flink_flags.flag_value(flags, "--checkpointing_interval") == "500"
+    cluster = stream_flags("FlinkRunner", ["--flink_master", "host:8081"])
+    assert "--environment_type=LOOPBACK" not in cluster
+    assert flink_flags.flag_value(cluster, "--checkpointing_interval") == "10000"
+    assert flink_jobs.cluster_address(cluster) == "host:8081"
+    assert flink_jobs.cluster_address(flags) is None
+
+
+def test_flags_of_the_job_server_are_told_apart() -> None:
+    """With and without ``=``, and a value that follows."""
+    own, others = flink_flags.split_flink_flags(
+        [
+            "--savepoint_path",
+            "file:/s",
+            "--parallelism=2",
+            "--object_reuse",
+            "--max_bundle_size=3",
+            "--streaming",
+        ]
+    )
+    assert own == ["--savepoint_path", "file:/s", "--object_reuse", "--max_bundle_size=3"]
+    assert others == ["--parallelism=2", "--streaming"]
+
+
+def test_files_are_no_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``anonymize --streaming`` would wait for the end of time without a boundary."""
+    assert main([*anonymize(tmp_path), "--streaming"]) == 2
+    assert "kanonflow stream" in capsys.readouterr().err
+
+
+def test_flink_flags_are_unknown_to_other_runners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They would change nothing there, without a word."""
+    assert main([*anonymize(tmp_path), "--checkpointing_interval=5"]) == 2
+    assert "unknown flag --checkpointing_interval" in capsys.readouterr().err
+
+
+def anonymize(folder: Path) -> list[str]:
+    """Arguments whose files need not exist."""
+    return [
+        "anonymize",
+        "--policy",
+        str(folder / "p"),
+        "--input",
+        str(folder / "i"),
+        "--output",
+        str(folder / "o"),
+    ]
+
+
+def test_raw_data_has_a_place_of_its_own(tmp_path: Path) -> None:
+    """A topic needs ``--restricted``, a directory has its own."""
+    topic = "kafka://localhost:9092/t?format=json"
+    with pytest.raises(OptionsError, match="--restricted"):
+        stream_places(topic, None)
+    with pytest.raises(OptionsError, match="OUT/restricted"):
+        stream_places(str(tmp_path), str(tmp_path))
+    assert stream_places(topic, str(tmp_path)).topic == topic
+    assert stream_places(str(tmp_path / "a/"), None).directory == str(tmp_path / "a")
+
+
+def test_addresses_of_sources(tmp_path: Path) -> None:
+    """Every mistake of a topic's at once; a directory that is not there, that is empty, that has one good file."""
+    with pytest.raises(InputError) as caught:
+        feed_address("kafka://localhost/?format=xml&idle=x")
+    for part in ("localhost", "topic", "format", "idle"):
+        assert part in str(caught.value)
+    policy = feed_policy()
+    with pytest.raises(InputError, match="no such directory"):
+        DirectoryFeed(str(tmp_path / "none")).open(policy)
+    with pytest.raises(InputError, match="--schema"):
+        DirectoryFeed(str(tmp_path)).open(policy)
+    (tmp_path / "a.csv").write_bytes(b"")
+    (tmp_path / "b.csv").write_text("who,when\n1,2\n")
+    assert DirectoryFeed(str(tmp_path)).open(policy).schema.columns.names == ["who", "when"]
+    example = tmp_path / "example.csv"
+    example.write_text("when,age\n1,2\n")
+    feed = DirectoryFeed(str(tmp_path), str(example)).open(policy)
+    assert feed.schema.columns.names == ["when", "age"]
+
+
+def test_sinks_stand_behind_a_boundary() -> None:
+    """On Flink as a stream: releases, metrics and rejected rows pass a step that requires stable input, after a cut.
+
+    And no such step is anywhere near the stateful one, whose timers it would hold back.
+    """
+    steps = graph("FlinkRunner", streaming=True)
+    stable = {name for name, payload in steps.items() if payload.requires_stable_input}
+    assert {name.split("/")[0] for name in stable} == {
+        "StableReleases",
+        "StableMetrics",
+        "StableRejected",
+        "End",
+    }
+    assert not [name for name in stable if steps[name].timer_family_specs or steps[name].state_specs]
+    assert not any(
+        payload.requires_stable_input for payload in graph("FlinkRunner", streaming=False).values()
+    )
+    assert not any(payload.requires_stable_input for payload in graph("FnApiRunner", streaming=True).values())
+
+
+def graph(runner: str, *, streaming: bool) -> dict[str, Any]:
+    """The ParDo payloads of the job graph, by name."""
+    policy = feed_policy()
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    schema = InputSchema(text_schema(policy), text=True)
+    connect(
+        pipeline,
+        ReadPolled(ArrivingFiles("/nowhere", bound_feed(policy)), 0),
+        kanonymize(policy, SECRET, schema, watermark_waits=True),
+        bound_feed(policy),
+        "/nowhere/out",
+        runner,
+        streaming=streaming,
+    )
+    proto = pipeline.to_runner_api()
+    assert (STABLE_INPUT in proto.requirements) == (runner == "FlinkRunner" and streaming)
+    found = {}
+    for step in proto.components.transforms.values():
+        if step.spec.urn == "beam:transform:pardo:v1":
+            found[step.unique_name] = beam_runner_api_pb2.ParDoPayload.FromString(step.spec.payload)
+    return found
+
+
+class Once:
+    """A feed of one chunk."""
+
+    def open(self) -> Once:
+        return self
+
+    def read(self, position: bytes, max_rows: int) -> Chunk:
+        return Chunk((), b"end", None, more=False, done=True)
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_end_is_told_once_time_has_ended(tmp_path: Path) -> None:
+    """The file appears when every sink's watermark is at the end."""
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        sinks = tuple(pipeline | f"{n}" >> ReadPolled(Once(), 0) for n in range(2))
+        _ = sinks | TellEnd(str(tmp_path), lambda: durable_boundary("FnApiRunner"))
+        (tmp_path / "restricted").mkdir()
+        assert not Path(end_file(str(tmp_path))).exists()
+    assert Path(end_file(str(tmp_path))).exists()
+
+
+def test_a_summary_counts_files(tmp_path: Path) -> None:
+    """Released and rejected rows of whatever stands in the output, by reason."""
+    feed, output = tmp_path / "feed", tmp_path / "out"
+    feed.mkdir()
+    policy = feed_policy(max_delay="1h")
+    rows = hourly(3, 40, 30)
+    names = [name for name in rows[0] if name != "event"]
+    lines = [",".join(names), *(",".join(str(row[name]) for name in names) for row in rows), "broken"]
+    (feed / "a.csv").write_text("\n".join(lines) + "\n")
+    (feed / "_END").touch()
+    make_output_directories(str(output), policy)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        schema = InputSchema(text_schema(policy), text=True)
+        connect(
+            pipeline,
+            ReadPolled(ArrivingFiles(str(feed), bound_feed(policy)), policy.out_of_orderness_ms),
+            kanonymize(policy, SECRET, schema, watermark_waits=True),
+            bound_feed(policy),
+            str(output),
+            streaming=True,
+        )
+    summary = summarize_stream(str(output))
+    assert summary.releases == 3
+    assert summary.rejected["unparseable"] == 1
+    assert summary.rows_released + sum(summary.rejected.values()) == len(rows) + 1
+    assert "rows released" in summary.render()
+    assert Path(end_file(str(output))).exists()
+
+
+def test_jobs_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those that still run are cancelled; the latest of a name says how it ended."""
+    jobs = [
+        {"jid": "a", "name": "n", "state": "RUNNING", "start-time": 1},
+        {"jid": "b", "name": "n", "state": "CANCELED", "start-time": 2},
+        {"jid": "c", "name": "other", "state": "RUNNING", "start-time": 3},
+    ]
+    asked: list[tuple[str, str]] = []
+
+    def ask(method: str, url: str) -> Any:
+        asked.append((method, url))
+        return json.loads(json.dumps({"jobs": jobs}))
+
+    monkeypatch.setattr(flink_jobs, "_ask", ask)
+    assert flink_jobs.cancel_jobs("host:1", "n") == 1
+    assert asked[1:] == [("PATCH", "http://host:1/jobs/a?mode=cancel")]
+    assert flink_jobs.was_stopped("host:1", "n")
+    assert not flink_jobs.was_stopped("host:1", "other")
+    assert not flink_jobs.was_stopped("host:1", "nobody")
