@@ -16,6 +16,7 @@ soak: a file each second, at an even pace of event time, so that a window closes
 
 rows/s: rows of the feed by wall clock, from the moment that the source's counter was last seen at 0 to the file
 ``ended``, which is written when everything else is; the start of cluster and job is not in it, the last checkpoint is.
+Flink tells counters and watermarks up to two seconds late, by which all that is read from them may be wrong.
 Latency: from the arrival of the row that closes a window to the moment its file got its name. A release waits for the
 checkpoint that holds it, so about half a checkpoint interval is in the median. In a replay a row arrives when the
 source hands it on, which reads ahead of the solving; so also shown is the time from the moment that the watermark was
@@ -51,8 +52,8 @@ from benchmarks.stream_run import (
     outcome,
     stream_command,
 )
+from benchmarks.stream_watch import WatchedCluster
 from deploy.flink.job_server_jar import MissingToolError
-from deploy.flink.session import SessionCluster
 from kanonflow.pipelines.audit import audit
 from kanonflow.pipelines.demo_feed import FeedShape
 from kanonflow.schemas.policy_file import load_policy
@@ -95,7 +96,7 @@ def run_stream(setting: Setting, method: str, folder: Path) -> tuple[Outcome, bo
     feeder = Feeder(feed, source, setting.seconds_per_file) if setting.seconds_per_file is not None else None
     if feeder is None:
         (source / "_END").touch()
-    with SessionCluster(folder / "cluster", task_managers=WORKERS, slots=1) as cluster:
+    with WatchedCluster(folder / "cluster", task_managers=WORKERS, slots=1) as cluster:
         killer = Killer(cluster, feed, setting.kills, WORKERS)
         with stream_command(
             cluster, folder, policy_file, source, feed.folder / feed.files[0].name,
@@ -149,7 +150,7 @@ def replay_setting(arguments: argparse.Namespace) -> Setting:
         seconds_per_file=None,
         kills=arguments.kills,
         checkpointing_ms=arguments.checkpointing_ms,
-        every=0.5,
+        every=1.0,
         patience=arguments.patience,
         verify=arguments.verify,
     )
@@ -165,7 +166,7 @@ def soak_setting(arguments: argparse.Namespace) -> Setting:
         seconds_per_file=1.0,
         kills=arguments.kills,
         checkpointing_ms=arguments.checkpointing_ms,
-        every=5.0,
+        every=2.0,
         patience=seconds + arguments.patience,
         verify=arguments.verify,
     )

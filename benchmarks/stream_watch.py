@@ -14,8 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from deploy.flink.session import SessionCluster
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class WatchedCluster(SessionCluster):
+    """A cluster whose REST interface is at most a second behind, and not ten."""
+
+    def _write_configuration(self) -> None:
+        super()._write_configuration()
+        with (self.state / "conf" / "flink-conf.yaml").open("a") as stream:
+            stream.write("metrics.fetcher.update-interval: 1000\n")
 
 
 class Process(NamedTuple):
@@ -37,12 +48,13 @@ class Checkpoint(NamedTuple):
 class Sample:
     """at: seconds since 1970. rows_read: by the source since it last began. watermark: ms, of the solving step.
 
-    None: Flink did not say.
+    None: Flink did not say. failed_checkpoints: so far; those count that come before all tasks run.
     """
 
     at: float
     rows_read: int | None
     watermark: int | None
+    failed_checkpoints: int
     processes: Mapping[str, Process]
 
 
@@ -61,8 +73,8 @@ class Watch:
     every: float
     samples: list[Sample] = field(default_factory=list)
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
-    failed_checkpoints: int = 0
     restored: int = 0
+    _failed: int = 0
     _names: dict[int, str] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -103,7 +115,7 @@ class Watch:
         # A cluster that has just lost a machine may not answer.
         with contextlib.suppress(OSError, LookupError, ValueError):
             rows, watermark = self._ask()
-        return Sample(time.time(), rows, watermark, self._processes())
+        return Sample(time.time(), rows, watermark, self._failed, self._processes())
 
     def _overview(self) -> dict[str, Any] | None:
         found = [job for job in self.get("/jobs/overview")["jobs"] if job["name"] == self.job]
@@ -138,7 +150,7 @@ class Watch:
 
     def _ask_checkpoints(self, job: str) -> None:
         told = self.get(f"/jobs/{job}/checkpoints")
-        self.failed_checkpoints, self.restored = told["counts"]["failed"], told["counts"]["restored"]
+        self._failed, self.restored = told["counts"]["failed"], told["counts"]["restored"]
         for each in told["history"]:
             if each["status"] == "COMPLETED":
                 end = each["latest_ack_timestamp"] / 1e3

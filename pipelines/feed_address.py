@@ -123,13 +123,13 @@ class StreamPlaces:
     topic: str | None
 
 
-def stream_places(output: str, restricted: str | None) -> StreamPlaces:
-    """What ``--output`` and ``--restricted`` mean together. Raises OptionsError."""
+def stream_places(output: str, restricted: str | None, flag: str = "--output") -> StreamPlaces:
+    """What ``flag`` and ``--restricted`` mean together. Raises OptionsError."""
     if is_kafka_address(output):
         if restricted is None:
             raise OptionsError(
-                "--output is a topic, and metrics and rejected rows, which are raw data, must not go there:"
-                " name a directory for them with --restricted"
+                f"{flag} is a topic, and metrics and rejected rows, which are raw data, are never there:"
+                " name the directory for them with --restricted"
             )
         return StreamPlaces(_directory(restricted), output)
     if restricted is not None:

@@ -33,6 +33,12 @@ def cancel_jobs(address: str, name: str) -> int:
     return len(ids)
 
 
+def is_running(address: str, name: str) -> bool:
+    """Whether a job of that name runs. Raises OSError: no answer."""
+    jobs = _ask("GET", f"http://{address}/jobs/overview")["jobs"]
+    return any(job["name"] == name and job["state"] == "RUNNING" for job in jobs)
+
+
 def was_stopped(address: str, name: str) -> bool:
     """Whether the latest job of that name was cancelled or stopped with a savepoint. Raises OSError: no answer."""
     jobs = [job for job in _ask("GET", f"http://{address}/jobs/overview")["jobs"] if job["name"] == name]

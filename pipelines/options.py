@@ -72,6 +72,8 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
     """The checked options of a command that runs a pipeline. Raises OptionsError."""
     if arguments.command == "stream":
         beam_flags = stream_flags(arguments.runner, beam_flags)
+        if arguments.detach and "--environment_type=LOOPBACK" in beam_flags:
+            raise OptionsError("--detach needs a cluster (--flink_master): this process is the job's worker")
     beam = beam_options(beam_flags, arguments.runner)
     direct = beam.view_as(DirectOptions)
     if arguments.command != "stream" and beam.view_as(StandardOptions).streaming:

@@ -33,7 +33,7 @@ from kanonflow.pipelines.dataflow_jobs import check_for_dataflow, is_dataflow, o
 from kanonflow.pipelines.feed_address import FeedAddress, release_sink
 from kanonflow.pipelines.feed_end import end_file
 from kanonflow.pipelines.flink_flags import flag_value, is_flink
-from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address, was_stopped
+from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address, is_running, was_stopped
 from kanonflow.pipelines.options import RunOptions, beam_options
 from kanonflow.pipelines.polled_source import ReadPolled
 from kanonflow.pipelines.progress import progress, read_metrics
@@ -160,7 +160,7 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str) -> b
         if only_submits(pipeline.options):
             return False
         while not PipelineState.is_terminal(result.state):
-            if options.detach and result.state == PipelineState.RUNNING:
+            if options.detach and _has_begun(result, options, name):
                 return False
             if FileSystems.exists(ended):
                 _cancel(result, options, name)
@@ -171,6 +171,16 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str) -> b
     except Exception as error:  # runners raise whatever they like
         raise run_failure(error, options.output) from None
     return True
+
+
+def _has_begun(result: Any, options: RunOptions, name: str) -> bool:
+    """Whether the job runs without this process: Beam's job server says so before its cluster has the job."""
+    address = cluster_address(options.beam_flags)
+    if not is_flink(options.runner) or address is None:
+        return bool(result.state == PipelineState.RUNNING)
+    with contextlib.suppress(OSError):
+        return is_running(address, name)
+    return False
 
 
 def _stopped_from_outside(options: RunOptions, name: str) -> bool:

@@ -85,7 +85,7 @@ def test_what_a_live_stream_withstands(
         runs.append(run)
         run.send(hours(0, 1)[::2], 0)
         run.send(hours(0, 1)[1::2], 1)
-        run.begin()
+        run.begin(checkpointing_ms=2_000)
 
         # From here on the second partition is silent.
         run.trickle(hours(1, 2), START + HOUR)

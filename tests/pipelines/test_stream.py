@@ -57,6 +57,13 @@ def test_a_stream_on_flink_gets_what_it_needs() -> None:
     assert flink_jobs.cluster_address(flags) is None
 
 
+def test_a_job_in_this_process_cannot_be_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An embedded cluster ends with the command."""
+    arguments = ["--policy", str(tmp_path / "p"), "--source", str(tmp_path), "--output", str(tmp_path / "o")]
+    assert main(["stream", *arguments, "--detach"]) == 2
+    assert "--flink_master" in capsys.readouterr().err
+
+
 def test_flags_of_the_job_server_are_told_apart() -> None:
     """With and without ``=``, and a value that follows."""
     own, others = flink_flags.split_flink_flags(
