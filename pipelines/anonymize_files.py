@@ -182,7 +182,7 @@ def connect(
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if streaming:
+    if streaming and not is_dataflow(runner):  # there a job ends with its feed
         _ = (written.released, told, refused) | "End" >> TellEnd(output, boundary)
 
 

@@ -43,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _log_exception(raised: threading.ExceptHookArgs) -> None:
     name = raised.exc_type.__name__
-    logging.getLogger(__name__).warning("a thread of the runner ended with %s", name, exc_info=raised.exc_value)
+    logging.getLogger(__name__).warning(
+        "a thread of the runner ended with %s", name, exc_info=raised.exc_value
+    )
 
 
 def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:

@@ -17,5 +17,8 @@ def readable(proto: Any) -> bytes:
     while found:
         text = found.pop()
         texts.append(text)
-        found += [bz2.decompress(base64.b64decode(packed)) for packed in _PICKLED.findall(text)]
+        found += [
+            bz2.decompress(base64.b64decode(packed[: len(packed) // 4 * 4]))
+            for packed in _PICKLED.findall(text)
+        ]
     return b"\n".join(texts)
