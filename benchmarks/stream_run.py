@@ -66,6 +66,16 @@ class Outcome:
         return self.ended - self.begun
 
     @property
+    def steady_rows_per_second(self) -> float | None:
+        """Between the moments when a tenth and nine tenths of the released rows were visible; None: at once."""
+        total = sum(release.rows for release in self.releases)
+        count, marks = 0, []
+        for release in self.releases:
+            before, count = count, count + release.rows
+            marks += [release.at for share in (0.1, 0.9) if before < share * total <= count]
+        return 0.8 * total / (marks[1] - marks[0]) if len(marks) == 2 and marks[1] > marks[0] else None
+
+    @property
     def failed_checkpoints(self) -> int:
         """Of those between the first row and the end."""
         failed = [each.failed_checkpoints for each in self.samples if self.begun <= each.at <= self.ended]

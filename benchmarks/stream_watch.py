@@ -78,7 +78,8 @@ class Watch:
     _names: dict[int, str] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
-    _vertices: tuple[str, str, str, str] | None = None
+    _job: str | None = None
+    _vertices: tuple[str, str, str] | None = None
 
     def __enter__(self) -> Watch:
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -122,34 +123,34 @@ class Watch:
         return found[0] if found else None
 
     def _ask(self) -> tuple[int | None, int | None]:
-        if self._vertices is None:
-            self._vertices = self._find()
-        if self._vertices is None:
-            return None, None
-        job, reading, metric, solving = self._vertices
+        if self._job is None:
+            overview = self._overview()
+            if overview is None:
+                return None, None
+            self._job = overview["jid"]
+        job = f"/jobs/{self._job}"
         self._ask_checkpoints(job)
-        values = self.get(f"/jobs/{job}/vertices/{solving}/watermarks")
+        if self._vertices is None:
+            self._vertices = self._find(job)
+        reading, metric, solving = self._vertices
+        values = self.get(f"{job}/vertices/{solving}/watermarks")
         watermark = min((int(value["value"]) for value in values), default=None)
         query = urllib.parse.urlencode({"get": metric})
-        told = self.get(f"/jobs/{job}/vertices/{reading}/subtasks/metrics?{query}")
+        told = self.get(f"{job}/vertices/{reading}/subtasks/metrics?{query}")
         return (int(told[0]["sum"]) if told else None), watermark
 
-    def _find(self) -> tuple[str, str, str, str] | None:
-        """Ids of the job, of its reading vertex, of the metric of rows read there, of the solving vertex."""
-        job = self._overview()
-        if job is None:
-            return None
-        vertices = self.get(f"/jobs/{job['jid']}")["vertices"]
-        (solving,) = (vertex["id"] for vertex in vertices if "Solve" in vertex["name"])
+    def _find(self, job: str) -> tuple[str, str, str]:
+        """Ids of the reading vertex, of the metric of rows read there, of the solving vertex. Raises LookupError."""
+        vertices = self.get(job)["vertices"]
+        solving = next((vertex["id"] for vertex in vertices if "Solve" in vertex["name"]), None)
         for vertex in vertices:
-            metrics = self.get(f"/jobs/{job['jid']}/vertices/{vertex['id']}/subtasks/metrics")
-            for metric in metrics:
-                if metric["id"].endswith("kanonflow_rows_read"):
-                    return job["jid"], vertex["id"], metric["id"], solving
-        return None
+            for metric in self.get(f"{job}/vertices/{vertex['id']}/subtasks/metrics"):
+                if metric["id"].endswith("kanonflow_rows_read") and solving is not None:
+                    return vertex["id"], metric["id"], solving
+        raise LookupError("no row was read yet")
 
     def _ask_checkpoints(self, job: str) -> None:
-        told = self.get(f"/jobs/{job}/checkpoints")
+        told = self.get(f"{job}/checkpoints")
         self._failed, self.restored = told["counts"]["failed"], told["counts"]["restored"]
         for each in told["history"]:
             if each["status"] == "COMPLETED":

@@ -107,10 +107,17 @@ def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # typ
 
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.audit import audit
+    from kanonflow.pipelines.kafka_address import is_kafka_address
 
-    report = audit(
-        Path(arguments.policy), arguments.input, Path(arguments.release), delimiter=arguments.delimiter
-    )
+    policy, delimiter = Path(arguments.policy), arguments.delimiter
+    if any(map(is_kafka_address, (arguments.release, *arguments.input))):
+        from kanonflow.pipelines.feed_address import stream_places
+        from kanonflow.pipelines.verify_topics import verify
+
+        places = stream_places(arguments.release, arguments.restricted, "--release")
+        report = verify(policy, arguments.input, Path(places.directory), places.topic, delimiter=delimiter)
+    else:
+        report = audit(policy, arguments.input, Path(arguments.release), delimiter=delimiter)
     print(report.to_json() if arguments.json else report.render())
     return DONE if report.passed else AUDIT_FAILED
 

@@ -308,7 +308,15 @@ def _add_verify(commands: Any) -> None:
         "verify", allow_abbrev=False, help="audit a release against its input", epilog=EXIT_CODES
     )
     _add_policy_and_input(verify)
-    verify.add_argument("--release", required=True, metavar="DIR", help="the --output of the run")
+    verify.add_argument(
+        "--release",
+        required=True,
+        metavar="DIR|kafka://...",
+        help="the --output of the run; --input may be a topic too",
+    )
+    verify.add_argument(
+        "--restricted", metavar="DIR", help="the --restricted of a run whose releases are in a topic"
+    )
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
