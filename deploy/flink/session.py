@@ -28,7 +28,7 @@ from typing import Any
 from deploy.flink.job_server_jar import MissingToolError, job_server_jar
 
 FLINK_VERSION = "1.19"
-START_SECONDS = 60
+START_SECONDS = 180
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _OPENED = ("java.lang", "java.net", "java.io", "java.nio", "java.text", "java.time", "java.util")

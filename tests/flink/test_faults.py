@@ -14,7 +14,7 @@ from kanonflow.pipelines.audit import audit
 from tests.flink.stream_runs import NEVER_MS, StreamRun, accounts, policy_text, wait_for
 from tests.small_feeds import HOUR, START, Row, hourly, row
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 HOURS = 8
 FEED = hourly(HOURS, 60, 40)
 

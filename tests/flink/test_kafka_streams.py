@@ -20,7 +20,7 @@ from tests.kafka.topics import Topics
 from tests.pipelines.registry_stub import stub_registry
 from tests.small_feeds import HOUR, START, Row, hourly, row
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 HOURS = 8
 FEED = hourly(HOURS, 60, 40)
 

@@ -17,7 +17,7 @@ from kanonflow.pipelines.cli import main
 from tests.flink.stream_runs import StreamRun, accounts, policy_text, wait_for
 from tests.small_feeds import hourly
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 FEED = hourly(6, 80, 45, towns=("Bonn", "Kiel"))
 POLICY = policy_text(partition_by=["town"])
 

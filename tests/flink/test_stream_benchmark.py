@@ -11,7 +11,7 @@ from benchmarks import stream
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_small_replay(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Every row is accounted for, the audit passes, and tables, timeline and plots are written."""
     results = tmp_path / "results"
