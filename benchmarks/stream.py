@@ -14,8 +14,9 @@ script. With ``--kills`` TaskManagers are killed (SIGKILL) and started again, ev
 
 soak: a file each second, at an even pace of event time, so that a window closes every ``--window-seconds``.
 
-rows/s: rows of the feed by wall clock, from the moment that the source's counter was last seen at 0 to the file
-``ended``, which is written when everything else is; the start of cluster and job is not in it, the last checkpoint is.
+rows/s: rows of the feed by wall clock, from the moment that the source's counter was last seen at 0 to the last file of
+released or rejected rows; the start of cluster and job is not in it, the checkpoints that the releases wait for are.
+That the feed has ended the job says some checkpoints later, as each boundary before a sink passes the end on with one.
 Flink tells counters and watermarks up to two seconds late, by which all that is read from them may be wrong.
 Latency: from the arrival of the row that closes a window to the moment its file got its name. A release waits for the
 checkpoint that holds it, so about half a checkpoint interval is in the median. In a replay a row arrives when the

@@ -32,9 +32,10 @@ def report(findings: Findings, runs: Sequence[tuple[Outcome, bool | None]], work
 def _speed(findings: Findings, runs: Sequence[tuple[Outcome, bool | None]]) -> None:
     table = findings.table(
         "Rows",
-        ["solver", "rows", "s", "rows/s", "rows/s steady", "releases", "rows released", "rows rejected", "reasons",
-         "mean GCP", "kills", "restarts", "accounts exact", "verify passed"],
-        "s, rows/s: from the first row to the end. steady: released rows, from when a tenth of them was visible until"
+        ["solver", "rows", "s", "s to the end", "rows/s", "rows/s steady", "releases", "rows released", "rows rejected",
+         "reasons", "mean GCP", "kills", "restarts", "accounts exact", "verify passed"],
+        "s, rows/s: from the first row in to the last row out. s to the end: until the job says that the feed has"
+        " ended, some checkpoints later. steady: released rows, from when a tenth of them was visible until"
         " nine tenths were. restarts: from a checkpoint. The accounts: every row released or"
         " rejected, once, by its id; no slot twice.",
     )  # fmt: skip
@@ -43,10 +44,11 @@ def _speed(findings: Findings, runs: Sequence[tuple[Outcome, bool | None]]) -> N
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(told.rejected.items()))
         gcps = [(each["gcp"], each["rows_released"]) for each in run.metrics if each["released"]]
         rows = sum(count for _, count in gcps)
+        gcp = sum(loss * count for loss, count in gcps) / rows if rows else None
         table.rows.append(
-            (run.name, told.rows, run.seconds, told.rows / run.seconds, run.steady_rows_per_second, len(run.releases),
-             told.released, told.rejected.total(), reasons or "-", sum(gcp * n for gcp, n in gcps) / rows if rows else None,
-             len(run.kills), run.restored, told.exact, passed)
+            (run.name, told.rows, run.seconds, run.ended - run.begun, told.rows / run.seconds,
+             run.steady_rows_per_second, len(run.releases), told.released, told.rejected.total(), reasons or "-",
+             gcp, len(run.kills), run.restored, told.exact, passed)
         )  # fmt: skip
         if not told.exact:
             findings.skipped.append(

@@ -39,13 +39,15 @@ class Visible(NamedTuple):
 class Outcome:
     """What one run came to. Times are seconds since 1970.
 
-    name: of the run. begun: the first row was read, or arrived. ended: all was written.
+    name: of the run. begun: the first row was read, or arrived. done: the last row was released or rejected.
+    ended: the job had said so.
     arrived: when each file arrived, None when all were there. kills: when a TaskManager was killed.
     waiting: rows that wait, over time.
     """
 
     name: str
     begun: float
+    done: float
     ended: float
     feed: StreamFeed
     out_of_orderness_ms: int
@@ -62,8 +64,8 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """From the first row to the end."""
-        return self.ended - self.begun
+        """From the first row in to the last row out."""
+        return self.done - self.begun
 
     @property
     def steady_rows_per_second(self) -> float | None:
@@ -274,6 +276,8 @@ def outcome(
             releases.append(Visible(visible, record["rows_released"], end))
         held[record["partition"]] = record["rows_waiting"]
         waiting.append((at, sum(held.values())))
+    left = [path.stat().st_ctime for path in (output / "restricted/rejected").glob("*.avro")]
+    done = max([*left, *(release.at for release in releases)], default=ended)
     begun = _begin(watch.samples) if feeder is None else min(feeder.arrived.values())
     fed_at = begun if feeder is None or feeder.ended_at is None else feeder.ended_at
     if feeder is None:
@@ -283,7 +287,7 @@ def outcome(
         ]
         fed_at = max(begun, unread[-1]) if unread else begun
     return Outcome(
-        name, begun, ended, feed, out_of_orderness_ms, None if feeder is None else feeder.arrived, fed_at,
+        name, begun, done, ended, feed, out_of_orderness_ms, None if feeder is None else feeder.arrived, fed_at,
         killer.at, watch.samples, [watch.checkpoints[key] for key in sorted(watch.checkpoints)],
         watch.restored, sorted(releases), waiting, list(metrics.values()),
         accounts(feed.rows, output),
