@@ -1,7 +1,8 @@
 """Create a file unless it exists: what makes a sink idempotent under retry, replay and resume.
 
-Local: a temporary file in the same directory, fsync, ``link(temporary, final)``, which fails when the final
-name exists, unlink. A crash at any point leaves the complete file or none (perhaps also a hidden ``.tmp``).
+Local: a temporary file in the same directory, or in a workspace on the same file system, fsync, ``link(temporary,
+final)``, which fails when the final name exists, unlink. A crash at any point leaves the complete file or none
+(perhaps also a hidden ``.tmp`` in the workspace, which is why what is published has one outside of its directory).
 
 Google Cloud Storage (gs://): one upload with the precondition that the object has no generation yet, which the
 service checks. An upload whose answer was lost and that is sent again finds its own object, which says the same.
@@ -55,7 +56,12 @@ def make_directory(path: str, *, private: bool = False) -> None:
 
 
 def create_if_absent(
-    path: str, data: bytes, *, private: bool = False, same: Callable[[bytes, bytes], bool] = bytes.__eq__
+    path: str,
+    data: bytes,
+    *,
+    private: bool = False,
+    same: Callable[[bytes, bytes], bool] = bytes.__eq__,
+    workspace: str | None = None,
 ) -> Outcome:
     """Create ``path`` with ``data`` unless it exists; never change a file that does.
 
@@ -64,6 +70,7 @@ def create_if_absent(
         data: the complete content.
         private: readable by its owner only, where files have modes.
         same: whether an existing file (first argument) says the same as ``data`` (second argument).
+        workspace: local directory for the temporary file; None, and on another file system: the file's own.
 
     Returns:
         CREATED; SAME when the file existed and says the same; DIFFERENT when it says something else.
@@ -77,17 +84,22 @@ def create_if_absent(
     if FileSystems.exists(path):
         return _compare(path, data, same)
     folder, name = FileSystems.split(path)
-    temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
-    try:
-        if is_local(path):
-            _write_local(temporary, data, PRIVATE_FILE if private else PUBLIC_FILE)
-            created = _link(temporary, path)
-        else:
+    if is_local(path):
+        mode = PRIVATE_FILE if private else PUBLIC_FILE
+        try:
+            created = _create_local(path, data, mode, folder if workspace is None else workspace)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            created = _create_local(path, data, mode, folder)
+    else:
+        temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
+        try:
             with FileSystems.create(temporary) as file:
                 file.write(data)
             created = _rename_unless_exists(temporary, path)
-    finally:
-        _remove(temporary)
+        finally:
+            _remove(temporary)
     return Outcome.CREATED if created else _compare(path, data, same)
 
 
@@ -115,6 +127,15 @@ def _upload_unless_exists(path: str, data: bytes) -> bool:
 
 def _compare(path: str, data: bytes, same: Callable[[bytes, bytes], bool]) -> Outcome:
     return Outcome.SAME if same(read_whole(path), data) else Outcome.DIFFERENT
+
+
+def _create_local(path: str, data: bytes, mode: int, workspace: str) -> bool:
+    temporary = os.path.join(workspace, f".{os.path.basename(path)}.{uuid.uuid4().hex}.tmp")
+    try:
+        _write_local(temporary, data, mode)
+        return _link(temporary, path)
+    finally:
+        _remove(temporary)
 
 
 def _write_local(path: str, data: bytes, mode: int) -> None:

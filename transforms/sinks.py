@@ -29,7 +29,7 @@ from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, relea
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import MetricsAccess, Policy
 from kanonflow.transforms.avro_encoding import avro_file, same_records
-from kanonflow.transforms.create_if_absent import Outcome, create_if_absent, make_directory
+from kanonflow.transforms.create_if_absent import Outcome, create_if_absent, is_local, make_directory
 from kanonflow.transforms.public_metrics import public_metrics, public_metrics_schema
 from kanonflow.transforms.raw_batch import RejectedRows, Release, from_ipc
 
@@ -165,10 +165,17 @@ def conflicting_rows(release: Release, data: bytes) -> RejectedRows:
     return RejectedRows(f"conflict-{release.release_id}-{_digest(data)}", records)
 
 
+def _workspace(output: str) -> str | None:
+    """Where files are made before they appear: what a crash leaves of them must not lie among the releases."""
+    restricted = restricted_directory(output)
+    return restricted if is_local(restricted) else None
+
+
 class _WriteRelease(beam.DoFn):
     def __init__(self, output: str, schema: Mapping[str, Any]) -> None:
         super().__init__()
         self._directory = release_directory(output)
+        self._workspace = _workspace(output)
         self._schema = schema
         self._releases = Metrics.counter(NAMESPACE, "releases")
         self._rows = Metrics.counter(NAMESPACE, "rows_released")
@@ -176,11 +183,13 @@ class _WriteRelease(beam.DoFn):
 
     def setup(self) -> None:
         make_directory(self._directory)
+        if self._workspace is not None:
+            make_directory(self._workspace, private=True)
 
     def process(self, release: Release) -> Iterable[Any]:
         data = release_file(release, self._schema)
         path = FileSystems.join(self._directory, f"{release.release_id}.avro")
-        if create_if_absent(path, data, same=same_records) is Outcome.DIFFERENT:
+        if create_if_absent(path, data, same=same_records, workspace=self._workspace) is Outcome.DIFFERENT:
             self._conflicts.inc()
             yield TaggedOutput(_CONFLICTS, conflicting_rows(release, data))
             return
@@ -210,7 +219,8 @@ class _WriteMetrics(beam.DoFn):
         create_if_absent(path, records_file([record], self._schema, name), private=True)
         if self._public:
             shown = records_file([public_metrics(record, self._k)], self._public_schema, name)
-            create_if_absent(FileSystems.join(public_metrics_directory(self._output), f"{name}.avro"), shown)
+            public = FileSystems.join(public_metrics_directory(self._output), f"{name}.avro")
+            create_if_absent(public, shown, workspace=_workspace(self._output))
         yield path
 
 
