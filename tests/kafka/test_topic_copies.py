@@ -7,7 +7,7 @@ from kanonflow.pipelines.topic_copies import committed_messages
 from kanonflow.schemas.errors import InputError
 from tests.kafka.topics import Topics
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.cluster
 
 
 def _address(topics: Topics, topic: str) -> KafkaAddress:
