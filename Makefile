@@ -24,7 +24,7 @@ test: lint $(NUMBA_CACHE_DIR)/.compiled
 
 # Java 17 and Maven are needed: real clusters and brokers, which the tests kill. One process, for they share a cluster.
 flink-test: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
-	$(PY) -m pytest -m cluster $(FLINK_TEST_FLAGS)
+	$(PY) -m pytest tests/flink tests/kafka -m cluster $(FLINK_TEST_FLAGS)
 
 FLINK_STATE ?= .flink
 flink-up: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled

@@ -40,6 +40,7 @@ class SessionCluster:
     """The processes of one cluster. Their ids and ports are kept in ``state/cluster.json``.
 
     state: folder for configuration, logs, checkpoints and savepoints. python: whose worker pool runs the steps.
+    jvm: further flags of the Java processes.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class SessionCluster:
         slots: int = 2,
         python: str = sys.executable,
         heap_mb: int = 512,
+        jvm: Sequence[str] = (),
     ) -> None:
         self.state = state
         self._count = task_managers
         self._slots = slots
         self._python = python
         self._heap_mb = heap_mb
+        self._jvm = tuple(jvm)
         self._pids: dict[str, int] = {}
         self._ports: dict[str, int] = {}
 
@@ -232,6 +235,7 @@ class SessionCluster:
     def _java(self, name: str, main: str, *arguments: str, heap_mb: int = 512) -> None:
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*_OPENED, *_OPENED_TOO)]
         jvm = [f"-Xmx{heap_mb + 256}m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
+        jvm += self._jvm
         command = ["java", *jvm, *opened, "-cp", str(job_server_jar()), main]
         self._spawn(name, [*command, "--configDir", str(self.state / "conf"), *arguments], dict(os.environ))
 

@@ -43,7 +43,7 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_
     while time.monotonic() < deadline:
         if found := condition():
             return found
-        time.sleep(0.1)
+        time.sleep(0.3)
     raise TimeoutError(f"{what}: not within {seconds:.0f} s")
 
 
@@ -83,11 +83,14 @@ class StreamRun:
         self._secret.chmod(0o600)
         self._process: subprocess.Popen[bytes] | None = None
         self.name = ""
+        self._job_id: str | None = None
+        self._vertex: str | None = None
         self._files = 0
 
     def start(self, *extra: str, checkpointing_ms: int = 2_000, parallelism: int = 1) -> None:
         """Submit a job, and wait until all of its steps run."""
         self.name = f"test-{uuid.uuid4().hex[:10]}"
+        self._job_id = self._vertex = None
         output = ["--output", str(self.output)] if "--output" not in extra else []
         command = [
             *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream"),
@@ -151,9 +154,18 @@ class StreamRun:
 
     def job_id(self) -> str:
         """The job's id."""
-        job = self.job()
-        assert job is not None
-        return str(job["jid"])
+        if self._job_id is None:
+            job = self.job()
+            assert job is not None
+            self._job_id = str(job["jid"])
+        return self._job_id
+
+    def solve_vertex(self) -> str:
+        """The id of the solving step; asked for once, as the JobManager is slow to describe a job."""
+        if self._vertex is None:
+            job = self.cluster.get(f"/jobs/{self.job_id()}")
+            (self._vertex,) = (vertex["id"] for vertex in job["vertices"] if "Solve" in vertex["name"])
+        return str(self._vertex)
 
     def running(self) -> bool:
         """Whether every task runs."""
@@ -164,9 +176,7 @@ class StreamRun:
 
     def watermark(self) -> int:
         """Event time in ms that the solving step has reached; -2^63 before anything."""
-        job = self.cluster.get(f"/jobs/{self.job_id()}")
-        (solve,) = (vertex["id"] for vertex in job["vertices"] if "Solve" in vertex["name"])
-        values = self.cluster.get(f"/jobs/{self.job_id()}/vertices/{solve}/watermarks")
+        values = self.cluster.get(f"/jobs/{self.job_id()}/vertices/{self.solve_vertex()}/watermarks")
         return min((int(value["value"]) for value in values), default=-(1 << 63))
 
     def reaches(self, when_ms: int) -> None:
@@ -179,9 +189,7 @@ class StreamRun:
 
     def metric_names(self) -> set[str]:
         """Names of all metrics of the solving step in Flink's REST API."""
-        job = self.cluster.get(f"/jobs/{self.job_id()}")
-        (solve,) = (vertex["id"] for vertex in job["vertices"] if "Solve" in vertex["name"])
-        path = f"/jobs/{self.job_id()}/vertices/{solve}/subtasks/metrics"
+        path = f"/jobs/{self.job_id()}/vertices/{self.solve_vertex()}/subtasks/metrics"
         return {metric["id"] for metric in self.cluster.get(path)}
 
     def checkpoint(self) -> str:
