@@ -23,9 +23,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionCluster
     missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} on the path")
-    # Machines are killed all the time here: what counts is how soon Java is up, not how fast it gets.
-    quick = ["-XX:TieredStopAtLevel=1"]
-    with SessionCluster(tmp_path_factory.mktemp("flink"), task_managers=2, slots=2, jvm=quick) as running:
+    with SessionCluster(tmp_path_factory.mktemp("flink"), task_managers=2, slots=2) as running:
         yield running
 
 

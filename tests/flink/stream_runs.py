@@ -22,7 +22,7 @@ import yaml
 from deploy.flink.session import SessionCluster
 from tests.small_feeds import Row
 
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 300.0
 ALIVE = (
     "CREATED",
     "INITIALIZING",
