@@ -33,8 +33,8 @@ ALIVE = (
     "SUSPENDED",
     "CANCELLING",
 )
-NEVER_MS = 86_400_000
-"""Checkpoints only when a test asks for one."""
+SELDOM_MS = 15_000
+"""Checkpoints mostly when a test asks for one. Without any, a slow machine was seen to keep a bundle open for ever."""
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
@@ -197,19 +197,20 @@ class StreamRun:
         answer = self.cluster.post(f"/jobs/{self.job_id()}/checkpoints", {"checkpointType": "CONFIGURED"})
         return str(answer["request-id"])
 
+    def completed(self) -> int:
+        """How many checkpoints are complete."""
+        return int(self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")["counts"]["completed"])
+
     def complete_checkpoint(self) -> None:
         """Ask for checkpoints until one completes: right after a restart they may be declined."""
 
-        def completed() -> int:
-            return int(self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")["counts"]["completed"])
-
-        before = completed()
+        before = self.completed()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(urllib.error.HTTPError):
                 self.checkpoint()
             with contextlib.suppress(TimeoutError):
-                wait_for(lambda: completed() > before, "a checkpoint", 5)
+                wait_for(lambda: self.completed() > before, "a checkpoint", 5)
                 return
         raise TimeoutError("no checkpoint completes")
 
