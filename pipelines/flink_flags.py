@@ -38,7 +38,7 @@ a feed is read by; and retries, which are for the cluster to say."""
 CHECKPOINTING_MS = 10_000
 CHECKPOINT_TIMEOUT_MS = 600_000
 BUNDLE_MS = 200
-"""A source that is read in bundles is asked again when its bundle ends: with Flink's second, once a second."""
+"""What a bundle made goes on when the bundle ends: with Flink's own default a second after it could have."""
 
 
 def is_flink(runner: str) -> bool:

@@ -19,20 +19,24 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints.decorators import no_annotations
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, Timestamp
 
 from kanonflow.transforms.raw_batch import RawBatch, from_ipc
 from kanonflow.transforms.sinks import NAMESPACE
 
-POLL_SECONDS = 0.1
-"""How long to wait before asking again a source that had nothing."""
+PAUSE_SECONDS = 1.0
+"""How long nothing is read between two bundles. Flink tells the steps behind about the watermark in a task of its own
+after a bundle's end, and drops that when the next bundle has begun: without a pause a slow machine's watermark stood
+still until the next checkpoint, or for ever (docs/decisions/013). Its job server takes whole seconds only."""
 
 CHUNK_ROWS = 16_384
 """Rows of one read."""
 
 BUNDLE_SECONDS = 1.0
-"""How long a bundle reads. What it read goes on, and a checkpoint passes, when it ends; but each bundle leaves a few
-kilobytes in the state of Flink's job server before Beam 2.76 (docs/decisions/013), so it must not be much shorter."""
+"""How long a bundle reads where there is more to read. What it read goes on, and a checkpoint passes, when it ends."""
+
+_ROUNDING_SECONDS = 0.5
+"""Beam takes the time until it asks how long the pause is off the pause, and Flink then the part of a second."""
 
 
 class Chunk(NamedTuple):
@@ -176,7 +180,7 @@ class _Poll(beam.DoFn):
         self._source = source
         self._out_of_orderness_ms = out_of_orderness_ms
         self._reader: PolledReader | None = None
-        self._clock, self._sleep = time.monotonic, time.sleep
+        self._clock = time.monotonic
         self._rows = Metrics.counter(NAMESPACE, "rows_read")
 
     @beam.DoFn.unbounded_per_element()
@@ -202,11 +206,9 @@ class _Poll(beam.DoFn):
                 return
             if chunk.latest_ms is not None:
                 _advance(watermark, _at(chunk.latest_ms - self._out_of_orderness_ms))
-            if self._clock() >= ends_at:
+            if not chunk.more or self._clock() >= ends_at:
                 break
-            if not chunk.more:
-                self._sleep(POLL_SECONDS)
-        tracker.defer_remainder()
+        tracker.defer_remainder(Duration(PAUSE_SECONDS + _ROUNDING_SECONDS))
 
     def _batches(self, chunk: Chunk, held: Timestamp | None) -> Iterator[TimestampedValue]:
         floor = held if held is not None else MIN_TIMESTAMP

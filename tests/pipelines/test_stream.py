@@ -8,8 +8,11 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.sdf_utils import RestrictionTrackerView, ThreadsafeRestrictionTracker
+from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.pipelines import flink_flags, flink_jobs
 from kanonflow.pipelines.anonymize_files import connect, kanonymize
@@ -19,7 +22,14 @@ from kanonflow.pipelines.feed_address import DirectoryFeed, feed_address, stream
 from kanonflow.pipelines.feed_end import TellEnd, end_file
 from kanonflow.pipelines.input_files import InputSchema
 from kanonflow.pipelines.options import OptionsError, stream_flags
-from kanonflow.pipelines.polled_source import Chunk, ReadPolled
+from kanonflow.pipelines.polled_source import (
+    _PROVIDER,
+    BUNDLE_SECONDS,
+    PAUSE_SECONDS,
+    Chunk,
+    ReadPolled,
+    _Poll,
+)
 from kanonflow.pipelines.stream import summarize_stream
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.durable_boundary import STABLE_INPUT, durable_boundary
@@ -190,6 +200,50 @@ class Once:
 
     def close(self) -> None:
         pass
+
+
+class Tap:
+    """A feed that gives ``chunks`` chunks with more to come, and then has nothing for now."""
+
+    def __init__(self, chunks: int) -> None:
+        self.left = chunks
+
+    def open(self) -> Tap:
+        return self
+
+    def read(self, position: bytes, max_rows: int) -> Chunk:
+        self.left -= 1
+        return Chunk((), position + b".", 7_000, more=self.left > 0)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_between_two_bundles_of_a_source_nothing_is_read(chunks: int) -> None:
+    """Flink drops the watermark of a bundle whose rest begins at once; it takes whole seconds of delay only."""
+    do_fn = _Poll(Tap(chunks), out_of_orderness_ms=1_000)
+    tracker = ThreadsafeRestrictionTracker(_PROVIDER.create_tracker(_PROVIDER.initial_restriction(b"feed")))
+    watermark = ManualWatermarkEstimator(None)
+    assert list(do_fn.process(b"feed", RestrictionTrackerView(tracker), watermark)) == []
+    status = tracker.deferred_status()
+    assert status is not None
+    rest, delay = status
+    assert (rest.at, rest.done) == (b"." * chunks, False)
+    assert int(delay.micros // 1_000_000) == PAUSE_SECONDS == 1
+    assert watermark.current_watermark() == Timestamp(6)
+
+
+def test_a_bundle_of_a_busy_source_ends_in_time() -> None:
+    """Also where there is always more to read."""
+    do_fn = _Poll(Tap(10**9), out_of_orderness_ms=0)
+    ticks = iter(range(100))
+    do_fn._clock = lambda: BUNDLE_SECONDS / 4 * next(ticks)
+    tracker = ThreadsafeRestrictionTracker(_PROVIDER.create_tracker(_PROVIDER.initial_restriction(b"feed")))
+    list(do_fn.process(b"feed", RestrictionTrackerView(tracker), ManualWatermarkEstimator(None)))
+    status = tracker.deferred_status()
+    assert status is not None
+    assert status[0].at == b"...."
 
 
 def test_the_end_is_told_once_time_has_ended(tmp_path: Path) -> None:
