@@ -52,7 +52,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Replace the anonymizer. The dict takes faults to plant: ``lose`` rows of each batch, or ``fail``."""
     faults: dict[str, Any] = {"lose": 0, "fail": False}
 
-    def make(policy: Policy, secret: Secret, schema: InputSchema) -> beam.PTransform:
+    def make(policy: Policy, secret: Secret, schema: InputSchema, *, certificates: bool) -> beam.PTransform:
+        assert not certificates
         bound = bind(policy, schema.columns, text=schema.text, source="test")
         inner = PassThrough(bound, lose=faults["lose"])
         return Failing(inner) if faults["fail"] else inner

@@ -47,7 +47,7 @@ def registry() -> Iterator[StubRegistry]:
 
 def values(run: Run) -> list[Message]:
     """The releases' rows as JSON messages."""
-    rows = [(stem, row) for stem, rows in run.releases.items() for row in rows]
+    rows = [(stem, row) for stem, rows in run.releases.items() for row in run.in_order(rows)]
     return [Message(stem.encode(), json.dumps(row, default=str).encode()) for stem, row in rows]
 
 
@@ -55,7 +55,7 @@ def framed(run: Run, number: int) -> list[Message]:
     """The releases' rows as Avro behind the id of a schema."""
     found = []
     for stem, rows in run.releases.items():
-        for row in rows:
+        for row in run.in_order(rows):
             out = io.BytesIO()
             out.write(b"\0" + number.to_bytes(4, "big"))
             fastavro.schemaless_writer(out, fastavro.parse_schema(run.schema, _force=True), row)
