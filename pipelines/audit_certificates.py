@@ -147,7 +147,7 @@ class _Check:
         if np.any((ground.windows[kept] < low) | (ground.windows[kept] > high)):
             yield "it holds records of windows that the release may not hold"
         yield from self._row_faults(certificate, record, rows, head)
-        yield from self._digest_faults(certificate, releases / f"{certificate.release_id}.avro")
+        yield from self._digest_faults(certificate, releases / f"{head.release_id}.avro")
         self._count(certificate, record)
         if recipe is not None:
             table = records_table(ground.records[record], ground.books, ground.bound)
