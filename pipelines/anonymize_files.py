@@ -190,7 +190,7 @@ def connect(
     rejected = anonymized.rejected | "StableRejected" >> boundary()  # RejectedRows
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound))
     told = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
-    certified = ()
+    certified: tuple[beam.PCollection, ...] = ()
     if getattr(anonymized, "certificates", None) is not None:
         stable = anonymized.certificates | "StableCertificates" >> boundary()  # Certificate
         certified = (stable | "WriteCertificates" >> WriteCertificates(output),)

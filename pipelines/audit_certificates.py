@@ -283,10 +283,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def _arrow_value(value: Any, kind: pa.DataType) -> Any:
     """None for what could not be read, which no certificate holds."""
-    if not isinstance(value, str | bytes | bool | int | float):
-        return None
-    return (
-        Decimal((value < 0, tuple(map(int, str(abs(value)))), -kind.scale))
-        if pa.types.is_decimal(kind)
-        else value
-    )  # type: ignore[arg-type, operator]
+    if isinstance(value, int) and pa.types.is_decimal(kind):
+        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -kind.scale))
+    return value if isinstance(value, str | bytes | bool | int | float) else None
