@@ -101,7 +101,8 @@ def _lines(windows: int, random: np.random.Generator) -> list[tuple[str, ...]]:
         for number, age in enumerate(random.choice(80, ROWS, replace=False)):
             town = random.choice(["Bonn", "Kiel", ""])
             stamp = f"2024-03-{1 + window // 24:02d} {window % 24:02d}:{number:02d}:00"
-            lines.append((stamp, str(age), town, repr(float(random.normal())), f"n{window}-{number}"))
+            weight = ("-0.0", "0.0")[number] if number < 2 else repr(float(random.normal()))
+            lines.append((stamp, str(age), town, weight, f"n{window}-{number}"))
     return lines
 
 
