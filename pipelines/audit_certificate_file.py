@@ -126,7 +126,7 @@ def _cell(value: Any) -> bytes:
         case bytes():
             return _framed(b"b", value)
         case float():
-            return _framed(b"d", np.array(value + 0.0, ">f8").tobytes())
+            return _framed(b"d", np.array(value, ">f8").tobytes())
     return _framed(b"i", str(value).encode())
 
 

@@ -42,6 +42,7 @@ from kanonflow.pipelines.audit_values import CodeBook
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.certified_policy import certified_policy
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy import Shape
 
 Recipe = Callable[[ReadCertificate, BoundPolicy, pa.Table, np.ndarray], Iterable[str]]
 """With the secret: (certificate, policy, its records in their order, bool (n,): no equal record is in the input) ->
@@ -164,9 +165,9 @@ class _Check:
         )
         if any(told != right for told, right in pairs):
             yield "its release, window, policy or k is another one"
-        allowed = {"row": ("graph",), "individual": ("classes", "people")}[str(policy.protect)]
-        if certificate.structure not in allowed:
-            yield f"structure {certificate.structure} cannot serve protect: {policy.protect}"
+        serves = {None: "graph", Shape.CLASSES: "classes", Shape.GRAPH: "people"}[policy.shape]
+        if certificate.structure != serves:
+            yield f"its structure is {certificate.structure}, where the policy asks for {serves}"
 
     def _known(self, key: bytes) -> dict[bytes, int]:
         if key not in self._group_of:

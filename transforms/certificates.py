@@ -143,7 +143,7 @@ def _cell(value: Any, kind: pa.DataType) -> bytes:
         case bool():
             return _framed(b"t", b"1" if value else b"0")
         case float():
-            return _framed(b"d", np.array(value + 0.0, dtype=">f8").tobytes())
+            return _framed(b"d", np.array(value, dtype=">f8").tobytes())
         case int():
             return _framed(b"i", str(value).encode())
     sign, digits, exponent = value.as_tuple()
