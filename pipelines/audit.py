@@ -42,6 +42,7 @@ from kanonflow.pipelines.audit_judgement import (
     judge_placement,
     judge_starts,
 )
+from kanonflow.pipelines.audit_known import left_after
 from kanonflow.pipelines.audit_matching import place
 from kanonflow.pipelines.audit_ranks import ALARM
 from kanonflow.pipelines.audit_reading import find_input, read_input, read_rejected
@@ -94,6 +95,7 @@ def audit(
     waiting: bool = False,
     certificates: bool = False,
     recipe: Recipe | None = None,
+    known: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -107,6 +109,7 @@ def audit(
         broken: records of the input that are no rows and that its files do not show (messages of a topic).
         waiting: the run goes on: rows whose time is not over may be in no release yet.
         certificates: also check the certificates; recipe: what of them takes the secret (certificate_recipe.py).
+        known: also tell what is left when so many matches are known; of complete runs only.
         clock: seconds, for the report.
 
     Raises:
@@ -122,7 +125,7 @@ def audit(
     if evidence.released.unread:
         findings.add("not audited further: some releases could not be read")
     else:
-        figures = _examine(evidence, figures, findings)
+        figures = _examine(evidence, figures, findings, known)
         if certificates:
             figures = _certified(evidence, figures, Path(release_dir), findings, recipe)
     figures = replace(
@@ -188,7 +191,7 @@ def _count_waiting(figures: AuditFigures, stays: int, folder: Path, findings: Fi
     return replace(figures, waiting=missing, waiting_told=told)
 
 
-def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings) -> AuditFigures:
+def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, known: int) -> AuditFigures:
     """Steps 4 to 7: the graph over all releases and what follows from it."""
     policy, heads = evidence.bound.policy, evidence.released.heads
     if not len(evidence.records) and not len(evidence.released.release):
@@ -214,6 +217,15 @@ def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings) -> 
     judge_placement(graph, shown, rows, heads, findings)
     if not placement.perfect or not len(rows.size):
         return figures
+    if known and not figures.waiting:
+        left = left_after(whole, placement, members, records.window, known, policy.k)
+        figures = replace(
+            figures,
+            known=known,
+            known_rows=left.rows_of_record,
+            known_individuals=left.behind_row,
+            known_below_k=left.below_k,
+        )
     concealment = conceal(whole, placement, members, records.window)
     if figures.waiting:
         concealment, waits = released_concealment(concealment, waits)

@@ -17,7 +17,9 @@ class AuditFigures:
     in one release count as a class (protect: individual). waiting: records neither released nor rejected;
     waiting_told: those of them that the job keeps, by its metrics (verify --waiting). certificates: read;
     draws: components whose published factor was ranked; rank_p_value: the smallest chance of such ranks in an honest
-    run, corrected for the number of tests (verify --certificates).
+    run, corrected for the number of tests (verify --certificates). known: matches that somebody knows; known_rows,
+    known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
+    individuals (records, if there are none) behind them (verify --known).
     """
 
     k: int
@@ -43,6 +45,10 @@ class AuditFigures:
     certificates: int | None = None
     draws: int | None = None
     rank_p_value: float | None = None
+    known: int | None = None
+    known_rows: int | None = None
+    known_individuals: int | None = None
+    known_below_k: float | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -71,10 +77,14 @@ _LABELS = {
     "certificates": "certificates",
     "draws": "factors drawn (components)",
     "rank_p_value": "p-value of their ranks",
+    "known": "known matches",
+    "known_rows": "then fewest rows a record may be",
+    "known_individuals": "then fewest individuals of a row",
+    "known_below_k": "then rows with fewer than k",
     "seconds_reading": "seconds reading",
     "seconds_checking": "seconds checking",
 }
-_SHARES = ("records_at_k", "rows_at_k")
+_SHARES = ("records_at_k", "rows_at_k", "known_below_k")
 
 
 @dataclass(frozen=True)

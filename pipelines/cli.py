@@ -110,11 +110,8 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.kafka_address import is_kafka_address
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
-    checks = {
-        "waiting": arguments.waiting,
-        "certificates": arguments.certificates,
-        "recipe": _recipe(arguments),
-    }
+    checks = {name: getattr(arguments, name) for name in ("waiting", "certificates", "known")}
+    checks["recipe"] = _recipe(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.feed_address import stream_places
         from kanonflow.pipelines.verify_topics import verify

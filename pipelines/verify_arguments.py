@@ -31,3 +31,10 @@ def add_checks(verify: argparse.ArgumentParser) -> None:
         help="also check the certificates of the run; with the secret, that each matching is the one it draws",
     )
     add_secret(verify)
+    verify.add_argument(
+        "--known",
+        type=int,
+        default=0,
+        metavar="C",
+        help="also tell what hides the others when somebody knows C matches (default: 0); not with --waiting",
+    )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import fastavro
+import pytest
 
 from kanonflow.pipelines.audit import audit
 from kanonflow.pipelines.audit_report import AuditReport
+from kanonflow.pipelines.cli import main
 from kanonflow.schemas.avro_schema import metrics_schema
 from tests.pass_through import metrics_record
 from tests.pipelines.small_runs import FIRST, Run, people, ring
@@ -31,6 +34,19 @@ def test_rows_that_are_not_out_yet_wait(tmp_path: Path) -> None:
     strict = "\n".join(verdict(run, tmp_path / "strict", waiting=False).failures)
     assert "3 payloads of records are missing" in strict
     assert "not a generalization of the original: 0 of 6 released rows and 3 of 9 records" in strict
+
+
+def test_the_command_asks_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--waiting`` makes the difference between the exit codes 0 and 1; the figure is in the table and the JSON."""
+    run = people()
+    del run.releases["day2"]
+    policy, patterns, out = run.write(tmp_path)
+    asked = ["verify", "--policy", str(policy), "--input", patterns[0], "--release", str(out)]
+    assert main(asked) == 1
+    assert main([*asked, "--waiting"]) == 0
+    assert "records that wait" in capsys.readouterr().out
+    assert main([*asked, "--waiting", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figures"]["waiting"] == 3
 
 
 def test_rows_whose_time_is_over_are_missed(tmp_path: Path) -> None:

@@ -218,8 +218,8 @@ def _rows_exchanged(record: dict[str, Any]) -> None:
 
 
 def test_certificates_are_restricted_and_only_on_request(tmp_path: Path) -> None:
-    """A run with --certificates writes one file a release that only its owner may read; the audit passes with the run's
-    secret, for closed classes. A run without it writes none."""
+    """A run with --certificates writes one file a release that only its owner may read; a resumed one writes what is
+    missing, the same bytes; the audit passes with the run's secret, for closed classes. A run without writes none."""
     from kanonflow.pipelines.cli import main
 
     base = ["demo", "--rows", "600", "--days", "2", "--quiet", "--threads", "1", "--evaluations", "5"]
@@ -228,6 +228,10 @@ def test_certificates_are_restricted_and_only_on_request(tmp_path: Path) -> None
     out = tmp_path / "certified"
     main([*base, "--output", str(out), "--certificates"])
     files = sorted((out / "restricted/certificates").iterdir())
+    first = [path.read_bytes() for path in files]
+    files[1].unlink()
+    main([*base, "--output", str(out), "--certificates", "--resume"])
+    assert [path.read_bytes() for path in files] == first
     assert [path.name for path in files] == sorted(path.name for path in (out / "release").iterdir())
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     policy = Path(__file__).parents[2] / "policies/transactions.yaml"
