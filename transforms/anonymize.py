@@ -37,13 +37,20 @@ class Anonymized(NamedTuple):
     """released: PCollection[Release]. metrics: PCollection of records of metrics.avsc.
 
     rejected: PCollection[RejectedRows]; raw data, which must stay where the input is.
-    certificates: PCollection[Certificate], as confidential as the input; None unless asked for.
     """
 
     released: beam.PCollection
     metrics: beam.PCollection
     rejected: beam.PCollection
-    certificates: beam.PCollection | None = None
+
+
+class Certified(NamedTuple):
+    """As ``Anonymized``, with certificates: PCollection[Certificate], as confidential as the input."""
+
+    released: beam.PCollection
+    metrics: beam.PCollection
+    rejected: beam.PCollection
+    certificates: beam.PCollection
 
 
 class KAnonymize(beam.PTransform):
@@ -56,7 +63,8 @@ class KAnonymize(beam.PTransform):
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
     watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
     soon as the watermark passes its end; else windows stay open that much longer.
-    certificates: also make a certificate of each release, for whoever has to check it (certificates.py).
+    certificates: also make a certificate of each release, for whoever has to check it (certificates.py); the output is
+    then ``Certified``.
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
     are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
@@ -89,7 +97,7 @@ class KAnonymize(beam.PTransform):
         return self._bound
 
     @no_annotations
-    def expand(self, records: beam.PCollection) -> Anonymized:
+    def expand(self, records: beam.PCollection) -> Anonymized | Certified:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
         parts = (
             records
@@ -106,12 +114,14 @@ class KAnonymize(beam.PTransform):
             SolveWindows(self._timed(), self._secret, self._threads, self._certificates)
         ).with_outputs(*tags, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
-        return Anonymized(
+        outputs = Anonymized(
             self._window("released", solved.released),  # Release
             self._window("metrics", solved[METRICS_TAG]),  # dict
             self._window("rejected", rejected),  # RejectedRows
-            self._window("certificates", solved[CERTIFICATES_TAG]) if self._certificates else None,
         )
+        if not self._certificates:
+            return outputs
+        return Certified(*outputs, self._window("certificates", solved[CERTIFICATES_TAG]))
 
     def _timed(self) -> BoundPolicy:
         """The policy as the stateful step goes by it: with the time that it has to keep windows open itself."""
