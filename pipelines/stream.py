@@ -34,7 +34,7 @@ from kanonflow.pipelines.feed_address import FeedAddress, feed_topic, release_si
 from kanonflow.pipelines.feed_end import end_file
 from kanonflow.pipelines.flink_flags import flag_value, is_flink
 from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address, is_alive, is_running, was_stopped
-from kanonflow.pipelines.options import RunOptions, beam_options
+from kanonflow.pipelines.options import OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.polled_source import ReadPolled
 from kanonflow.pipelines.progress import progress, read_metrics
 from kanonflow.pipelines.run_directory import NotBegunError, StreamStart, open_run_directory
@@ -108,6 +108,10 @@ def stream_feed(
         check_for_dataflow(beam_options(options.beam_flags), options.output, [str(source)], source_of_secret)
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
+    start = stream_start(options, name, topic)
+    if _goes_on(start.job):
+        # The end of this feed would stop that job too.
+        raise OptionsError(f"--job_name {name}: a job of that name runs there already; choose another name")
     pipeline = make_pipeline(replace(options, beam_flags=(*options.beam_flags, f"--job_name={name}")))
     metrics_folder = metrics_directory(options.output)
     with ExitStack() as stack:
@@ -118,7 +122,7 @@ def stream_feed(
                 [source.record()],
                 secret,
                 resume=options.resume,
-                stream=stream_start(options, name, topic),
+                stream=start,
             )
         )
         for note in directory.notes:
@@ -138,7 +142,7 @@ def stream_feed(
         stack.enter_context(beam_log(options.output))
         quiet = options.quiet or not is_local(metrics_folder)
         stack.enter_context(progress(Path(metrics_folder), terminal, quiet=quiet))
-        if not _run_until_end(pipeline, options, name, topic):
+        if not _run_until_end(pipeline, options, start):
             print(f"submitted as {name}", file=terminal)
             return None
     return summarize_stream(options.output)
@@ -185,12 +189,12 @@ def summarize_stream(output: str) -> StreamSummary:
     )
 
 
-def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str, topic: str | None) -> bool:
+def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamStart) -> bool:
     """Run until the job ends or says that its feed did; False when nobody is to wait for that.
 
     A stop from outside (a savepoint) is an end like any other. Raises NotBegunError: the job is not there.
     """
-    ended = end_file(options.output)
+    ended, name = end_file(options.output), start.job["name"]
     if is_local(ended):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(ended)
@@ -209,7 +213,7 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str, topi
             result.wait_until_finish()  # raises, and says why
     except Exception as error:  # runners raise whatever they like
         reason = run_failure(error, options.output)
-        if topic is None and not _goes_on(stream_start(options, name, topic).job):
+        if start.sink == "files" and not _goes_on(start.job):
             raise NotBegunError(reason) from None
         raise reason from None
     return True
