@@ -189,18 +189,18 @@ def connect(
     metrics = anonymized.metrics | "StableMetrics" >> boundary()  # dict
     rejected = anonymized.rejected | "StableRejected" >> boundary()  # RejectedRows
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound))
-    told = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
-    certified: tuple[beam.PCollection, ...] = ()
+    _ = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    made = tuple(anonymized)
     if getattr(anonymized, "certificates", None) is not None:
-        stable = anonymized.certificates | "StableCertificates" >> boundary()  # Certificate
-        certified = (stable | "WriteCertificates" >> WriteCertificates(output),)
-    refused = (
+        certificates = anonymized.certificates | "StableCertificates" >> boundary()  # Certificate
+        _ = certificates | "WriteCertificates" >> WriteCertificates(output)
+    _ = (
         (rejected, written.conflicts)
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
     if streaming and not is_dataflow(runner):  # there a job ends with its feed
-        _ = (written.released, told, refused, *certified) | "End" >> TellEnd(output, boundary)
+        _ = made | "End" >> TellEnd(output, boundary)
 
 
 def input_error_in(error: BaseException) -> InputError | None:
