@@ -36,6 +36,7 @@ from kanonflow.pipelines.summary import RunSummary, summarize
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.certificate_sink import WriteCertificates
 from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.durable_boundary import durable_boundary
 from kanonflow.transforms.seeds import SecretSource
@@ -92,7 +93,9 @@ def anonymize_files(
         for note in directory.notes:
             print(note, file=terminal)
         source = ReadBatches(files, bound.input_columns, delimiter)
-        anonymize = kanonymize(policy, shipped_secret(source_of_secret, directory), schema)
+        anonymize = kanonymize(
+            policy, shipped_secret(source_of_secret, directory), schema, certificates=options.certificates
+        )
         connect(pipeline, source, anonymize, bound, options.output, options.runner)
         metrics_folder = metrics_directory(options.output)
         if only_submits(beam_options(options.beam_flags)):
@@ -142,13 +145,23 @@ def make_pipeline(options: RunOptions) -> beam.Pipeline:
 
 
 def kanonymize(
-    policy: Policy, secret: SecretSource, schema: InputSchema, *, watermark_waits: bool = False
+    policy: Policy,
+    secret: SecretSource,
+    schema: InputSchema,
+    *,
+    watermark_waits: bool = False,
+    certificates: bool = False,
 ) -> beam.PTransform:
     """The transform that the job is about."""
     from kanonflow.transforms.anonymize import KAnonymize
 
     return KAnonymize(
-        policy, secret, input_schema=schema.columns, text=schema.text, watermark_waits=watermark_waits
+        policy,
+        secret,
+        input_schema=schema.columns,
+        text=schema.text,
+        watermark_waits=watermark_waits,
+        certificates=certificates,
     )
 
 
@@ -177,13 +190,16 @@ def connect(
     rejected = anonymized.rejected | "StableRejected" >> boundary()  # RejectedRows
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound))
     _ = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    made = tuple(anonymized)
+    if getattr(anonymized, "certificates", None) is not None:
+        certificates = anonymized.certificates | "StableCertificates" >> boundary()  # Certificate
+        _ = certificates | "WriteCertificates" >> WriteCertificates(output)
     _ = (
         (rejected, written.conflicts)
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
     if streaming and not is_dataflow(runner):  # there a job ends with its feed
-        made = (anonymized.released, anonymized.metrics, anonymized.rejected)
         _ = made | "End" >> TellEnd(output, boundary)
 
 

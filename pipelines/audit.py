@@ -11,9 +11,10 @@ and the schemas with it, and none of the code that reads, casts, solves, gates o
 5. A perfect matching exists (else: not a generalization of the original).                   audit_matching
 6. Pairs that some perfect matching uses; at least k of them for every record and row.       audit_concealment
 7. ``protect: individual``: classes in which every number of rows can be shared by k.        audit_classes
+8. On request, the certificates: the members themselves, and how the matching was drawn.     audit_certificates
 
-What this cannot show: that the published matching was drawn with equal chances (1/k); that takes the members
-and the seed. Nor can it see rows published under another policy, or by another run.
+Without certificates this cannot show that the published matching was drawn with equal chances (1/k); that takes the
+members and the seed. Nor can it see rows published under another policy, or by another run.
 """
 
 import time
@@ -24,9 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from kanonflow.pipelines.audit_boxes import BoxBook, encode_boxes, encode_records
+from kanonflow.pipelines.audit_certificates import Ground, Recipe, check_certificates
 from kanonflow.pipelines.audit_classes import check_classes
-from kanonflow.pipelines.audit_concealment import GroupMembers, conceal, group_members
+from kanonflow.pipelines.audit_concealment import Concealment, GroupMembers, conceal, group_members
 from kanonflow.pipelines.audit_graph import (
+    CandidateGraph,
     RecordGroups,
     RowGroups,
     candidate_graph,
@@ -39,7 +42,9 @@ from kanonflow.pipelines.audit_judgement import (
     judge_placement,
     judge_starts,
 )
+from kanonflow.pipelines.audit_known import left_after
 from kanonflow.pipelines.audit_matching import place
+from kanonflow.pipelines.audit_ranks import ALARM
 from kanonflow.pipelines.audit_reading import find_input, read_input, read_rejected
 from kanonflow.pipelines.audit_records import (
     check_payload,
@@ -50,8 +55,15 @@ from kanonflow.pipelines.audit_records import (
 from kanonflow.pipelines.audit_releases import ReleasedRows, ReleaseHead, check_slots, read_releases
 from kanonflow.pipelines.audit_report import AuditFigures, AuditReport, Findings
 from kanonflow.pipelines.audit_values import CodeBook
+from kanonflow.pipelines.audit_waiting import (
+    may_wait,
+    released_concealment,
+    released_part,
+    told_waiting,
+    with_waiting,
+)
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
-from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy import Policy, Protection, Shape
 from kanonflow.schemas.policy_source import read_policy
 
 # No window has this number: a record whose time is unknown fits no release.
@@ -60,13 +72,17 @@ _NO_WINDOW = -(2**62)
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What was read: the records not rejected and the released rows, both as codes."""
+    """What was read: the records not rejected and the released rows, both as codes. ``every``: all records, of which
+    ``stays``, bool, are ``records``. ``waiting``: whether some of these may wait for their release."""
 
     bound: BoundPolicy
     books: tuple[CodeBook, ...]
     box_books: tuple[BoxBook, ...]
     records: np.ndarray
     released: ReleasedRows
+    every: np.ndarray
+    stays: np.ndarray
+    waiting: bool
 
 
 def audit(
@@ -76,6 +92,10 @@ def audit(
     *,
     delimiter: str | None = None,
     broken: int = 0,
+    waiting: bool = False,
+    certificates: bool = False,
+    recipe: Recipe | None = None,
+    known: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -87,6 +107,9 @@ def audit(
             restricted/.
         delimiter: of CSV files; None: the one that the header has most of.
         broken: records of the input that are no rows and that its files do not show (messages of a topic).
+        waiting: the run goes on: rows whose time is not over may be in no release yet.
+        certificates: also check the certificates; recipe: what of them takes the secret (certificate_recipe.py).
+        known: also tell what is left when so many matches are known; of complete runs only.
         clock: seconds, for the report.
 
     Raises:
@@ -96,13 +119,15 @@ def audit(
     started = clock()
     findings = Findings()
     evidence, figures = _read(
-        read_policy(policy_path), input_patterns, Path(release_dir), delimiter, broken, findings
+        read_policy(policy_path), input_patterns, Path(release_dir), delimiter, broken, waiting, findings
     )
     read = clock()
     if evidence.released.unread:
         findings.add("not audited further: some releases could not be read")
     else:
-        figures = _examine(evidence, figures, findings)
+        figures = _examine(evidence, figures, findings, known)
+        if certificates:
+            figures = _certified(evidence, figures, Path(release_dir), findings, recipe)
     figures = replace(
         figures, seconds_reading=round(read - started, 3), seconds_checking=round(clock() - read, 3)
     )
@@ -115,6 +140,7 @@ def _read(
     folder: Path,
     delimiter: str | None,
     broken: int,
+    waiting: bool,
     findings: Findings,
 ) -> tuple[_Evidence, AuditFigures]:
     columns = find_input(patterns, delimiter)
@@ -124,9 +150,10 @@ def _read(
     records = read_input(columns, bound, kept, delimiter)
     rejected = read_rejected(folder / "restricted" / "rejected", bound, kept)
     stays = released_records(records.codes, rejected.codes, findings)
-    check_rejections(records.codes[stays], kept, findings)
+    if not waiting:
+        check_rejections(records.codes[stays], kept, findings)
     broken += records.broken
-    if broken != rejected.broken:
+    if broken < rejected.broken or (broken > rejected.broken and not waiting):
         findings.add(f"{broken} broken input lines, but {rejected.broken} were rejected as such")
     if rejected.conflicts:
         findings.add(
@@ -138,7 +165,7 @@ def _read(
     check_slots(released.heads, folder / "restricted" / "metrics", findings)
     if not released.unread:
         payload = [bound.input_columns.index(book.column.name) for book in payload_books]
-        check_payload(records.codes[stays][:, payload], released.payload, findings)
+        check_payload(records.codes[stays][:, payload], released.payload, findings, waiting=waiting)
         check_unique_fields(records.codes[:, payload], released.payload, payload_books, findings)
     figures = AuditFigures(
         k=policy.k,
@@ -148,61 +175,130 @@ def _read(
         releases=len(released.heads),
         rows=len(released.release),
     )
-    return _Evidence(bound, kept, box_books, records.codes[stays], released), figures
+    if waiting:
+        figures = _count_waiting(figures, int(stays.sum()), folder, findings)
+    every = records.codes
+    return _Evidence(bound, kept, box_books, every[stays], released, every, stays, waiting), figures
 
 
-def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings) -> AuditFigures:
+def _count_waiting(figures: AuditFigures, stays: int, folder: Path, findings: Findings) -> AuditFigures:
+    """How many rows wait, by what is missing and by what the job told."""
+    missing, told = max(stays - figures.rows, 0), told_waiting(folder / "restricted" / "metrics")
+    if told > missing:
+        findings.add(
+            f"the metrics say that {told} rows wait, but {missing} are neither released nor rejected"
+        )
+    return replace(figures, waiting=missing, waiting_told=told)
+
+
+def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, known: int) -> AuditFigures:
     """Steps 4 to 7: the graph over all releases and what follows from it."""
     policy, heads = evidence.bound.policy, evidence.released.heads
     if not len(evidence.records) and not len(evidence.released.release):
         return figures
     records, rows = _groups(evidence)
     graph = candidate_graph(records, rows)
-    placement = place(graph)
+    waits = np.zeros(len(records.size), bool)
+    whole = graph
+    if figures.waiting:
+        waits = may_wait(records, heads, _partitions_of(evidence)[1], policy)
+        whole = with_waiting(graph, waits, figures.waiting)
+    placement = place(whole)
     members, individuals = _members(evidence, records)
+    shown = released_part(placement) if figures.waiting else placement
     figures = replace(
         figures,
         individuals=individuals,
         record_groups=len(records.size),
         row_groups=len(rows.size),
         pairs=graph.pairs,
-        unplaced=int(placement.row_left.sum()),
+        unplaced=int(shown.row_left.sum()),
     )
-    judge_placement(graph, placement, rows, heads, findings)
-    if not placement.perfect:
+    judge_placement(graph, shown, rows, heads, findings)
+    if not placement.perfect or not len(rows.size):
         return figures
-    concealment = conceal(graph, placement, members, records.window)
-    behind = concealment.records_of_row if individuals is None else concealment.individuals_of_row
-    judge_concealment(concealment, behind, graph, rows, policy.k, heads, findings)
+    if known and not figures.waiting:
+        left = left_after(whole, placement, members, records.window, known, policy.k)
+        figures = replace(
+            figures,
+            known=known,
+            known_rows=left.rows_of_record,
+            known_individuals=left.behind_row,
+            known_below_k=left.below_k,
+        )
+    concealment = conceal(whole, placement, members, records.window)
+    if figures.waiting:
+        concealment, waits = released_concealment(concealment, waits)
+    return _judge(evidence, graph, rows, members, concealment, waits, figures, findings)
+
+
+def _judge(
+    evidence: _Evidence,
+    graph: CandidateGraph,
+    rows: RowGroups,
+    members: GroupMembers,
+    concealment: Concealment,
+    resting: np.ndarray,
+    figures: AuditFigures,
+    findings: Findings,
+) -> AuditFigures:
+    """Steps 6 and 7. resting: bool, groups of records that may still wait."""
+    policy, heads = evidence.bound.policy, evidence.released.heads
+    behind = concealment.records_of_row if figures.individuals is None else concealment.individuals_of_row
+    judge_concealment(concealment, behind, graph, rows, policy.k, heads, findings, resting)
     if policy.window_ms is not None:
         starts = [_window_number(head.start, policy) for head in heads]
         judge_starts(concealment, rows, np.array(starts, np.int64), heads, findings)
-    if policy.protect is Protection.INDIVIDUAL:
-        faults = check_classes(graph, concealment, members, rows.release, policy.k)
+    if policy.protect is Protection.INDIVIDUAL and policy.shape is not Shape.GRAPH:
+        faults = check_classes(graph, concealment, members, rows.release, policy.k, resting)
         judge_classes(faults, rows, policy.k, heads, findings)
         figures = replace(figures, classes=len(rows.size))
-    may_be = concealment.rows_of_record
+    may_be = concealment.rows_of_record[~resting]
+    size = graph.record_size[~resting]
     return replace(
         figures,
         components=concealment.components,
-        fewest_rows_of_record=int(may_be.min()),
-        records_at_k=float(np.average(may_be == policy.k, weights=graph.record_size)),
+        fewest_rows_of_record=int(may_be.min()) if len(may_be) else None,
+        records_at_k=float(np.average(may_be == policy.k, weights=size)) if len(may_be) else None,
         fewest_individuals_of_row=int(behind.min()),
         rows_at_k=float(np.average(behind == policy.k, weights=graph.row_size)),
         mean_individuals_of_row=float(np.average(behind, weights=graph.row_size)),
     )
 
 
+def _certified(
+    evidence: _Evidence, figures: AuditFigures, folder: Path, findings: Findings, recipe: Recipe | None
+) -> AuditFigures:
+    """Step 8: the certificates of all releases."""
+    policy = evidence.bound.policy
+    ground = Ground(
+        bound=evidence.bound,
+        books=evidence.books,
+        box_books=evidence.box_books,
+        records=evidence.every,
+        stays=evidence.stays,
+        windows=_windows(evidence, evidence.every),
+        released=evidence.released,
+        ranges=np.array([_window_range(head, policy) for head in evidence.released.heads], np.int64),
+    )
+    count, ranks = check_certificates(ground, folder, findings, recipe)
+    value, score = ranks.p_value()
+    if value < ALARM:
+        findings.add(
+            f"the published matchings are no fair draws: their ranks by {score} have a chance of {value:.1e}"
+        )
+    return replace(
+        figures, certificates=count, draws=ranks.draws, rank_p_value=value if ranks.draws else None
+    )
+
+
 def _groups(evidence: _Evidence) -> tuple[RecordGroups, RowGroups]:
     bound, released = evidence.bound, evidence.released
     position = {column.name: place for place, column in enumerate(bound.columns)}
-    partition_columns = [position[name] for name in bound.policy.partition_by]
-    own = evidence.records[:, partition_columns]
-    first, partition, _ = group_rows(own)
-    number_of = {tuple(own[row].tolist()): number for number, row in enumerate(first)}
+    partition, of_release = _partitions_of(evidence)
     quasis = [position[book.book.column.name] for book in evidence.box_books]
     codes = encode_records(evidence.records[:, quasis], evidence.box_books)
-    records = group_records(codes, partition, _windows(evidence, position))
+    records = group_records(codes, partition, _windows(evidence, evidence.records))
 
     keys = np.column_stack([released.release, released.boxes])
     first, group_of, size = group_rows(keys)
@@ -217,7 +313,7 @@ def _groups(evidence: _Evidence) -> tuple[RecordGroups, RowGroups]:
         nulls=np.column_stack([encoded.nulls[field][boxes[:, field]] for field in fields]),
         set_of=np.column_stack([encoded.set_of[field][boxes[:, field]] for field in fields]),
         sets=encoded.sets,
-        partition=np.array([number_of.get(head.partition, -1) for head in released.heads], np.int32)[release],
+        partition=np.array(of_release, np.int32)[release],
         first_window=windows[:, 0],
         last_window=windows[:, 1],
         release=release,
@@ -227,14 +323,23 @@ def _groups(evidence: _Evidence) -> tuple[RecordGroups, RowGroups]:
     return records, rows
 
 
-def _windows(evidence: _Evidence, position: dict[str, int]) -> np.ndarray:
+def _partitions_of(evidence: _Evidence) -> tuple[np.ndarray, list[int]]:
+    """The number int32 (n,) of each record's partition, and that of each release's: -1 for one no record has."""
+    names = evidence.bound.input_columns
+    own = evidence.records[:, [names.index(name) for name in evidence.bound.policy.partition_by]]
+    first, partition, _ = group_rows(own)
+    number_of = {tuple(own[row].tolist()): number for number, row in enumerate(first)}
+    return partition, [number_of.get(head.partition, -1) for head in evidence.released.heads]
+
+
+def _windows(evidence: _Evidence, records: np.ndarray) -> np.ndarray:
     """Window number int64 (n,) of every record: floor((time - offset) / size); 0 without windows."""
     policy = evidence.bound.policy
     if policy.time is None:
-        return np.zeros(len(evidence.records), np.int64)
-    column = position[policy.time.name]
+        return np.zeros(len(records), np.int64)
+    column = evidence.bound.input_columns.index(policy.time.name)
     numbers = [_window_number(value, policy) for value in evidence.books[column].values]
-    return np.array([*numbers, _NO_WINDOW], np.int64)[evidence.records[:, column]]
+    return np.array([*numbers, _NO_WINDOW], np.int64)[records[:, column]]
 
 
 def _window_number(instant: object, policy: Policy) -> int:

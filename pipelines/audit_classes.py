@@ -30,16 +30,22 @@ class ClassFaults:
 
 
 def check_classes(
-    graph: CandidateGraph, concealment: Concealment, members: GroupMembers, release: np.ndarray, k: int
+    graph: CandidateGraph,
+    concealment: Concealment,
+    members: GroupMembers,
+    release: np.ndarray,
+    k: int,
+    resting: np.ndarray,
 ) -> ClassFaults:
-    """Check every class of every release; ``release`` int32 (b,) of row groups, ascending.
+    """Check every class of every release; ``release`` int32 (b,) of row groups, ascending; ``resting`` bool (g,):
+    record groups of which some may be in no release yet.
 
     O(allowed pairs x individuals in a record group), one release at a time.
     """
     row_of_pair = np.repeat(np.arange(len(release)), np.diff(graph.indptr))
     allowed = concealment.row_component[row_of_pair] == concealment.record_component[graph.columns]
     row_of_pair, record_of_pair = row_of_pair[allowed], graph.columns[allowed]
-    choices = np.bincount(record_of_pair, minlength=len(graph.record_size))
+    choices = np.bincount(record_of_pair, minlength=len(graph.record_size)) + resting
     unshared, unfilled, scattered = [], [], []
     releases, first = np.unique(release[row_of_pair], return_index=True)
     for number, start, stop in zip(releases, first, [*first[1:], len(row_of_pair)], strict=True):

@@ -48,13 +48,17 @@ def judge_concealment(
     k: int,
     heads: Sequence[ReleaseHead],
     findings: Findings,
+    resting: np.ndarray,
 ) -> None:
-    """Every record may be at least k rows, every row may be at least k individuals; ``behind`` int64 (b,)."""
-    exposed = concealment.rows_of_record < k
+    """Every record may be at least k rows, every row may be at least k individuals; ``behind`` int64 (b,).
+
+    resting: bool (g,), records that may still wait; they are judged when they are out.
+    """
+    exposed = (concealment.rows_of_record < k) & ~resting
     if exposed.any():
         findings.add(
             f"{int(graph.record_size[exposed].sum())} records may be fewer than k = {k} rows "
-            f"(fewest: {int(concealment.rows_of_record.min())})"
+            f"(fewest: {int(concealment.rows_of_record[exposed].min())})"
         )
     thin = behind < k
     if thin.any():

@@ -9,6 +9,7 @@ import fastavro
 import numpy as np
 
 from kanonflow.pipelines.audit_boxes import BoxBook
+from kanonflow.pipelines.audit_order import check_order
 from kanonflow.pipelines.audit_reading import avro_records
 from kanonflow.pipelines.audit_report import Findings
 from kanonflow.pipelines.audit_values import CodeBook, read_object
@@ -57,8 +58,8 @@ def read_releases(
 
     Checked: nothing but releases lies there; the schema is the one the policy and the input give, above all
     without an individual, identifier, event id or exact time; every row names its file's release and window;
-    the window is one of the policy's; rows agree in the partition; boxes are well formed and within the
-    declared domains. Raises InputError when there is no such folder.
+    the window is one of the policy's; rows agree in the partition, and stand in the order of what they publish;
+    boxes are well formed and within the declared domains. Raises InputError when there is no such folder.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; --release takes the directory that a run wrote to")
@@ -92,6 +93,7 @@ def read_releases(
             ],
             len(rows),
         )
+        check_order(path.stem, rows, bound, findings)
         heads.append(_head(path, rows, payload, bound, findings))
         parts.append((boxes, payload))
     return ReleasedRows(

@@ -14,7 +14,12 @@ class AuditFigures:
     up. unplaced: released rows that no assignment of all rows to records can place. fewest_rows_of_record,
     fewest_individuals_of_row: the two sides of k-concealment; rows_at_k, records_at_k: shares of rows and
     records that have exactly k. mean_individuals_of_row: mean over rows. classes: released rows of one box
-    in one release count as a class (protect: individual).
+    in one release count as a class (protect: individual). waiting: records neither released nor rejected;
+    waiting_told: those of them that the job keeps, by its metrics (verify --waiting). certificates: read;
+    draws: components whose published factor was ranked; rank_p_value: the smallest chance of such ranks in an honest
+    run, corrected for the number of tests (verify --certificates). known: matches that somebody knows; known_rows,
+    known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
+    individuals (records, if there are none) behind them (verify --known).
     """
 
     k: int
@@ -35,6 +40,15 @@ class AuditFigures:
     rows_at_k: float | None = None
     mean_individuals_of_row: float | None = None
     classes: int | None = None
+    waiting: int | None = None
+    waiting_told: int | None = None
+    certificates: int | None = None
+    draws: int | None = None
+    rank_p_value: float | None = None
+    known: int | None = None
+    known_rows: int | None = None
+    known_individuals: int | None = None
+    known_below_k: float | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -58,10 +72,19 @@ _LABELS = {
     "rows_at_k": "rows with exactly k",
     "mean_individuals_of_row": "mean individuals behind a row",
     "classes": "classes",
+    "waiting": "records that wait",
+    "waiting_told": "of them kept by the job",
+    "certificates": "certificates",
+    "draws": "factors drawn (components)",
+    "rank_p_value": "p-value of their ranks",
+    "known": "known matches",
+    "known_rows": "then fewest rows a record may be",
+    "known_individuals": "then fewest individuals of a row",
+    "known_below_k": "then rows with fewer than k",
     "seconds_reading": "seconds reading",
     "seconds_checking": "seconds checking",
 }
-_SHARES = ("records_at_k", "rows_at_k")
+_SHARES = ("records_at_k", "rows_at_k", "known_below_k")
 
 
 @dataclass(frozen=True)
@@ -124,4 +147,6 @@ def _shown(name: str, value: float | None) -> str:
         return "-"
     if name in _SHARES:
         return f"{value:.2%}"
+    if name == "rank_p_value":
+        return f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"

@@ -21,10 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundColumn
-from kanonflow.schemas.policy_fields import Outside
+from kanonflow.schemas.policy_fields import Outside, QuasiType, Role
 
 _EPOCH_DAY = date(1970, 1, 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PUBLISHED = (Role.SENSITIVE, Role.INSENSITIVE)
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -50,13 +51,17 @@ class CodesOf(dict[Any, int]):
 class CodeBook:
     """Codes of the distinct values of one field, numbered from 0 as they come; null is -1.
 
-    With ``outside: code`` values are cut to the declared domain first: beyond its ends they are the same.
+    With ``outside: code`` values are cut to the declared domain first: beyond its ends they are the same. Of numbers
+    that are published or generalized, -0.0 and 0.0 are two, as they are to the pipeline's digests.
     """
 
     def __init__(self, column: BoundColumn) -> None:
         self.column = column
         self.values: list[Hashable] = []
         self._code_of: dict[Hashable, int] = {}
+        quasi = column.field.quasi
+        counted = column.field.role in _PUBLISHED or (quasi is not None and quasi.type is QuasiType.NUMERIC)
+        self._signed = pa.types.is_floating(column.arrow_type) and counted
         self._texts = CodesOf(lambda text: self._code(read_text(text, column.arrow_type)))
         self._rejected = CodesOf(lambda text: self._code(read_rejected(text, column.arrow_type)))
         self._objects = CodesOf(lambda value: self._code(read_object(value, column.arrow_type)))
@@ -71,6 +76,10 @@ class CodeBook:
 
     def codes_of_objects(self, cells: Iterable[Any], count: int) -> np.ndarray:
         """Codes int32 (count,) of values as fastavro or pyarrow return them."""
+        if self._signed:
+            # A dict takes -0.0 for 0.0.
+            kind = self.column.arrow_type
+            return np.fromiter((self._code(read_object(value, kind)) for value in cells), np.int32, count)
         return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
 
     def faults(self) -> np.ndarray:
@@ -83,7 +92,8 @@ class CodeBook:
         if value is None:
             return -1
         value = _cut(value, self.column)
-        code = self._code_of.setdefault(value, len(self.values))
+        negative = self._signed and value == 0 and math.copysign(1.0, value) < 0
+        code = self._code_of.setdefault("-0.0" if negative else value, len(self.values))
         if code == len(self.values):
             self.values.append(value)
         return code

@@ -122,16 +122,37 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.kafka_address import is_kafka_address
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
+    checks = {name: getattr(arguments, name) for name in ("waiting", "certificates", "known")}
+    checks["recipe"] = _recipe(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.feed_address import stream_places
         from kanonflow.pipelines.verify_topics import verify
 
         places = stream_places(arguments.release, arguments.restricted, "--release")
-        report = verify(policy, arguments.input, Path(places.directory), places.topic, delimiter=delimiter)
+        report = verify(
+            policy, arguments.input, Path(places.directory), places.topic, delimiter=delimiter, **checks
+        )
     else:
-        report = audit(policy, arguments.input, Path(arguments.release), delimiter=delimiter)
+        report = audit(policy, arguments.input, Path(arguments.release), delimiter=delimiter, **checks)
     print(report.to_json() if arguments.json else report.render())
     return DONE if report.passed else AUDIT_FAILED
+
+
+def _recipe(arguments: argparse.Namespace) -> "Recipe | None":  # type: ignore[name-defined] # noqa: F821
+    """What checks certificates with the secret; None without one."""
+    given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
+    if not any(each is not None for each in given):
+        return None
+    from kanonflow.pipelines.options import OptionsError
+
+    if not arguments.certificates:
+        raise OptionsError("--secret-...: only verify --certificates has a use for the secret")
+    from kanonflow.pipelines.certificate_recipe import recipe_check
+    from kanonflow.pipelines.secret_sources import secret_source
+
+    source = secret_source(*given)
+    assert source is not None
+    return recipe_check(source.resolve())
 
 
 def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ from kanonflow.pipelines.flink_flags import (
     split_flink_flags,
     with_stream_defaults,
 )
+from kanonflow.pipelines.verify_arguments import add_checks, add_secret
 
 DEFAULT_RUNNER = "FnApiRunner"
 STREAM_RUNNER = "FlinkRunner"
@@ -38,7 +39,7 @@ class RunOptions:
 
     runner: a Beam runner by name.     beam_flags: flags for Beam, checked.     detach: submit a stream and leave it.
     evaluations: search budget, a row; deadline_ms: wall-clock limit, a window; threads, search_seed: of the
-    solver; None: what the policy says.
+    solver; None: what the policy says.     certificates: write one for each release.
     """
 
     output: str
@@ -54,6 +55,7 @@ class RunOptions:
     search_seed: int | None
     secret_manager: str | None = None
     detach: bool = False
+    certificates: bool = False
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
@@ -111,6 +113,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         search_seed=getattr(arguments, "search_seed", None),
         secret_manager=arguments.secret_manager,
         detach=getattr(arguments, "detach", False),
+        certificates=arguments.certificates,
     )
 
 
@@ -205,14 +208,7 @@ def _run_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--runner", default=DEFAULT_RUNNER, help="Beam runner (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="continue the run that began in --output")
-    secret = parser.add_mutually_exclusive_group()
-    secret.add_argument("--secret-file", metavar="FILE", help="file with at least 32 random bytes")
-    secret.add_argument("--secret-env", metavar="NAME", help="environment variable that holds the secret")
-    secret.add_argument(
-        "--secret-manager",
-        metavar="VERSION",
-        help="projects/PROJECT/secrets/SECRET/versions/NUMBER in Google Cloud's Secret Manager",
-    )
+    add_secret(parser)
     parser.add_argument("--evaluations", type=_positive(float), help="search budget: evaluations a row")
     parser.add_argument(
         "--deadline-ms",
@@ -221,6 +217,12 @@ def _run_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--threads", type=_positive(int), default=None, help="solver threads (default: cores)"
+    )
+    parser.add_argument(
+        "--certificates",
+        action="store_true",
+        help="also write a certificate of each release to restricted/certificates, for verify --certificates; it names"
+        " the record behind every row",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress display and no table")
     return parser
@@ -317,7 +319,7 @@ def _add_verify(commands: Any) -> None:
     verify.add_argument(
         "--restricted", metavar="DIR", help="the --restricted of a run whose releases are in a topic"
     )
-    verify.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_checks(verify)
 
 
 def _add_policy(commands: Any) -> None:

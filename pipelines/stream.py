@@ -131,7 +131,11 @@ def stream_feed(
             pipeline,
             ReadPolled(feed.reading(bound), policy.out_of_orderness_ms),
             kanonymize(
-                policy, shipped_secret(source_of_secret, directory), feed.schema, watermark_waits=True
+                policy,
+                shipped_secret(source_of_secret, directory),
+                feed.schema,
+                watermark_waits=True,
+                certificates=options.certificates,
             ),
             bound,
             options.output,

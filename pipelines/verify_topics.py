@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kanonflow.pipelines.audit import audit
 from kanonflow.pipelines.audit_reading import find_input
@@ -35,18 +36,20 @@ def verify(
     topic: str | None,
     *,
     delimiter: str | None = None,
+    **checks: Any,
 ) -> AuditReport:
     """Audit the releases of a run.
 
     inputs: globs of files, or one topic's address as ``--source`` takes it. directory: where metrics and rejected
     rows are, below restricted/, and releases, unless ``topic``, an address as ``--output`` takes it, holds them.
+    checks: waiting, certificates, recipe and known of ``audit``.
 
     Raises:
         PolicyError, InputError: the policy, the input or a topic cannot be read at all, or a topic is not whole.
     """
     source = _source_topic(inputs)
     if source is None and topic is None:
-        return audit(policy_path, inputs, directory, delimiter=delimiter)
+        return audit(policy_path, inputs, directory, delimiter=delimiter, **checks)
     policy = read_policy(str(policy_path))
     broken = 0
     problems: tuple[str, ...] = ()
@@ -66,7 +69,7 @@ def verify(
             address = kafka_sink_address(topic)
             problems = copy_releases(address, release_avro_schema(bound), releases / "release")
             directory = releases
-        report = audit(policy_path, inputs, directory, delimiter=delimiter, broken=broken)
+        report = audit(policy_path, inputs, directory, delimiter=delimiter, broken=broken, **checks)
     return replace(report, failures=(*problems, *report.failures))
 
 

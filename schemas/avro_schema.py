@@ -1,4 +1,4 @@
-"""Avro schemas: from and to Arrow, of releases; the packaged ones of metrics, rejected rows, transactions."""
+"""Avro schemas: from and to Arrow, of releases; packaged ones of metrics, rejected rows, certificates, transactions."""
 
 from __future__ import annotations
 
@@ -121,6 +121,11 @@ def metrics_schema() -> dict[str, Any]:
 def rejected_schema() -> dict[str, Any]:
     """The Avro schema of rejected rows."""
     return _packaged("rejected.avsc")
+
+
+def certificate_schema() -> dict[str, Any]:
+    """The Avro schema of a release's certificate."""
+    return _packaged("certificate.avsc")
 
 
 def transaction_schema() -> dict[str, Any]:

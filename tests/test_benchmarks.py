@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import adult_loss, main_job, stages, warm_start
+from benchmarks import adult_loss, audit_window, main_job, stages, warm_start
 from benchmarks import classes as classes_benchmark
 from benchmarks.call_log import watch
 from benchmarks.data_sets import (
@@ -163,6 +163,18 @@ def test_policies_of_the_main_job_load(job: str, method: str, tmp_path: Path) ->
     policy = load_policy(main_job.write_policy(job, method, tmp_path))
     assert policy.solver.method == ("auto" if method == main_job.OWN else method)
     assert policy.fields == example_policy(job).fields
+
+
+def test_people_of_the_audited_window_keep_their_quasi_identifiers(tmp_path: Path) -> None:
+    """One to three rows a person, alike but for the amount; without people every row is its own."""
+    for people in (True, False):
+        audit_window.write_window(tmp_path / "rows.csv", 200, 1, people=people)
+        with (tmp_path / "rows.csv").open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == 200
+        persons = {row["who"]: tuple(row.values())[1:-1] for row in rows}
+        assert all(persons[row["who"]] == tuple(row.values())[1:-1] for row in rows)
+        assert (len(persons) < 150) == people
 
 
 def test_watching_leaves_no_trace() -> None:

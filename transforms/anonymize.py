@@ -20,7 +20,13 @@ from kanonflow.transforms.classify import classify
 from kanonflow.transforms.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.raw_batch import RawBatch, RejectedRows, from_ipc, to_ipc
 from kanonflow.transforms.seeds import Secret, SecretSource, partition_key
-from kanonflow.transforms.solve_windows import METRICS_TAG, NAMESPACE, REJECTED_TAG, SolveWindows
+from kanonflow.transforms.solve_windows import (
+    CERTIFICATES_TAG,
+    METRICS_TAG,
+    NAMESPACE,
+    REJECTED_TAG,
+    SolveWindows,
+)
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.split import split
 
@@ -38,6 +44,15 @@ class Anonymized(NamedTuple):
     rejected: beam.PCollection
 
 
+class Certified(NamedTuple):
+    """As ``Anonymized``, with certificates: PCollection[Certificate], as confidential as the input."""
+
+    released: beam.PCollection
+    metrics: beam.PCollection
+    rejected: beam.PCollection
+    certificates: beam.PCollection
+
+
 class KAnonymize(beam.PTransform):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
@@ -48,6 +63,8 @@ class KAnonymize(beam.PTransform):
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
     watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
     soon as the watermark passes its end; else windows stay open that much longer.
+    certificates: also make a certificate of each release, for whoever has to check it (certificates.py); the output is
+    then ``Certified``.
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
     are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
@@ -62,6 +79,7 @@ class KAnonymize(beam.PTransform):
         text: bool = False,
         threads: int | None = None,
         watermark_waits: bool = False,
+        certificates: bool = False,
     ) -> None:
         super().__init__()
         check_solver(policy)
@@ -71,6 +89,7 @@ class KAnonymize(beam.PTransform):
         self._secret = secret
         self._threads = threads or policy.solver.threads
         self._watermark_waits = watermark_waits
+        self._certificates = certificates
 
     @property
     def bound(self) -> BoundPolicy:
@@ -78,7 +97,7 @@ class KAnonymize(beam.PTransform):
         return self._bound
 
     @no_annotations
-    def expand(self, records: beam.PCollection) -> Anonymized:
+    def expand(self, records: beam.PCollection) -> Anonymized | Certified:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
         parts = (
             records
@@ -90,15 +109,19 @@ class KAnonymize(beam.PTransform):
             )
         )
         keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes]])
+        tags = (METRICS_TAG, REJECTED_TAG, *([CERTIFICATES_TAG] if self._certificates else []))
         solved = keyed | "Solve" >> beam.ParDo(
-            SolveWindows(self._timed(), self._secret, self._threads)
-        ).with_outputs(METRICS_TAG, REJECTED_TAG, main="released")
+            SolveWindows(self._timed(), self._secret, self._threads, self._certificates)
+        ).with_outputs(*tags, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
-        return Anonymized(
+        outputs = Anonymized(
             self._window("released", solved.released),  # Release
             self._window("metrics", solved[METRICS_TAG]),  # dict
             self._window("rejected", rejected),  # RejectedRows
         )
+        if not self._certificates:
+            return outputs
+        return Certified(*outputs, self._window("certificates", solved[CERTIFICATES_TAG]))
 
     def _timed(self) -> BoundPolicy:
         """The policy as the stateful step goes by it: with the time that it has to keep windows open itself."""

@@ -34,13 +34,15 @@ class Published(NamedTuple):
     """rows: in the release's Arrow schema. boxes: as published.
 
     Restricted, for metrics and certificates only: hulls, the boxes before snapping; factor: int32, the record whose
-    payload stands on slot j (in a partition: in the place of record j), as the structure numbers them.
+    payload stands on slot j (in a partition: in the place of record j), as the structure numbers them; order: the
+    place whose row stands first in the release, second...
     """
 
     rows: pa.Table
     boxes: Boxes
     hulls: Boxes
     factor: NDArray[np.int32]
+    order: NDArray[np.int64]
 
 
 def publish(
@@ -81,7 +83,8 @@ def publish(
     boxes = snapped_boxes(hulls)
     released = _assemble(rows, factor, boxes, bound, release_id, window)
     check_release(released, rows, structure, factor, bound)
-    return Published(released.take(pa.array(published_order(released))), boxes, hulls, factor)
+    order = published_order(released)
+    return Published(released.take(pa.array(order)), boxes, hulls, factor, order)
 
 
 def published_order(released: pa.Table) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The elements that travel through the pipeline: batches of input, rejected rows, releases."""
+"""The elements that travel through the pipeline: batches of input, rejected rows, releases, certificates."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ class Release(NamedTuple):
     window_start: int | None
     window_end: int | None
     ipc: bytes
+
+
+class Certificate(NamedTuple):
+    """How a release was matched. Restricted: it names the record behind every row.
+
+    avro: an Avro file with one record of certificate.avsc.
+    """
+
+    release_id: str
+    avro: bytes
 
 
 def to_ipc(rows: pa.RecordBatch | pa.Table) -> bytes:

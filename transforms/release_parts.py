@@ -29,6 +29,7 @@ def release_parts(
     *,
     threads: int = 1,
     clock: Clock = time.monotonic,
+    certificates: bool = False,
 ) -> Iterator[WindowResult]:
     """Release a window as ``release_window`` does, in parts if it has more than ``max_window_rows`` rows.
 
@@ -51,9 +52,11 @@ def release_parts(
             pa.concat_tables(tables), bound, bound.policy.max_window_rows, secret, warm.domains
         )
     if cut is None or len(cut.groups) == 1:
-        yield release_window(rows, bound, warm, secret, slot, threads=threads, clock=clock)
+        yield release_window(
+            rows, bound, warm, secret, slot, threads=threads, clock=clock, certificates=certificates
+        )
     else:
-        yield from _release_each(cut, rows, bound, warm, secret, slot, threads, clock)
+        yield from _release_each(cut, rows, bound, warm, secret, slot, threads, clock, certificates)
 
 
 def _release_each(
@@ -65,6 +68,7 @@ def _release_each(
     slot: ReleaseSlot,
     threads: int,
     clock: Clock,
+    certificates: bool,
 ) -> Iterator[WindowResult]:
     turns = _turns(cut, warm.waiting_rows)
     # One domain for the whole window: those of its parts alone are narrow just where it was cut.
@@ -84,6 +88,7 @@ def _release_each(
             clock=clock,
             resting=resting,
             more=not last,
+            certificates=certificates,
         )
         if result.release is not None:
             released.append(result.warm.cohorts)

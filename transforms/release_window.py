@@ -29,6 +29,7 @@ from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.trimming import kept_rows, row_limit
 from kanonflow.transforms.canonical_order import canonical_order
+from kanonflow.transforms.certificates import CertificateHead, certify
 from kanonflow.transforms.cohorts import (
     class_cohorts,
     graph_cohorts,
@@ -39,7 +40,7 @@ from kanonflow.transforms.cohorts import (
 from kanonflow.transforms.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.gate import GateError
 from kanonflow.transforms.publish import Published, publish
-from kanonflow.transforms.raw_batch import Release, to_ipc
+from kanonflow.transforms.raw_batch import Certificate, Release, to_ipc
 from kanonflow.transforms.rejected import rejected_records
 from kanonflow.transforms.row_bytes import content_digest
 from kanonflow.transforms.seeds import (
@@ -61,12 +62,16 @@ OVER_LIMIT = "individual_over_limit"
 
 
 class WindowResult(NamedTuple):
-    """release: None when nothing went out. rejected: records of rejected.avsc. metrics: a record of metrics.avsc."""
+    """release: None when nothing went out. rejected: records of rejected.avsc. metrics: a record of metrics.avsc.
+
+    certificate: of the release, where one was asked for.
+    """
 
     release: Release | None
     warm: WarmState
     rejected: list[dict[str, Any]]
     metrics: dict[str, Any]
+    certificate: Certificate | None = None
 
 
 @dataclass
@@ -249,6 +254,7 @@ def release_window(
     clock: Clock = time.monotonic,
     resting: NDArray[np.bool_] | None = None,
     more: bool = False,
+    certificates: bool = False,
 ) -> WindowResult:
     """Release a window, or hold or reject what cannot be released.
 
@@ -256,6 +262,7 @@ def release_window(
     slot: the release's place; its window_end is the end of the window that closed, None without windows.
     resting: of a window in parts, the waiting rows that are none of this part's: they wait on, as the first of those in
     the returned state. more: whether other parts follow, which take what this one leaves (see ``release_parts``).
+    certificates: make a certificate of the release (certificates.py); the release is the same with and without.
 
     Precondition: the windows before this one have been released, and ``warm`` is what the last call returned.
     Postcondition: new + waiting rows = released + rejected + rows that wait in the returned state; what is released
@@ -266,6 +273,7 @@ def release_window(
     new = 0 if rows is None else rows.num_rows
     ledger = _Ledger(bound, [], [], [], slot.window_end, more)
     attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
+    attempt.certify = certificates
     warm = ledger.rest(warm, resting)
     candidates, _, events = _gather(warm, rows, ledger, secret, slot)
     if slot.window_end is not None:
@@ -291,7 +299,7 @@ def _result(
     waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
     state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events)
     metrics = window_metrics(attempt, state, before, ledger.rejected, secret.version)
-    return WindowResult(release, state, ledger.rejected, metrics)
+    return WindowResult(release, state, ledger.rejected, metrics, attempt.certificate)
 
 
 def _release(
@@ -333,6 +341,9 @@ def _release(
     window = (start, slot.window_end)
     try:
         published = _publish(rows, solution, bound, secret, attempt.release_id, window)
+        if attempt.certify:
+            head = CertificateHead(attempt.release_id, slot, window)
+            attempt.certificate = certify(rows, solution.structure, published, bound, secret, head)
     except GateError:
         # Never out without the gate's word, and never an exception that would stop the feed for ever.
         ledger.reject(released, "gate_refused")

@@ -1,7 +1,7 @@
 """The secret, and everything that is derived from it.
 
-One HKDF label a purpose (order, id, partition, search, publish, commitment): a key that leaks through one use
-says nothing about the others. Whatever goes into a derivation is length-prefixed, so two different inputs
+One HKDF label a purpose (order, id, partition, search, publish, commitment, certificate): a key that leaks through
+one use says nothing about the others. Whatever goes into a derivation is length-prefixed, so two different inputs
 never have the same bytes.
 """
 
@@ -247,15 +247,33 @@ def order_key(secret: Secret) -> bytes:
     return secret.derive("order")
 
 
-def publish_keystream(
-    secret: Secret, release: str, members_digest: bytes, content_digest: bytes
-) -> Keystream:
-    """The randomness of one publication: key = HKDF(secret, "publish", release id, members, content).
+def publish_key(secret: Secret, release: str, members_digest: bytes, content_digest: bytes) -> bytes:
+    """The key of one publication's keystream: HKDF(secret, "publish", release id, members, content), 32 bytes.
 
     Why both digests: were the same words spent on two graphs or two row sets of one slot, the two
     publications together would tell more than either.
     """
-    return Keystream(secret.derive("publish", release, members_digest, content_digest))
+    return secret.derive("publish", release, members_digest, content_digest)
+
+
+def publish_keystream(
+    secret: Secret, release: str, members_digest: bytes, content_digest: bytes
+) -> Keystream:
+    """The randomness of one publication: the keystream of ``publish_key``."""
+    return Keystream(publish_key(secret, release, members_digest, content_digest))
+
+
+def seed_commitment(key: bytes, release: str) -> str:
+    """A commitment to a publication's key, 64 hex digits: HMAC-SHA256(key, ("kanonflow", "commitment", release id)).
+
+    It fixes the key and tells nothing about it; whoever is given the key, or derives it, can open it.
+    """
+    return hmac.digest(key, encode("kanonflow", "commitment", release), "sha256").hex()
+
+
+def certificate_key(secret: Secret) -> bytes:
+    """The key of the digests in certificates, 32 bytes."""
+    return secret.derive("certificate", "digests")
 
 
 def array_digest(array: NDArray[np.generic]) -> bytes:

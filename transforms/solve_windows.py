@@ -49,6 +49,7 @@ from kanonflow.transforms.window_gauges import NAMESPACE, WindowGauges
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
+CERTIFICATES_TAG = "certificates"
 BAGS = 16
 _HEADER = struct.Struct("<q?")
 
@@ -70,7 +71,7 @@ def _table(batches: list[bytes]) -> pa.Table | None:
 
 
 class SolveWindows(beam.DoFn):
-    """(partition key, (window number, Arrow IPC bytes)) -> Release; tagged: metrics dict, RejectedRows."""
+    """(partition key, (window number, Arrow IPC bytes)) -> Release; tagged: metrics dict, RejectedRows, Certificate."""
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
     WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
@@ -94,10 +95,13 @@ class SolveWindows(beam.DoFn):
 
     _secret: Secret
 
-    def __init__(self, bound: BoundPolicy, secret: SecretSource, threads: int | None) -> None:
+    def __init__(
+        self, bound: BoundPolicy, secret: SecretSource, threads: int | None, certificates: bool = False
+    ) -> None:
         self._bound = bound
         self._source = secret
         self._threads = threads
+        self._certificates = certificates
         self._late = Metrics.counter(NAMESPACE, "rows_late")
         self._gauges = WindowGauges()
 
@@ -210,7 +214,14 @@ class SolveWindows(beam.DoFn):
         threads = self._threads or os.cpu_count() or 1
         slot = ReleaseSlot(key, end, 0)
         yield from release_parts(
-            rows, self._bound, warm, self._secret, slot, threads=threads, clock=time.monotonic
+            rows,
+            self._bound,
+            warm,
+            self._secret,
+            slot,
+            threads=threads,
+            clock=time.monotonic,
+            certificates=self._certificates,
         )
 
     def _after(self, action: Action, clock: PartitionClock, warm: WarmState, parts: int) -> PartitionClock:
@@ -244,6 +255,8 @@ class SolveWindows(beam.DoFn):
         outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, result.metrics))
         if result.rejected:
             outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, tuple(result.rejected))))
+        if result.certificate is not None:
+            outputs.append(beam.pvalue.TaggedOutput(CERTIFICATES_TAG, result.certificate))
         for output in outputs:
             if isinstance(output, beam.pvalue.TaggedOutput):
                 yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))

@@ -19,13 +19,17 @@ from kanonflow.transforms.boxes import field_ncp, gcp
 from kanonflow.transforms.cohorts import guaranteed_candidates, peer_retention
 from kanonflow.transforms.encode import Encoded, describe, extents
 from kanonflow.transforms.publish import Published
+from kanonflow.transforms.raw_batch import Certificate
 from kanonflow.transforms.seeds import ReleaseSlot
 from kanonflow.transforms.warm_state import WarmState
 
 
 @dataclass
 class Attempt:
-    """What is known about a release while it is made. ``record`` adds what only a release that went out has."""
+    """What is known about a release while it is made. ``record`` adds what only a release that went out has.
+
+    certify: whether it gets a certificate.
+    """
 
     bound: BoundPolicy
     slot: ReleaseSlot
@@ -33,6 +37,8 @@ class Attempt:
     rows_new: int
     rows_waited: int
     kind: str = "window"
+    certify: bool = False
+    certificate: Certificate | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     def record(

@@ -71,7 +71,8 @@ RING = ["x,tint,note", "1.5,red,n1", "2.5,red,n2", "3.5,blue,n3", "4.5,blue,n4"]
 @dataclass
 class Run:
     """A run to be altered and written. ``releases``: file stem -> rows; ``schema`` of all releases;
-    ``rejected``: reasons and rows; ``numbers``: release numbers for the metrics."""
+    ``rejected``: reasons and rows; ``numbers``: release numbers for the metrics; ``ordered``: sort the rows of each
+    release by what they publish, as a release must."""
 
     policy: str
     lines: list[str]
@@ -79,10 +80,15 @@ class Run:
     releases: dict[str, list[dict[str, Any]]]
     rejected: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
+    ordered: bool = True
 
     def copy(self) -> "Run":
         """A copy that shares nothing."""
         return copy.deepcopy(self)
+
+    def in_order(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows of a release as they are published."""
+        return sorted(rows, key=_order) if self.ordered else rows
 
     def write(self, folder: Path) -> tuple[Path, list[str], Path]:
         """Write everything below ``folder``; returns policy file, input patterns and release directory."""
@@ -92,13 +98,22 @@ class Run:
         (folder / "policy.yaml").write_text(self.policy)
         (folder / "input.csv").write_text("\n".join(self.lines) + "\n")
         for stem, rows in self.releases.items():
-            _write(out / "release" / f"{stem}.avro", self.schema, rows)
+            _write(out / "release" / f"{stem}.avro", self.schema, self.in_order(rows))
         rejected = [{"reason": reason, "row": row} for reason, row in self.rejected]
         _write(out / "restricted/rejected/all.avro", REJECTED, rejected)
         for stem, number in self.numbers.items():
             metrics = [{"release_id": stem, "release_no": number}]
             _write(out / f"restricted/metrics/{stem}.avro", METRICS, metrics)
         return folder / "policy.yaml", [str(folder / "*.csv")], out
+
+
+def _order(row: dict[str, Any]) -> list[Any]:
+    """Cells in the order of the columns; ranges by their ends, null least."""
+    cells = [list(cell.values()) if isinstance(cell, dict) else cell for cell in row.values()]
+    return [
+        [(value is not None, value) for value in (cell if isinstance(cell, list) else [cell])]
+        for cell in cells
+    ]
 
 
 def _write(path: Path, schema: dict[str, Any], records: list[dict[str, Any]]) -> None:

@@ -59,6 +59,18 @@ def published_for_another(run: Run) -> None:
     run.releases["day2"][0]["ref"] = "r8"
 
 
+def order_kept(run: Run) -> None:
+    """Rows leave in the order of their slots, which is that of the records."""
+    run.ordered = False
+
+
+def order_of_arrival(run: Run) -> None:
+    """The rows of one class, told apart by their payload only, in the order of the input."""
+    run.ordered = False
+    first = run.releases["day1"]
+    first.sort(key=lambda row: (row["age"]["min"], row["ref"]))
+
+
 def row_missing(run: Run) -> None:
     run.releases["whole"].pop()
 
@@ -197,6 +209,8 @@ FAULTS = [
     (people, published_twice, "field ref: never repeats in the input, but 1 released rows repeat"),
     (people, published_twice, "not a generalization of the original: 1 of 10 released rows"),
     (people, published_for_another, "1 payloads of records are missing; 1 released rows"),
+    (ring, order_kept, r"[12] rows do not stand in the order of what they publish.*\(release whole\)"),
+    (people, order_of_arrival, r"1 rows do not stand in the order .*\(release day1\)"),
     (ring, row_missing, "0 of 3 released rows and 1 of 4 records cannot be placed"),
     (ring, row_missing, "1 payloads of records are missing; 0 released rows"),
     (people, payload_altered, "the payload is not that of the input"),

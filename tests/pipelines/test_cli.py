@@ -52,7 +52,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Replace the anonymizer. The dict takes faults to plant: ``lose`` rows of each batch, or ``fail``."""
     faults: dict[str, Any] = {"lose": 0, "fail": False}
 
-    def make(policy: Policy, secret: Secret, schema: InputSchema) -> beam.PTransform:
+    def make(policy: Policy, secret: Secret, schema: InputSchema, *, certificates: bool) -> beam.PTransform:
+        assert not certificates
         bound = bind(policy, schema.columns, text=schema.text, source="test")
         inner = PassThrough(bound, lose=faults["lose"])
         return Failing(inner) if faults["fail"] else inner
@@ -255,9 +256,9 @@ def test_the_solver_can_be_overridden(run: Run, monkeypatch: pytest.MonkeyPatch)
     seen: list[Policy] = []
     make = anonymize_files.kanonymize
 
-    def spy(policy: Policy, secret: Secret, schema: InputSchema) -> beam.PTransform:
+    def spy(policy: Policy, secret: Secret, schema: InputSchema, *, certificates: bool) -> beam.PTransform:
         seen.append(policy)
-        return make(policy, secret, schema)
+        return make(policy, secret, schema, certificates=certificates)
 
     monkeypatch.setattr(anonymize_files, "kanonymize", spy)
     assert run("--evaluations", "7.5", "--deadline-ms", "900", "--threads", "2", "--seed", "4") == 0
@@ -338,7 +339,8 @@ def test_verify_ends_with_the_audits_verdict(
         def to_json(self) -> str:
             return "{}"
 
-    def audit(*paths: Any, delimiter: str | None) -> Report:
+    def audit(*paths: Any, delimiter: str | None, **checks: Any) -> Report:
+        assert checks == {"waiting": False, "certificates": False, "known": 0, "recipe": None}
         audited.append((*paths, delimiter))
         return Report(len(audited) == 1)
 

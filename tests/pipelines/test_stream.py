@@ -167,7 +167,16 @@ def test_sinks_stand_behind_a_boundary() -> None:
     assert not any(payload.requires_stable_input for payload in graph("FnApiRunner", streaming=True).values())
 
 
-def graph(runner: str, *, streaming: bool) -> dict[str, Any]:
+def test_certificates_pass_the_boundary_of_releases() -> None:
+    """Asked for, they are held back like releases until a checkpoint holds them; else no step makes or writes any."""
+    steps = graph("FlinkRunner", streaming=True, certificates=True)
+    stable = {name.split("/")[0] for name, payload in steps.items() if payload.requires_stable_input}
+    assert "StableCertificates" in stable
+    assert [name for name in steps if name.startswith("WriteCertificates/")]
+    assert not [name for name in graph("FlinkRunner", streaming=True) if "Certificate" in name]
+
+
+def graph(runner: str, *, streaming: bool, certificates: bool = False) -> dict[str, Any]:
     """The ParDo payloads of the job graph, by name."""
     policy = feed_policy()
     pipeline = beam.Pipeline(options=PipelineOptions([]))
@@ -175,7 +184,7 @@ def graph(runner: str, *, streaming: bool) -> dict[str, Any]:
     connect(
         pipeline,
         ReadPolled(ArrivingFiles("/nowhere", bound_feed(policy)), 0),
-        kanonymize(policy, SECRET, schema, watermark_waits=True),
+        kanonymize(policy, SECRET, schema, watermark_waits=True, certificates=certificates),
         bound_feed(policy),
         "/nowhere/out",
         runner,
