@@ -1,0 +1,103 @@
+"""Identity and order: does the true record stand out among its slot's members?
+
+The attacker knows all quasi-identifiers, who the members of every slot and class are, when and in which order the
+records came, and the file. It guesses the member in the middle, the one whose place in the input fits the row's place
+in the file, the one that waited longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.attacks import scores
+from benchmarks.attacks.attacked_feed import (
+    CLASSES,
+    DEMO,
+    PEOPLE,
+    ROWS,
+    attacked_policy,
+    attacked_windows,
+    demo,
+    numbered_secret,
+)
+from benchmarks.attacks.attacked_release import AttackedRelease
+from benchmarks.attacks.chance import Tally
+from benchmarks.attacks.effort import Effort
+from benchmarks.attacks.naive_publishers import identity_release, ordered_classes_release, stamped_release
+from benchmarks.result_files import Findings
+
+TITLE = "Identity and order: how often the guess names the true individual"
+COLUMNS = (
+    "attack", "mode", "releases", "guesses", "ours", "chance", "99.9% low", "99.9% high", "within", "1/k", "naive",
+    "naive publisher",
+)  # fmt: skip
+K = 5
+
+
+class Attack(NamedTuple):
+    """score: of the guess. naive: the publisher it is compared with, and its name. mixed: only rows whose members are
+    of several windows."""
+
+    name: str
+    score: scores.Score
+    naive: Callable[[AttackedRelease], AttackedRelease]
+    told: str
+    mixed: bool = False
+
+
+ATTACKS = (
+    Attack("nearest to the medoid", scores.to_medoid, identity_release, "identity matching"),
+    Attack("nearest to the box's middle", scores.to_farthest, identity_release, "identity matching"),
+    Attack("n-th row, n-th record", scores.file_place, identity_release, "identity matching, order kept"),
+    Attack("order within a box, arrival", scores.arrival_in_box, ordered_classes_release, "classes, order kept"),
+    Attack("order within a box, content", scores.quasi_in_box, ordered_classes_release, "classes, order kept"),
+    Attack("first to come", scores.first_to_come, identity_release, "identity matching"),
+    Attack("longest waiting", scores.longest_waiting, stamped_release, "rows stamped with their window", True),
+)  # fmt: skip
+
+
+def measure(findings: Findings, effort: Effort) -> None:
+    """Every attack against every mode; one table."""
+    table = findings.table(
+        TITLE,
+        COLUMNS,
+        "chance: the mean over guesses of the share of a slot's members (of a class's rows) that are the guessed"
+        " individual's; at most 1/k. The interval is binomial for as many independent guesses as these are worth, rows"
+        " of a release being matched together. longest waiting: only rows whose members are of several windows.",
+    )
+    for mode in (ROWS, PEOPLE, CLASSES):
+        # Where each row is its own individual, few people come twice.
+        shape = replace(effort.feed, rows_per_customer_day=0.3) if mode == ROWS else effort.feed
+        feed = demo(shape, attacked_policy(DEMO, mode, k=K))
+        rng = np.random.default_rng(11)
+        ours = [Tally() for _ in ATTACKS]
+        naive = [Tally() for _ in ATTACKS]
+        for secret in range(effort.secrets):
+            for window in attacked_windows(feed, DEMO, numbered_secret(secret)):
+                if window.release is None:
+                    continue
+                for attack, own, other in zip(ATTACKS, ours, naive, strict=True):
+                    attacked = window.release
+                    if attack.mixed:
+                        attacked = attacked.rows(scores.mixed_windows(attacked))
+                    add_guesses(own, attacked, attack.score, rng)
+                    if secret == 0:
+                        # A naive publisher has no secret: another run would be the same.
+                        add_guesses(other, attack.naive(attacked), attack.score, rng)
+        for attack, own, other in zip(ATTACKS, ours, naive, strict=True):
+            low, high = own.interval() or (None, None)
+            table.rows.append((
+                attack.name, mode, len(own.trials), own.guesses, own.rate, own.chance, low, high, own.verdict(K), 1 / K,
+                other.rate, attack.told,
+            ))  # fmt: skip
+
+
+def add_guesses(tally: Tally, release: AttackedRelease, score: scores.Score, rng: np.random.Generator) -> None:
+    """One guess for each row of a release."""
+    if release.truth.size:
+        guess = scores.guesses(release, score, rng)
+        tally.add(release.right(guess), release.chance(guess))
