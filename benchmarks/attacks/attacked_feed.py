@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ def attacked_policy(source: Source, mode: str, fields: dict[str, Any] | None = N
     return policy
 
 
-@cache
+@lru_cache(maxsize=4)
 def _demo_table(shape: FeedShape) -> pa.Table:
     return demo_feed(shape)
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 CONFIDENCE = 0.999
+LEAST_RELEASES = 20
+"""Fewer do not tell how much the hits of a release vary."""
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Tally:
         Rows of one release are matched together, so their guesses are no independent trials.
         """
         spread = np.array(self.spread)
-        if spread.size < 2 or not np.any(spread):
+        if spread.size < LEAST_RELEASES or not np.any(spread):
             return 1.0
         gaps = (np.array(self.hits) - np.array(self.expected))[spread > 0] ** 2 / spread[spread > 0]
         return max(1.0, float(gaps.mean()))

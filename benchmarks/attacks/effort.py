@@ -8,7 +8,7 @@ from kanonflow.pipelines.demo_feed import FeedShape
 
 
 class Effort(NamedTuple):
-    """feed: the made-up feed of single windows. secrets: how often it is released, each time under another secret.
+    """feed: the first of the made-up feeds of single windows. feeds: how many, each released under its own secret.
 
     returning: the made-up feed that people come back in. days: of sparkov. windows: over which they are followed.
     publications: for each number of known matches. simulations: publications that an attacker makes for himself.
@@ -16,7 +16,7 @@ class Effort(NamedTuple):
     """
 
     feed: FeedShape
-    secrets: int
+    feeds: int
     returning: FeedShape
     days: int
     windows: int
@@ -28,7 +28,7 @@ class Effort(NamedTuple):
 
 FULL = Effort(
     feed=FeedShape(rows=1500, days=10, seed=3, late=0.05),
-    secrets=30,
+    feeds=30,
     returning=FeedShape(rows=6000, days=6, seed=5, leaving=0.1, late=0.0),
     days=7,
     windows=5,
@@ -39,7 +39,7 @@ FULL = Effort(
 )
 QUICK = Effort(
     feed=FeedShape(rows=300, days=3, seed=3, late=0.05),
-    secrets=2,
+    feeds=2,
     returning=FeedShape(rows=400, days=3, seed=5, leaving=0.1, late=0.0),
     days=3,
     windows=3,

@@ -81,10 +81,19 @@ def identity_release(release: AttackedRelease) -> AttackedRelease:
 def ordered_classes_release(release: AttackedRelease) -> AttackedRelease:
     """Classes of k or more consecutive records in the order of their quasi-identifiers, a hull each; the rows stand
     class by class, and in a class in the order of the input."""
+    return _classes(release, by_arrival=True)
+
+
+def sorted_classes_release(release: AttackedRelease) -> AttackedRelease:
+    """The same classes; the table is sorted, cut and generalized in place, as a table tool does it."""
+    return _classes(release, by_arrival=False)
+
+
+def _classes(release: AttackedRelease, *, by_arrival: bool) -> AttackedRelease:
     each = one_row_each(release)
     n = each.people.size
     labels = np.minimum(np.arange(n) // each.k, max(n // each.k - 1, 0)).astype(np.int32)
-    order = np.lexsort([each.arrival, labels])
+    order = np.lexsort([each.arrival if by_arrival else np.arange(n), labels])
     return replace(each, candidates=class_members(labels, labels[order]), truth=order, place=order)
 
 
