@@ -122,8 +122,13 @@ class AttackedWindow(NamedTuple):
     release: AttackedRelease | None
 
 
-def attacked_windows(feed: Feed, source: Source, secret: Secret) -> Iterator[AttackedWindow]:
-    """Release the windows of a feed one after the other, each warmed by the one before; one thread."""
+def attacked_windows(
+    feed: Feed, source: Source, secret: Secret, *, distances: bool = True
+) -> Iterator[AttackedWindow]:
+    """Release the windows of a feed one after the other, each warmed by the one before; one thread.
+
+    distances: whether an attack wants those of the records; they take O(n^2).
+    """
     warm = WarmState()
     names = pa.concat_tables([window.rows.select([source.name]) for window in feed.windows])[source.name]
     arrival = {name: place for place, name in enumerate(names.to_pylist())}
@@ -140,7 +145,7 @@ def attacked_windows(feed: Feed, source: Source, secret: Secret) -> Iterator[Att
                 people=people_of(rows, feed.bound, source),
                 arrival=np.array([arrival[name] for name in rows[source.name].to_pylist()]),
                 own_window=own_windows(rows, feed.bound),
-                name=source.name,
+                name=source.name, distances=distances,
             )  # fmt: skip
         yield AttackedWindow(window.rows, warm, slot, result, release)
         warm = result.warm

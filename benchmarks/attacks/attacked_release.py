@@ -21,7 +21,7 @@ class AttackedRelease:
     What an attacker is given:
     k; candidates: int64 (m, width), the members of each row's slot or class, then -1. people: int64 (n,), whom a record
     belongs to. arrival: int64 (n,), its place in the feed. own_window: int64 (n,). distances: float64 (n, n), between
-    quasi-identifiers (Gower). file: the rows as published, None from a naive publisher. quasi: the records.
+    quasi-identifiers (Gower; empty if nobody asked). file: the rows as published, None from a naive publisher. quasi: the records.
     What it is not given:
     truth: int64 (m,), the record whose payload a row carries. place: int64 (m,), the slot (or the record) behind a row.
     """
@@ -50,8 +50,10 @@ class AttackedRelease:
         arrival: NDArray[np.int64],
         own_window: NDArray[np.int64],
         name: str,
+        distances: bool,
     ) -> AttackedRelease:
-        """From what ``publish`` was given and returned. name: of the field that tells rows apart."""
+        """From what ``publish`` was given and returned. name: of the field that tells rows apart. distances: whether
+        to compute them."""
         record = {value: index for index, value in enumerate(rows[name].to_pylist())}
         truth = np.array([record[value] for value in published.rows[name].to_pylist()], dtype=np.int64)
         if hasattr(structure, "members"):
@@ -62,9 +64,8 @@ class AttackedRelease:
         else:
             place = truth
             candidates = class_members(structure.labels, structure.labels[truth])
-        return cls(
-            k, candidates, people, arrival, own_window, gower(table), truth, place, published.rows, rows
-        )
+        apart = gower(table) if distances else np.empty((0, 0))
+        return cls(k, candidates, people, arrival, own_window, apart, truth, place, published.rows, rows)
 
     @property
     def valid(self) -> NDArray[np.bool_]:
