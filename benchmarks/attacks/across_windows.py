@@ -5,7 +5,7 @@ of everybody, who was there when, and the members of every class and slot. In ea
 the members of the class of its rows (in row mode: of all of its rows' slots); the candidates after w windows are those
 who were so in each of them. Followed are the individuals that were released in all of the windows, sparkov's days (only
 with KANONFLOW_DATA) and a made-up feed's. Modes: row mode with a fresh matching in each window; closed classes with the
-cohort free, kept, and strict, where this version has it; the graph over individuals, by its boxes.
+cohort free, kept, and strict, where this version has it; the graph over individuals.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ from benchmarks.attacks.attacked_feed import (
     numbered_secret,
     person_names,
 )
-from benchmarks.attacks.box_candidates import in_boxes
 from benchmarks.attacks.effort import Effort
 from benchmarks.data_sets import Feed, MissingDataError
 from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings
-from kanonflow.schemas.bound_policy import BoundPolicy
 
 K = 5
 MODES = (
@@ -76,7 +74,7 @@ def measure(findings: Findings, effort: Effort) -> dict[str, str]:
                 break
             found, came, out = [], 0, 0
             for window in attacked_windows(feed, source, numbered_secret(0), distances=False):
-                found.append(by_person(window, feed.bound, source, mode))
+                found.append(by_person(window, source))
                 came += window.rows.num_rows
                 out += window.result.metrics["rows_released"]
             left = followed(found[-effort.windows :])
@@ -98,7 +96,7 @@ def _feed(source: Source, mode: str, head: dict[str, str], effort: Effort) -> Fe
     return cards(effort.days, policy) if source is CARDS else demo(replace(effort.returning), policy)
 
 
-def by_person(window: AttackedWindow, bound: BoundPolicy, source: Source, mode: str) -> Candidates:
+def by_person(window: AttackedWindow, source: Source) -> Candidates:
     """Who may be behind the rows of each released individual, in one window."""
     release = window.release
     if release is None or release.quasi is None:
@@ -106,13 +104,8 @@ def by_person(window: AttackedWindow, bound: BoundPolicy, source: Source, mode: 
     names = person_names(release.quasi, source)
     owner = release.people[release.truth]
     member = np.zeros((owner.size, len(names)), dtype=np.bool_)
-    if mode == GRAPH:
-        assert release.file is not None
-        rows, records = np.nonzero(in_boxes(release.file, release.quasi, bound))
-        member[rows, release.people[records]] = True
-    else:
-        rows, places = np.nonzero(release.valid)
-        member[rows, release.people[release.candidates[rows, places]]] = True
+    rows, places = np.nonzero(release.valid)
+    member[rows, release.people[release.candidates[rows, places]]] = True
     return {
         names[person]: {names[other] for other in np.flatnonzero(member[owner == person].all(axis=0))}
         for person in np.unique(owner)

@@ -21,7 +21,8 @@ class AttackedRelease:
     What an attacker is given:
     k; candidates: int64 (m, width), the members of each row's slot or class, then -1. people: int64 (n,), whom a record
     belongs to. arrival: int64 (n,), its place in the feed. own_window: int64 (n,). distances: float64 (n, n), between
-    quasi-identifiers (Gower; empty if nobody asked). file: the rows as published, None from a naive publisher. quasi: the records.
+    quasi-identifiers (Gower; empty if nobody asked). file: the rows as published, None from a naive publisher.
+    quasi: the records.
     What it is not given:
     truth: int64 (m,), the record whose payload a row carries. place: int64 (m,), the slot (or the record) behind a row.
     """
@@ -56,7 +57,9 @@ class AttackedRelease:
         to compute them."""
         record = {value: index for index, value in enumerate(rows[name].to_pylist())}
         truth = np.array([record[value] for value in published.rows[name].to_pylist()], dtype=np.int64)
-        if hasattr(structure, "members"):
+        if hasattr(structure, "of_row"):
+            place, candidates = _of_individuals(structure, published.factor, truth)
+        elif hasattr(structure, "members"):
             place = np.empty(rows.num_rows, dtype=np.int64)
             place[published.factor] = np.arange(rows.num_rows)
             place = place[truth]
@@ -84,12 +87,24 @@ class AttackedRelease:
 
     def rows(self, keep: NDArray[np.bool_]) -> AttackedRelease:
         """The release with some of its rows only."""
-        return replace(
-            self, candidates=self.candidates[keep], truth=self.truth[keep], place=self.place[keep]
-        )
+        return replace(self, candidates=self.candidates[keep], truth=self.truth[keep], place=self.place[keep])
 
 
-def class_members(labels: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.int64]:
+def _of_individuals(
+    structure: Any, factor: NDArray[np.int32], truth: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Slots and candidates of released rows in a graph over individuals: all rows of a slot's individuals."""
+    kept = np.flatnonzero(structure.of_row >= 0)
+    slots = np.arange(structure.members.shape[0])
+    rows = np.bincount(structure.of_row[kept], minlength=slots.size)
+    slot_of = np.empty(structure.of_row.size, dtype=np.int64)
+    slot_of[kept[factor]] = np.repeat(slots, rows[structure.members[:, 0]])
+    place = slot_of[truth]
+    own = class_members(structure.of_row, slots)
+    return place, own[structure.members[place]].reshape(place.size, -1)
+
+
+def class_members(labels: NDArray[np.integer], wanted: NDArray[np.integer]) -> NDArray[np.int64]:
     """The records of each of the wanted classes, int64 (wanted, width), padded with -1."""
     order = np.argsort(labels, kind="stable")
     order = order[labels[order] >= 0]

@@ -32,7 +32,7 @@ FULL = Effort(
     returning=FeedShape(rows=6000, days=6, seed=5, leaving=0.1, late=0.0),
     days=7,
     windows=5,
-    publications=600,
+    publications=1500,
     simulations=4000,
     seeds=1 << 16,
     ks=(3, 5, 10),

@@ -33,6 +33,7 @@ from benchmarks.attacks.naive_publishers import (
     sorted_classes_release,
     stamped_release,
 )
+from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings
 
 TITLE = "Identity and order: how often the guess names the true individual"
@@ -66,7 +67,7 @@ ATTACKS = (
 )  # fmt: skip
 
 
-def measure(findings: Findings, effort: Effort) -> None:
+def measure(findings: Findings, effort: Effort) -> dict[str, str]:
     """Every attack against every mode; one table."""
     table = findings.table(
         TITLE,
@@ -101,9 +102,22 @@ def measure(findings: Findings, effort: Effort) -> None:
                 attack.name, mode, len(own.trials), own.guesses, own.rate, own.chance, low, high, own.verdict(K), 1 / K,
                 other.rate, attack.told,
             ))  # fmt: skip
+    rates = [row for row in table.rows if row[1] == ROWS and row[4] is not None and row[10] is not None]
+    lines = {
+        "ours": [(float(place), row[4]) for place, row in enumerate(rates, start=1)],
+        "naive": [(float(place), row[10]) for place, row in enumerate(rates, start=1)],
+        "99.9% low": [(float(place), row[6]) for place, row in enumerate(rates, start=1)],
+        "99.9% high": [(float(place), row[7]) for place, row in enumerate(rates, start=1)],
+    }
+    told = "attack, by its number in the table"
+    return {
+        "identity_and_order": line_chart(f"Identity and order, rows, k = {K}", told, "right guesses", lines)
+    }
 
 
-def add_guesses(tally: Tally, release: AttackedRelease, score: scores.Score, rng: np.random.Generator) -> None:
+def add_guesses(
+    tally: Tally, release: AttackedRelease, score: scores.Score, rng: np.random.Generator
+) -> None:
     """One guess for each row of a release."""
     if release.truth.size:
         guess = scores.guesses(release, score, rng)

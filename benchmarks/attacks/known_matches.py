@@ -26,6 +26,7 @@ from benchmarks.attacks.attacked_feed import (
 from benchmarks.attacks.effort import Effort
 from benchmarks.attacks.naive_publishers import SeededWords, fixed_factorization, mixed_only
 from benchmarks.attacks.simulated_publisher import Simulation
+from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings
 from kanonflow.solvers.matching import random_factorization
 from kanonflow.transforms.seeds import publish_keystream
@@ -55,14 +56,15 @@ def publishers(members: NDArray[np.int32]) -> dict[str, Factors]:
     }
 
 
-def measure(findings: Findings, effort: Effort) -> None:
-    """One table, a row for each graph, k, choice and number of known matches."""
+def measure(findings: Findings, effort: Effort) -> dict[str, str]:
+    """One table, a row for each graph, k, choice and number of known matches; a chart a graph."""
     table = findings.table(
         "Known matches: how often another record's row is guessed",
         COLUMNS,
         "+-: half of the 99.9% interval about ours. In a closed class of exactly k records nothing but 1/(k-c) can be"
         " had, whatever the algorithm; classes of 2k hide longer.",
     )
+    charts = {}
     for name, k, members in graphs(effort):
         rates = {}
         for publisher, factors in publishers(members).items():
@@ -76,6 +78,21 @@ def measure(findings: Findings, effort: Effort) -> None:
                     *(rates[publisher][near, c] for publisher in rates), float(error),
                     1 / (k - c) if c < k else None, 1 / k,
                 ))  # fmt: skip
+        charts[f"known_matches_{name.split(',')[0]}_k{k}"] = chart(name, k, rates)
+    return charts
+
+
+def chart(name: str, k: int, rates: dict[str, dict[tuple[bool, int], float]]) -> str:
+    """Right guesses by the number of known matches."""
+    lines = {
+        f"{publisher}, {'nearest' if near else 'random'}": [(float(c), rate[near, c]) for c in KNOWN]
+        for publisher, rate in rates.items()
+        for near in (True, False)
+        if near or publisher == "ours"
+    }
+    lines["closed class of k"] = [(float(c), 1 / (k - c)) for c in KNOWN if c < k]
+    lines["1/k"] = [(1.0, 1 / k), (10.0, 1 / k)]
+    return line_chart(f"Known matches, {name}, k = {k}", "known matches c", "right guesses", lines)
 
 
 def graphs(effort: Effort) -> list[tuple[str, int, NDArray[np.int32]]]:

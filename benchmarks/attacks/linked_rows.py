@@ -1,14 +1,14 @@
 """Linked rows and row counts: what do all rows of one individual tell together?
 
 Stated knowledge: the payload links rows of one individual (a loyalty number, a habit). The attacker takes a linked set
-and asks whose it can be: (a) any r = 2 rows; (b) all rows of the individual; (c) all rows, known to be complete, and
-the row count of everybody. ``members`` knows the members of each slot, as the promise grants; ``boxes`` has the file
-and the quasi-identifiers only. Publishers: single rows with k members each (row mode, as row-wise k anywhere); closed
+and asks whose it can be: (a) any 2 rows; (b) all rows of the individual, nothing known of row counts; (c) all rows,
+known to be complete, and the row count of everybody. ``members`` knows the members of each slot, as the promise
+grants; ``boxes`` has the file and the quasi-identifiers only. Publishers: single rows with k members each (row mode, as row-wise k anywhere); closed
 classes of k or more individuals without regard for row counts (naive); the product's closed classes, and its graph over
-individuals where this version has it (boxes only).
+individuals where this version has it.
 
-A set of r rows in a class belongs to v with odds m_v (m_v - 1) .. (m_v - r + 1), the number of ways to be dealt; in row
-mode the odds of a set are equal for all who are members of every slot. The guess is the likeliest, ties at random.
+Two rows of a class belong to v with odds m_v (m_v - 1), the number of ways to be dealt; all other odds are equal for
+all who are members of every slot (and have as many rows, in c). The guess is the likeliest, ties at random.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ COLUMNS = (
 
 
 class Linked(NamedTuple):
-    """Rows of one individual in one release. odds: float64 (p,), of each individual, summing to 1. who: the true one."""
+    """Rows of one individual in one release. odds: float64 (p,), of each individual, sum 1. who: the true one."""
 
     odds: NDArray[np.float64]
     who: int
 
 
-def measure(findings: Findings, effort: Effort) -> None:
+def measure(findings: Findings, effort: Effort) -> dict[str, str]:
     """One table: publisher x attacker x knowledge."""
     table = findings.table(
         "Linked rows of one individual, and known row counts",
@@ -79,15 +79,15 @@ def measure(findings: Findings, effort: Effort) -> None:
                         cases.setdefault(case, []).append(sets)
         for case in sorted(cases):
             table.rows.append(_row(case, cases[case]))
+    return {}
 
 
 def linked_sets(
     release: AttackedRelease, bound: BoundPolicy, mode: str
 ) -> Iterator[tuple[tuple[str, str, str], list[Linked]]]:
     """((publisher, attacker, linked), sets) of one release."""
-    if mode != GRAPH:
-        for linked in KNOWLEDGE:
-            yield (mode, "members", linked), _sets(release, _by_members(release), linked, closed=mode == CLASSES)
+    for linked in KNOWLEDGE:
+        yield (mode, "members", linked), _sets(release, _by_members(release), linked, closed=mode == CLASSES)
     if release.file is not None and release.quasi is not None:
         lies_in = in_boxes(release.file, release.quasi, bound)
         by_person = _any_of_person(lies_in, release.people)
@@ -120,9 +120,7 @@ def _any_of_person(lies_in: NDArray[np.bool_], people: NDArray[np.int64]) -> NDA
     return found
 
 
-def _sets(
-    release: AttackedRelease, member: NDArray[np.bool_], linked: str, *, closed: bool
-) -> list[Linked]:
+def _sets(release: AttackedRelease, member: NDArray[np.bool_], linked: str, *, closed: bool) -> list[Linked]:
     """The sets that the payload links, as many as there are individuals, and the odds of everybody.
 
     Row counts are those of the released rows: who waits is told by the metrics at most, and to nobody outside.
@@ -139,13 +137,12 @@ def _sets(
         rows = np.flatnonzero(owner == person)
         if linked == KNOWLEDGE[0]:
             rows = rng.choice(rows, 2, replace=False)
-        possible = member[rows].all(axis=0) & (counts >= rows.size)
+        possible = member[rows].all(axis=0)
         if linked == KNOWLEDGE[2]:
             possible &= counts == rows.size
         odds = possible.astype(np.float64)
-        if closed and linked != KNOWLEDGE[2]:
-            for taken in range(rows.size):
-                odds *= np.where(possible, counts - taken, 0)
+        if closed and linked == KNOWLEDGE[0]:
+            odds *= counts * (counts - 1.0)
         found.append(Linked(odds / odds.sum(), int(person)))
     return found
 

@@ -62,7 +62,7 @@ def one_row_each(release: AttackedRelease) -> AttackedRelease:
         people=release.people[first],
         arrival=release.arrival[first],
         own_window=release.own_window[first],
-        distances=release.distances[np.ix_(first, first)],
+        distances=release.distances[np.ix_(first, first)] if release.distances.size else release.distances,
         truth=nothing,
         place=nothing,
         file=None,

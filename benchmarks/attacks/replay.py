@@ -14,7 +14,6 @@ from benchmarks.attacks.attacked_feed import (
     CLASSES,
     DEMO,
     ROWS,
-    PARTITION,
     attacked_policy,
     attacked_windows,
     demo,
@@ -32,12 +31,13 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def measure(findings: Findings, effort: Effort) -> None:
+def measure(findings: Findings, effort: Effort) -> dict[str, str]:
     """One table: a retry of the product, and two matchings of the same graphs."""
     table = findings.table(
         "Replay: the same window published twice",
         COLUMNS,
-        "candidates left: individuals that are members of both slots of a payload, mean over rows; best guess: mean of 1 / candidates left.",
+        "candidates left: individuals that are members of both slots of a payload, mean over rows. best guess: mean of"
+        " 1 / candidates left.",
     )
     for mode, k in [*((ROWS, k) for k in effort.ks), (CLASSES, 5)]:
         shape = replace(effort.feed, rows_per_customer_day=0.3) if mode == ROWS else effort.feed
@@ -58,6 +58,7 @@ def measure(findings: Findings, effort: Effort) -> None:
         # In a class the second permutation says nothing that the first does not: its members are the candidates.
         after = np.concatenate(left) if mode == ROWS else kept
         table.rows.append(_row(mode, k, len(before), "a new matching each time", False, after, kept))
+    return {}
 
 
 def people_left(release: AttackedRelease) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
 LEAST_FITTING = 30
 _SMOOTHING = 0.5
@@ -63,7 +63,7 @@ class Simulation:
         Any perfect matching decides: an edge lies in one iff it is in this one, or joins two nodes of one strongly
         connected component of the graph that it orients.
         """
-        n, k = self.members.shape
+        n = self.members.shape[0]
         free_slot = np.ones(n, dtype=bool)
         free_slot[slots] = False
         free_record = np.ones(n, dtype=bool)
@@ -84,9 +84,7 @@ class Simulation:
         fits = np.flatnonzero((self.factors[:, slots] == records).all(axis=1))
         if fits.size:
             return self.factors[fits[0]].astype(np.int64)
-        from scipy.sparse.csgraph import maximum_bipartite_matching
-
-        n, _ = self.members.shape
+        n = self.members.shape[0]
         keep = ~np.isin(self._slot_of_edge, slots) & ~np.isin(self._record_of_edge, records)
         tail = np.concatenate([self._slot_of_edge[keep], slots])
         head = np.concatenate([self._record_of_edge[keep], records])
