@@ -2,15 +2,15 @@
 
 Data: the made-up demo feed (days of about 150 rows and 60 people, or about 130 people where each row is its own
 individual), policy ``transactions``; sparkov's days (about 2,300 rows) and Adult's first 3,000 rows where
-KANONFLOW_DATA names them. k = 5 unless a table says otherwise. Releases are made by ``release_window``, window after window, one
-thread, with a search of 200 evaluations a row: less than the default, which moves boxes and not promises. Secrets
-follow from a number, so that a run repeats.
+KANONFLOW_DATA names them. k = 5 unless a table says otherwise. Releases are made by ``release_window``, window after
+window, one thread, with a search of 200 evaluations a row: less than the default, which moves boxes and not promises.
+Secrets follow from a number, so that a run repeats.
 
 An attacker has the released rows in the order of the file, every quasi-identifier, the members of every slot and class
 (which the promise grants), and what a table names. Rates are shares of right guesses over all guesses. Naive publishers
 leave out one step of the recipe each: they are in the same tables. ``within`` compares with a 99.9% interval about the
 chance that the structure allows, so that one in a thousand such lines is out of it by accident. No times are measured;
-the whole takes about five CPU minutes.
+the whole takes a few CPU minutes.
 """
 
 from __future__ import annotations

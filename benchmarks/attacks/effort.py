@@ -45,6 +45,6 @@ QUICK = Effort(
     windows=3,
     publications=10,
     simulations=100,
-    seeds=1 << 9,
+    seeds=1 << 7,
     ks=(3,),
 )

@@ -3,8 +3,9 @@
 The attacker knows the members of every slot and class. Of an individual's row it looks at the values on all rows that
 it may be: if they are all equal, the value is certain (k-anonymity does not promise otherwise; l-diversity does).
 Guessed is the most frequent value; the base rate is what guessing the window's most frequent value reaches. Feeds: the
-demo feed's ``merchant_category``, sparkov's ``category``, Adult's ``salary-class`` (75% of one value). Publishers: classes of k
-consecutive records (naive), the product without and with rules for the sensitive field, where this version has them.
+demo feed's ``merchant_category``, sparkov's ``category``, Adult's ``salary-class`` (75% of one value). Publishers:
+classes of k consecutive records (naive), the product without and with rules for the sensitive field, where this version
+has them.
 """
 
 from __future__ import annotations

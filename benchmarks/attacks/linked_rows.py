@@ -3,9 +3,9 @@
 Stated knowledge: the payload links rows of one individual (a loyalty number, a habit). The attacker takes a linked set
 and asks whose it can be: (a) any 2 rows; (b) all rows of the individual, nothing known of row counts; (c) all rows,
 known to be complete, and the row count of everybody. ``members`` knows the members of each slot, as the promise
-grants; ``boxes`` has the file and the quasi-identifiers only. Publishers: single rows with k members each (row mode, as row-wise k anywhere); closed
-classes of k or more individuals without regard for row counts (naive); the product's closed classes, and its graph over
-individuals where this version has it.
+grants; ``boxes`` has the file and the quasi-identifiers only. Publishers: single rows with k members each (row mode, as
+row-wise k anywhere); closed classes of k or more individuals without regard for row counts (naive); the product's
+closed classes, and its graph over individuals where this version has it.
 
 Two rows of a class belong to v with odds m_v (m_v - 1), the number of ways to be dealt; all other odds are equal for
 all who are members of every slot (and have as many rows, in c). The guess is the likeliest, ties at random.
@@ -68,7 +68,7 @@ def measure(findings: Findings, effort: Effort) -> dict[str, str]:
         try:
             policy = attacked_policy(DEMO, mode, k=K)
         except NotAvailableError as refused:
-            findings.skipped.append(str(refused))
+            findings.skipped.append(f"linked rows, {refused}")
             continue
         cases: dict[tuple[str, str, str], list[list[Linked]]] = {}
         for number in range(min(FEEDS, effort.feeds)):
