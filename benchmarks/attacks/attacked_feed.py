@@ -35,7 +35,7 @@ EVALUATIONS = 200
 """Of the search, a row: less than the product's default, which changes boxes and not promises."""
 
 
-FIRST_DAY = 70
+FIRST_DAY = 50
 
 
 class Source(NamedTuple):
@@ -106,7 +106,7 @@ def demo(shape: FeedShape, policy: Policy) -> Feed:
 
 
 def cards(days: int, policy: Policy) -> Feed:
-    """Days of sparkov, in March: in the first weeks nearly all transactions are of very few categories.
+    """Days of sparkov, from its 51st on: in the first ones nearly all transactions are of very few categories.
 
     Raises MissingDataError.
     """

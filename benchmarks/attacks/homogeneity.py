@@ -46,9 +46,9 @@ ADULT_ROWS = 3000
 CENSUS = Source("adult", "", "number")
 RULES: dict[str, dict[str, Any]] = {
     "no rule": {},
-    "distinct l = 2": {"diversity": {"distinct": 2}},
-    "frequency l = 2": {"diversity": {"frequency": 2}},
-    "frequency l = 3": {"diversity": {"frequency": 3}},
+    "distinct l = 2": {"diversity": {"kind": "distinct", "l": 2}},
+    "frequency l = 2": {"diversity": {"kind": "frequency", "l": 2}},
+    "frequency l = 3": {"diversity": {"kind": "frequency", "l": 3}},
 }
 COLUMNS = (
     "feed", "field", "publisher", "rule", "rows", "certain %", "posterior, mean", "posterior, 99%",
@@ -96,7 +96,7 @@ def measure(findings: Findings, effort: Effort) -> dict[str, str]:
             windows = list(attacked_windows(feed, case.source, numbered_secret(0), distances=False))
             releases = [window.release for window in windows if window.release is not None]
             came = sum(window.rows.num_rows for window in windows)
-            l_value = next(iter(keys["diversity"].values())) if keys else None
+            l_value = keys["diversity"]["l"] if keys else None
             if not keys:
                 naive = [_naive(release, case.field) for release in releases]
                 table.rows.append(
