@@ -256,5 +256,6 @@ def test_a_tally_tells_chance_from_success() -> None:
     assert fair.verdict(5) == "yes"
     assert broken.verdict(5) == "NO: above chance"
     assert fair.verdict(10) == "NO: fewer than k candidates"
+    assert broken.dispersion < 2
     assert tied.dispersion > 10
     assert tied.verdict(5) == "yes"

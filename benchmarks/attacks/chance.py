@@ -55,8 +55,10 @@ class Tally:
         spread = np.array(self.spread)
         if spread.size < LEAST_RELEASES or not np.any(spread):
             return 1.0
-        gaps = (np.array(self.hits) - np.array(self.expected))[spread > 0] ** 2 / spread[spread > 0]
-        return max(1.0, float(gaps.mean()))
+        gaps = np.array(self.hits) - np.array(self.expected)
+        # About their own mean: an attack that succeeds must not widen the interval by its success.
+        gaps -= gaps.sum() * np.array(self.trials) / self.guesses
+        return max(1.0, float((gaps[spread > 0] ** 2 / spread[spread > 0]).mean()))
 
     def interval(self) -> tuple[float, float] | None:
         """Where the rate lies in 99.9% of all runs if guessing is all there is: a binomial interval about ``chance``
