@@ -41,9 +41,9 @@ lint: $(VENV)/.installed-test .mypy_root/kanonflow
 
 # make bench BENCH=adult_loss runs one of them; flags for it go into BENCH_FLAGS. The stream's takes half an hour and
 # needs no data set: make bench BENCH=stream BENCH_FLAGS=replay (or soak).
-BENCH ?= $(filter-out stream,$(patsubst benchmarks/%.py,%,$(shell grep -l '__main__' benchmarks/[a-z]*.py)))
+BENCH ?= $(filter-out stream,$(patsubst benchmarks/%.py,%,$(shell grep -l '__main__' benchmarks/[a-z]*.py))) attacks
 bench: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
-	@test -n "$$KANONFLOW_DATA" -o "$(BENCH)" = stream || { echo "make bench: set KANONFLOW_DATA to the folder of the data sets"; exit 2; }
+	@test -n "$$KANONFLOW_DATA" -o "$(BENCH)" = stream -o "$(BENCH)" = attacks || { echo "make bench: set KANONFLOW_DATA to the folder of the data sets"; exit 2; }
 	@set -e; for name in $(BENCH); do echo "== $$name"; $(PY) -m benchmarks.$$name $(BENCH_FLAGS); done
 
 clean:
