@@ -13,7 +13,9 @@ from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_classes
+from kanonflow.solvers.solve_cohorts import FixedCohorts, solve_cohorts
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph
+from kanonflow.solvers.solve_levels import solve_levels
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_start import WarmGraph
 
@@ -27,7 +29,12 @@ METHODS: dict[str, tuple[str | None, bool]] = {
     "pass-through": ("one-class", False),
 }
 # shape -> what the previous window leaves for it
-SHAPES: dict[str, type] = {"graph": WarmGraph, "classes": WarmClasses}
+SHAPES: dict[str, type] = {
+    "graph": WarmGraph,
+    "classes": WarmClasses,
+    "levels": WarmGraph,
+    "cohorts": FixedCohorts,
+}
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))
 
 
@@ -41,17 +48,19 @@ def solve(
     budget: Budget | None = None,
     seed: int,
     threads: int = 1,
-    warm: WarmGraph | WarmClasses | None = None,
+    warm: WarmGraph | WarmClasses | FixedCohorts | None = None,
     priority: NDArray[np.int64] | None = None,
     clock: Callable[[], float] = time.monotonic,
     progress: Progress | None = None,
 ) -> Solution:
     """A k-anonymous structure of low information loss over a table.
 
-    shape: ``graph`` (k-regular graph over records) or ``classes`` (closed classes of individuals).
+    shape: ``graph`` (k-regular graph over records), ``classes`` (closed classes of individuals) ``levels``
+    (k-regular graph over individuals of equal row count) or ``cohorts`` (closed classes that keep given ones whole).
     method: ``auto`` and ``iterated-local-search`` search from ``start``; a start's name returns that start;
     ``pass-through`` puts everybody into one class, for measuring what solving costs. warm: what the previous window
-    left, WarmGraph or WarmClasses by shape. priority: which rows of an individual stay (classes only).
+    left, by shape (cohorts keep to it whatever the method). priority: which rows of an individual stay (of all shapes
+    but graph).
 
     Raises BudgetError for an unknown method, start or shape, InfeasibleError when no structure exists. The result is
     a function of the arguments but for a deadline.
@@ -79,6 +88,33 @@ def solve(
             clock=clock,
             progress=progress,
         )
+    if shape == "cohorts":
+        return solve_cohorts(
+            table,
+            k,
+            start=chosen,
+            budget=budget,
+            seed=seed,
+            threads=threads,
+            warm=warm if isinstance(warm, FixedCohorts) else None,
+            search=search,
+            priority=priority,
+            clock=clock,
+        )
+    graph = warm if search and isinstance(warm, WarmGraph) else None
+    if shape == "levels":
+        return solve_levels(
+            table,
+            k,
+            start=chosen,
+            budget=budget,
+            seed=seed,
+            threads=threads,
+            warm=graph,
+            search=search,
+            priority=priority,
+            clock=clock,
+        )
     return solve_graph(
         table,
         k,
@@ -86,7 +122,7 @@ def solve(
         budget=budget,
         seed=seed,
         threads=threads,
-        warm=warm if search and isinstance(warm, WarmGraph) else None,
+        warm=graph,
         search=search,
         clock=clock,
         progress=progress,
