@@ -153,7 +153,7 @@ def _hulls(people: Individuals, labels: NDArray[np.int64]) -> Individuals:
 
 
 def _join(people: Individuals, labels: NDArray[np.int64], rest: NDArray[np.int64], k: int) -> None:
-    """Put those who are left over, one after the other, where they cost least by the hulls as they were; in place."""
+    """Put those who are left over where they cost least by the hulls as they were; in place."""
     if labels.max(initial=-1) < 0:
         return
     cohorts = _hulls(people, labels)
@@ -162,19 +162,34 @@ def _join(people: Individuals, labels: NDArray[np.int64], rest: NDArray[np.int64
     alone = np.empty((cohorts.rows.size, cohorts.rows.size))
     _class_hull_losses(cohorts, cohorts, np.arange(cohorts.rows.size), alone)
     counts = [people.rows[labels == number] for number in range(cohorts.rows.size)]
-    for index, unit in enumerate(rest):
-        best, least = -1, float(people.rows[unit]) * WAITING
-        for number in np.argsort(joined[index], kind="stable")[:NEAR]:
-            if counts[number].size >= FULL * k:
+    for group in _groups(people, rest, k):
+        units = rest[group]
+        units, group = units[labels[units] < 0], group[labels[units] < 0]
+        if units.size == 0:
+            continue
+        rows = people.rows[units]
+        best, least = -1, float(rows.sum()) * WAITING
+        hulls = joined[group].max(axis=0)
+        for number in np.argsort(hulls, kind="stable")[:NEAR]:
+            if counts[number].size + units.size > FULL * k:
                 continue
             before = _cost(counts[number], float(alone[number, number]), k)
-            more = np.append(counts[number], people.rows[unit])
-            cost = _cost(more, float(joined[index, number]), k) - before
+            cost = _cost(np.append(counts[number], rows), float(hulls[number]), k) - before
             if cost < least:
                 best, least = int(number), cost
         if best >= 0:
-            labels[unit] = best
-            counts[best] = np.append(counts[best], people.rows[unit])
+            labels[units] = best
+            counts[best] = np.append(counts[best], rows)
+
+
+def _groups(people: Individuals, rest: NDArray[np.int64], k: int) -> list[NDArray[np.int64]]:
+    """Positions in ``rest``: everybody alone, then k at a time with equal row counts, who are a level of their own."""
+    groups = [np.array([index]) for index in range(rest.size)]
+    rows = people.rows[rest]
+    for count in np.unique(rows):
+        equal = np.flatnonzero(rows == count)
+        groups += [equal[begin : begin + k] for begin in range(0, equal.size - k + 1, k)]
+    return groups
 
 
 def _cost(counts: NDArray[np.int64], ncp: float, k: int) -> float:

@@ -35,7 +35,7 @@ COHORT_AT_RISK = "cohort_at_risk"
 
 
 class Tested(NamedTuple):
-    """solution: without the classes that would break the promise. at_risk: bool (n,), rows that wait for it if at all."""
+    """solution: without the classes that would break the promise. at_risk: bool (n,), why they wait, if they do."""
 
     solution: Solution
     at_risk: NDArray[np.bool_]
