@@ -11,6 +11,7 @@ and the schemas with it, and none of the code that reads, casts, solves, gates o
 5. A perfect matching exists (else: not a generalization of the original).                   audit_matching
 6. Pairs that some perfect matching uses; at least k of them for every record and row.       audit_concealment
 7. ``protect: individual``: classes in which every number of rows can be shared by k.        audit_classes
+   ``shape: graph``: slots of equal row counts, over individuals.                           audit_levels
 
 What this cannot show: that the published matching was drawn with equal chances (1/k); that takes the members
 and the seed. Nor can it see rows published under another policy, or by another run.
@@ -39,6 +40,7 @@ from kanonflow.pipelines.audit_judgement import (
     judge_placement,
     judge_starts,
 )
+from kanonflow.pipelines.audit_levels import check_levels, judge_levels
 from kanonflow.pipelines.audit_matching import place
 from kanonflow.pipelines.audit_reading import find_input, read_input, read_rejected
 from kanonflow.pipelines.audit_records import (
@@ -51,7 +53,7 @@ from kanonflow.pipelines.audit_releases import ReleasedRows, ReleaseHead, check_
 from kanonflow.pipelines.audit_report import AuditFigures, AuditReport, Findings
 from kanonflow.pipelines.audit_values import CodeBook
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
-from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy import Policy, Protection, Shape
 from kanonflow.schemas.policy_source import read_policy
 
 # No window has this number: a record whose time is unknown fits no release.
@@ -177,7 +179,10 @@ def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings) -> 
     if policy.window_ms is not None:
         starts = [_window_number(head.start, policy) for head in heads]
         judge_starts(concealment, rows, np.array(starts, np.int64), heads, findings)
-    if policy.protect is Protection.INDIVIDUAL:
+    if policy.shape is Shape.GRAPH:
+        levels = check_levels(graph, concealment, members, rows.release, policy.k)
+        judge_levels(levels, rows, policy.k, heads, findings)
+    elif policy.protect is Protection.INDIVIDUAL:
         faults = check_classes(graph, concealment, members, rows.release, policy.k)
         judge_classes(faults, rows, policy.k, heads, findings)
         figures = replace(figures, classes=len(rows.size))
