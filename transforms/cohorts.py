@@ -85,14 +85,16 @@ def class_cohorts(
     windows: how many of the last releases are remembered.
 
     A class that continues an old one (most of its returning members come from there, and no class has more of them)
-    keeps its label; the others get new ones.
+    keeps its label, unless one that was released for the same window has it; the others get new ones.
     """
     kept = partition.labels >= 0
     pairs = np.unique(np.stack([individuals[kept], partition.labels[kept]], axis=1), axis=0)
     who, label = people[pairs[:, 0]], pairs[:, 1].astype(np.int64)
     at = positions(before.people, who)
     old = np.where(at >= 0, before.labels[at] if before.labels.size else -1, -1)
-    names, following = _continued(label, old, before.next_label)
+    # Of another part of the same window: were its label used again, two classes would look like one ever after.
+    taken = set(before.labels[before.seen == window_end].tolist())
+    names, following = _continued(label, old, before.next_label, taken)
     stable = names[label]
     stays = (
         (before.seen >= forget_before) & ~np.isin(before.people, who)
@@ -119,16 +121,15 @@ def class_cohorts(
 
 
 def _continued(
-    label: NDArray[np.int64], old: NDArray[np.int64], next_label: int
+    label: NDArray[np.int64], old: NDArray[np.int64], next_label: int, taken: set[int]
 ) -> tuple[NDArray[np.int64], int]:
-    """The lasting label of each class, int64 (classes,), and the next unused one."""
+    """The lasting label of each class, int64 (classes,), none of those taken, and the next unused one."""
     classes = int(label.max(initial=-1)) + 1
     names = np.full(classes, -1, dtype=np.int64)
     returning = old >= 0
     pairs, counts = np.unique(
         np.stack([label[returning], old[returning]], axis=1), axis=0, return_counts=True
     )
-    taken: set[int] = set()
     for index in np.lexsort([pairs[:, 0], pairs[:, 1], -counts]) if counts.size else ():
         new, name = int(pairs[index, 0]), int(pairs[index, 1])
         if names[new] < 0 and name not in taken:
