@@ -172,20 +172,21 @@ def measure(feed: Feed, name: str, modes: list[str], findings: Findings) -> None
         print(f"{name}, {mode}: done", flush=True)
 
 
-def read(name: str, days: int | None, folder: Path) -> Feed:
-    """The feed of that name."""
+def read(name: str, days: int | None, weeks: int | None, folder: Path) -> Feed:
+    """The feed of that name, its first days or weeks."""
     if name == "demo, day":
         path = write_feed(DEMO, folder, "parquet")
         return read_feed(path, with_window(example_policy("transactions"), DAY_MS), days=days)
     window = {"sparkov, day": DAY_MS, "sparkov, week": WEEK_MS}[name]
-    days = None if window == WEEK_MS and days is not None and days >= 28 else days
+    days = 7 * weeks if window == WEEK_MS and weeks is not None else days if window == DAY_MS else None
     return read_feed(data_path(SPARKOV), with_window(example_policy("sparkov"), window), days=days)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="Rows, classes and graphs of individuals, across windows.")
-    parser.add_argument("--days", type=int, help="only the first days (from 28 on: all weeks)")
+    parser.add_argument("--days", type=int, help="only the first days of the feeds by day")
+    parser.add_argument("--weeks", type=int, help="only the first weeks of the feed by week")
     parser.add_argument("--feeds", nargs="+", choices=FEEDS, default=list(FEEDS))
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES))
     add_result_arguments(parser)
@@ -201,7 +202,9 @@ def main(argv: list[str] | None = None) -> int:
     warm_up()
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.feeds:
-            measure(read(name, arguments.days, Path(folder)), name, arguments.modes, findings)
+            measure(
+                read(name, arguments.days, arguments.weeks, Path(folder)), name, arguments.modes, findings
+            )
     return publish(findings, arguments, begun)
 
 
