@@ -133,7 +133,7 @@ def test_who_lost_its_cohort_is_exiled_and_then_grouped_afresh() -> None:
     plan = [[0, 1, 2, 3, 4, 5, *others], [0, 1, *others], [0, 1, *others], [0, 1, *others]]
     feed = [
         [
-            row(100 * hour + person, person, hour + 0.5, age="20" if person < 6 else "90", job="nurse")
+            row(100 * hour + person, person, hour + 0.5, age="20" if person < 6 else "30", job="nurse")
             for person in people
         ]
         for hour, people in enumerate(plan)
