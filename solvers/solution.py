@@ -37,14 +37,14 @@ class Solution:
     def graph(self) -> GeneralizationGraph:
         """The structure, when it is a graph; TypeError otherwise."""
         if not isinstance(self.structure, GeneralizationGraph):
-            raise TypeError("the solution is no graph over records")
+            raise TypeError("the solution is not a graph over records")
         return self.structure
 
     @property
     def partition(self) -> Partition:
         """The structure, when it is a partition; TypeError otherwise."""
         if not isinstance(self.structure, Partition):
-            raise TypeError("the solution is no partition")
+            raise TypeError("the solution is not a partition")
         return self.structure
 
     def summary(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,57 +74,21 @@ def solve(
         raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
     named, search = METHODS[method]
     chosen = named if named is not None else start
-    budget = budget if budget is not None else Budget()
+    given: dict[str, Any] = {
+        "start": chosen,
+        "budget": budget if budget is not None else Budget(),
+        "seed": seed,
+        "threads": threads,
+        "search": search,
+        "clock": clock,
+    }
     if method == "pass-through" or shape == "classes":
-        return solve_classes(
-            table,
-            k,
-            start=chosen,
-            budget=budget,
-            seed=seed,
-            threads=threads,
-            warm=warm if search and isinstance(warm, WarmClasses) else None,
-            search=search,
-            priority=priority,
-            clock=clock,
-            progress=progress,
-        )
+        earlier = warm if search and isinstance(warm, WarmClasses) else None
+        return solve_classes(table, k, warm=earlier, priority=priority, progress=progress, **given)
     if shape == "cohorts":
-        return solve_cohorts(
-            table,
-            k,
-            start=chosen,
-            budget=budget,
-            seed=seed,
-            threads=threads,
-            warm=warm if isinstance(warm, FixedCohorts) else None,
-            search=search,
-            priority=priority,
-            clock=clock,
-        )
+        fixed = warm if isinstance(warm, FixedCohorts) else None
+        return solve_cohorts(table, k, warm=fixed, priority=priority, **given)
     graph = warm if search and isinstance(warm, WarmGraph) else None
     if shape == "levels":
-        return solve_levels(
-            table,
-            k,
-            start=chosen,
-            budget=budget,
-            seed=seed,
-            threads=threads,
-            warm=graph,
-            search=search,
-            priority=priority,
-            clock=clock,
-        )
-    return solve_graph(
-        table,
-        k,
-        start=chosen,
-        budget=budget,
-        seed=seed,
-        threads=threads,
-        warm=graph,
-        search=search,
-        clock=clock,
-        progress=progress,
-    )
+        return solve_levels(table, k, warm=graph, priority=priority, **given)
+    return solve_graph(table, k, warm=graph, progress=progress, **given)
