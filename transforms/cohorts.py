@@ -92,8 +92,8 @@ def class_cohorts(
     who, label = people[pairs[:, 0]], pairs[:, 1].astype(np.int64)
     at = positions(before.people, who)
     old = np.where(at >= 0, before.labels[at] if before.labels.size else -1, -1)
-    # Of another part of the same window: were its label used again, two classes would look like one ever after.
-    taken = set(before.labels[before.seen == window_end].tolist())
+    # A class that other parts of this window were cut from has its label already.
+    taken = set(before.labels[before.seen == window_end].tolist()) if before.labels.size else set()
     names, following = _continued(label, old, before.next_label, taken)
     stable = names[label]
     stays = (
@@ -123,7 +123,7 @@ def class_cohorts(
 def _continued(
     label: NDArray[np.int64], old: NDArray[np.int64], next_label: int, taken: set[int]
 ) -> tuple[NDArray[np.int64], int]:
-    """The lasting label of each class, int64 (classes,), none of those taken, and the next unused one."""
+    """The lasting label of each class, int64 (classes,), and the next unused one. taken: labels that are not free."""
     classes = int(label.max(initial=-1)) + 1
     names = np.full(classes, -1, dtype=np.int64)
     returning = old >= 0

@@ -102,21 +102,6 @@ def test_a_graph_is_found_back_over_the_individuals_of_another_table() -> None:
     assert cohorts.seen.tolist() == [9, 9, 9]
 
 
-def test_classes_of_two_parts_of_a_window_never_share_a_label() -> None:
-    """A class that is cut in two goes on under its label in the first part; the rest gets a new one."""
-    (before,) = after([dict.fromkeys(range(6), 0)])
-    one = Partition(np.zeros(3, dtype=np.int32))
-    first = class_cohorts(before, one, np.arange(3), digests([0, 1, 2]), 1, -1000)
-    second = class_cohorts(first, one, np.arange(3), digests([3, 4, 5]), 1, -1000)
-    labels = [
-        second.labels[np.searchsorted(second.people, digests(some))].tolist()
-        for some in ([0, 1, 2], [3, 4, 5])
-    ]
-    assert labels == [[0] * 3, [1] * 3]
-    following = class_cohorts(before, one, np.arange(3), digests([3, 4, 5]), 2, -1000)
-    assert following.labels[np.searchsorted(following.people, digests([3]))].tolist() == [0]
-
-
 def test_a_class_that_goes_on_keeps_its_label() -> None:
     """Labels last as long as most returning members stay; two classes never share one; new ones are never reused."""
     first, second, third = after(
@@ -185,3 +170,13 @@ def test_peer_retention_of_graphs_counts_pairs_of_slots() -> None:
         1,
     )
     assert peer_retention(old, new) == pytest.approx(2 / 3)
+
+
+def test_a_class_that_is_cut_apart_gives_its_label_once() -> None:
+    """Two parts of one window continue one class: taken for one, its people would count as each other's peers."""
+    (whole,) = after([dict.fromkeys(range(6), 0)])
+    first = class_cohorts(whole, Partition(np.zeros(3, np.int32)), np.arange(3), digests([0, 1, 2]), 1, -9)
+    second = class_cohorts(first, Partition(np.zeros(3, np.int32)), np.arange(3), digests([3, 4, 5]), 1, -9)
+    label = dict(zip(second.people.tolist(), second.labels.tolist(), strict=True))
+    of = [label[int(digest)] for digest in digests(list(range(6)))]
+    assert (len(set(of[:3])), len(set(of[3:])), of[0] != of[3]) == (1, 1, True)
