@@ -11,6 +11,7 @@ and the schemas with it, and none of the code that reads, casts, solves, gates o
 5. A perfect matching exists (else: not a generalization of the original).                   audit_matching
 6. Pairs that some perfect matching uses; at least k of them for every record and row.       audit_concealment
 7. ``protect: individual``: classes in which every number of rows can be shared by k.        audit_classes
+   ``shape: graph``: slots of equal row counts, over individuals.                           audit_levels
 8. On request, the certificates: the members themselves, and how the matching was drawn.     audit_certificates
 
 Without certificates this cannot show that the published matching was drawn with equal chances (1/k); that takes the
@@ -43,6 +44,7 @@ from kanonflow.pipelines.audit_judgement import (
     judge_starts,
 )
 from kanonflow.pipelines.audit_known import left_after
+from kanonflow.pipelines.audit_levels import check_levels, judge_levels
 from kanonflow.pipelines.audit_matching import place
 from kanonflow.pipelines.audit_ranks import ALARM
 from kanonflow.pipelines.audit_reading import find_input, read_input, read_rejected
@@ -249,7 +251,10 @@ def _judge(
     if policy.window_ms is not None:
         starts = [_window_number(head.start, policy) for head in heads]
         judge_starts(concealment, rows, np.array(starts, np.int64), heads, findings)
-    if policy.protect is Protection.INDIVIDUAL and policy.shape is not Shape.GRAPH:
+    if policy.shape is Shape.GRAPH:
+        levels = check_levels(graph, concealment, members, rows.release, policy.k, resting)
+        judge_levels(levels, rows, policy.k, heads, findings)
+    elif policy.protect is Protection.INDIVIDUAL:
         faults = check_classes(graph, concealment, members, rows.release, policy.k, resting)
         judge_classes(faults, rows, policy.k, heads, findings)
         figures = replace(figures, classes=len(rows.size))

@@ -75,6 +75,8 @@ def _draw_faults(
     members = certificate.members.astype(np.int32)
     labels = certificate.groups.astype(np.int32)
     described = labels if certificate.structure == "classes" else members
+    if certificate.structure == "people":
+        described = np.concatenate([members.ravel(), labels])
     key = publish_key(secret, certificate.release_id, array_digest(described), content_digest(rows))
     if not hmac.compare_digest(seed_commitment(key, certificate.release_id), certificate.seed_commitment):
         yield "its seed commitment does not open to the key of its members and records"

@@ -10,7 +10,7 @@ from kanonflow.pipelines.csv_files import csv_header, read_csv
 from kanonflow.pipelines.input_files import FileFormat, InputFile, find_inputs, input_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import draft_policy
-from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy import Cohort, Policy, Protection, Shape
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.solver_check import check_solver
 
@@ -28,6 +28,14 @@ _COVERS = {
         " nor what several releases tell together about an individual whose class changes between them.",
     ),
 }
+
+_GRAPH_COVERS = (
+    "protect: individual, shape: graph. All rows of an individual in one release, linked or not, their number known"
+    " or not, stand on any of its k boxes with a probability of exactly 1/k.",
+    "It does not cover what several releases tell together: the candidates of somebody who returns melt away. Take it"
+    " where the payload does not link windows, else shape: classes with cohort: strict; nor payload that itself"
+    " tells whose it is (free text, account numbers, exact places).",
+)
 
 
 def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
@@ -55,7 +63,18 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
 
 
 def _notes(policy: Policy) -> list[str]:
-    notes = list(_COVERS[policy.protect])
+    notes = list(_GRAPH_COVERS if policy.shape is Shape.GRAPH else _COVERS[policy.protect])
+    if policy.cohort is Cohort.STRICT:
+        notes.append(
+            f"cohort: strict. Over any {policy.cohort_windows} released windows of a partition in a row, at least k"
+            " individuals share all classes of each that is released. Over more windows, and across partitions, it"
+            " promises nothing; rows of people whose class fell apart are rejected until those windows are over."
+        )
+    if policy.protect is Protection.ROW and policy.individual is not None:
+        notes.append(
+            "linked_candidates in the restricted metrics says how many individuals are left when all rows of one are"
+            " linked; often it is one alone. protect: individual covers that."
+        )
     if policy.event_id is None:
         notes.append(
             "No event_id: rows that are equal count as separate records. If the source may deliver a row"

@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 LEAST_STATE_TTL_MS = 30 * 86_400_000
+COHORT_WINDOWS = 5
+"""Released windows over which classes are remembered, unless the policy says otherwise."""
 MAX_WINDOW_ROWS = 200_000
 """Rows of a partition's window that are solved in one go, unless the policy says otherwise."""
 
@@ -56,10 +58,12 @@ class Others(StrEnum):
 
 
 class Cohort(StrEnum):
-    """Whether a returning individual's class is a free choice of the search, or kept across windows."""
+    """Whether a returning individual's class is a free choice of the search, kept across windows where that can be, or
+    guaranteed to leave k candidates over the last ``cohort_windows`` windows (else the class waits)."""
 
     FREE = "free"
     KEEP = "keep"
+    STRICT = "strict"
 
 
 class MetricsAccess(StrEnum):
@@ -97,7 +101,8 @@ class Policy:
     rows, each a release with k individuals of its own (by default 200,000, or 10 k when that is more).
     protect: by default ``individual`` if a field has that role, else ``row``. With the former come
     ``shape: classes``. cohort: by default ``free``; ``keep`` holds returning individuals in their class, which costs
-    many rows where row counts change from window to window.
+    many rows where row counts change from window to window; ``strict`` lets classes wait that do not leave k candidates
+    over the last ``cohort_windows`` released windows of the partition, this one included.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -118,6 +123,7 @@ class Policy:
     shape: Shape | None = None
     others: Others = Others.REFUSE
     cohort: Cohort = None  # type: ignore[assignment]
+    cohort_windows: int = COHORT_WINDOWS
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
 
@@ -141,7 +147,10 @@ class Policy:
             chosen["max_window_rows"] = max(MAX_WINDOW_ROWS, least)
         if self.state_ttl_ms == 0:
             twice = 2 * ((self.window_ms or 0) + self.max_delay_ms)
-            chosen["state_ttl_ms"] = max(LEAST_STATE_TTL_MS, twice)
+            remembered = 0
+            if self.cohort is Cohort.STRICT and isinstance(self.cohort_windows, int):
+                remembered = self.cohort_windows * (self.window_ms or 0)
+            chosen["state_ttl_ms"] = max(LEAST_STATE_TTL_MS, twice, remembered)
         for name, value in chosen.items():
             object.__setattr__(self, name, value)
 

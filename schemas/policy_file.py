@@ -15,6 +15,7 @@ from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.field_declaration import read_field, unclassified
 from kanonflow.schemas.policy import (
+    COHORT_WINDOWS,
     Cohort,
     Field,
     MetricsAccess,
@@ -52,6 +53,7 @@ KEYS = (
     "protect",
     "shape",
     "cohort",
+    "cohort_windows",
     "metrics",
     "solver",
     "fields",
@@ -122,7 +124,7 @@ def policy_from_avro_schema(schema: Mapping[str, Any], source: str) -> Policy:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """The policy as a mapping of plain values with every default spelled out.
+    """The policy as a mapping of plain values with every default spelled out (but ``cohort_windows``: 5).
 
     ``parse_policy(to_mapping(policy), ...)`` is equal to ``policy``.
     """
@@ -140,6 +142,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
         **({} if policy.shape is None else {"shape": str(policy.shape)}),
         "others": str(policy.others),
         "cohort": str(policy.cohort),
+        **({} if policy.cohort_windows == COHORT_WINDOWS else {"cohort_windows": policy.cohort_windows}),
         "metrics": str(policy.metrics),
         "solver": {
             "method": solver.method,
@@ -177,12 +180,8 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     found["protect"] = read_choice(mapping, "protect", Protection, mistakes)
     found["shape"] = read_choice(mapping, "shape", Shape, mistakes)
     found["others"] = read_choice(mapping, "others", Others, mistakes)
-    if mapping.get("cohort") == "strict":
-        mistakes.append(
-            "cohort: strict is not available in this version; say free, or keep, which guarantees less"
-        )
-    else:
-        found["cohort"] = read_choice(mapping, "cohort", Cohort, mistakes)
+    found["cohort"] = read_choice(mapping, "cohort", Cohort, mistakes)
+    found["cohort_windows"] = read_whole(mapping, "cohort_windows", 2, mistakes)
     found["metrics"] = read_choice(mapping, "metrics", MetricsAccess, mistakes)
     found["solver"] = _read_solver(mapping.get("solver"), mistakes)
     return {"version": 1, **{key: value for key, value in found.items() if value is not None}}

@@ -23,6 +23,8 @@ from kanonflow.schemas.policy_fields import (
 
 RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
+MOST_COHORT_WINDOWS = 100
+"""``cohort_windows`` is at most this: the state holds everybody of each of them."""
 LEAST_PART = 10
 """``max_window_rows`` is at least this many times k: parts smaller than that would have no choice of peers."""
 MOST_GRID_DIGITS = 15
@@ -60,6 +62,8 @@ class PolicyParts(Protocol):
     def shape(self) -> str | None: ...
     @property
     def cohort(self) -> str: ...
+    @property
+    def cohort_windows(self) -> int: ...
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:
@@ -87,12 +91,27 @@ def _rules_of_the_whole(policy: PolicyParts) -> Iterator[str]:
         yield "k: must be a whole number of at least 2"
     else:
         yield from _rules_of_parts(policy)
-    if policy.shape == "graph":
-        yield "shape: graph is not available in this version; use shape: classes"
     if policy.shape is not None and policy.protect == "row":
         yield "shape: belongs to protect: individual; leave it out with protect: row"
-    if policy.cohort == "keep" and policy.protect == "row":
-        yield "cohort: keep needs protect: individual (closed classes); leave it out with protect: row"
+    yield from _rules_of_cohorts(policy)
+
+
+def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
+    windows = policy.cohort_windows
+    if isinstance(windows, bool) or not isinstance(windows, int) or not 2 <= windows <= MOST_COHORT_WINDOWS:
+        yield f"cohort_windows: must be a whole number from 2 to {MOST_COHORT_WINDOWS}"
+        windows = 2
+    if policy.cohort not in ("keep", "strict"):
+        return
+    if policy.protect == "row":
+        yield f"cohort: {policy.cohort} needs protect: individual (closed classes); leave it out with protect: row"
+    elif policy.shape == "graph":
+        yield f"cohort: {policy.cohort} needs shape: classes; in a graph the candidates of several windows melt away"
+    if policy.cohort == "strict":
+        if policy.window_ms is None:
+            yield "cohort: strict is about several windows; give a window or leave it out"
+        elif policy.state_ttl_ms < windows * policy.window_ms:
+            yield "state_ttl: must be at least cohort_windows * window, or cohort: strict would forget too early"
 
 
 def _rules_of_parts(policy: PolicyParts) -> Iterator[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 
 
 @dataclass(frozen=True)
 class Solution:
-    """structure: the graph or the partition found.
+    """structure: the graph, the partition or the graph over individuals found.
 
-    loss: GCP of the structure in [0, 1] on the hulls; for a partition waiting rows count 1 each.
+    loss: GCP of the structure in [0, 1] on the hulls; waiting rows count 1 each.
     start_loss: the same of the start. lower_bound: no structure for this table and k has less loss.
     start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
@@ -20,7 +21,7 @@ class Solution:
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
     """
 
-    structure: GeneralizationGraph | Partition
+    structure: GeneralizationGraph | Partition | LevelGraph
     loss: float
     start_loss: float
     lower_bound: float
@@ -36,14 +37,14 @@ class Solution:
     def graph(self) -> GeneralizationGraph:
         """The structure, when it is a graph; TypeError otherwise."""
         if not isinstance(self.structure, GeneralizationGraph):
-            raise TypeError("the solution is a partition, not a graph")
+            raise TypeError("the solution is not a graph over records")
         return self.structure
 
     @property
     def partition(self) -> Partition:
         """The structure, when it is a partition; TypeError otherwise."""
         if not isinstance(self.structure, Partition):
-            raise TypeError("the solution is a graph, not a partition")
+            raise TypeError("the solution is not a partition")
         return self.structure
 
     def summary(self) -> str:

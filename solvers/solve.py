@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_classes
+from kanonflow.solvers.solve_cohorts import FixedCohorts, solve_cohorts
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph
+from kanonflow.solvers.solve_levels import solve_levels
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_start import WarmGraph
 
@@ -27,7 +30,12 @@ METHODS: dict[str, tuple[str | None, bool]] = {
     "pass-through": ("one-class", False),
 }
 # shape -> what the previous window leaves for it
-SHAPES: dict[str, type] = {"graph": WarmGraph, "classes": WarmClasses}
+SHAPES: dict[str, type] = {
+    "graph": WarmGraph,
+    "classes": WarmClasses,
+    "levels": WarmGraph,
+    "cohorts": FixedCohorts,
+}
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))
 
 
@@ -41,17 +49,19 @@ def solve(
     budget: Budget | None = None,
     seed: int,
     threads: int = 1,
-    warm: WarmGraph | WarmClasses | None = None,
+    warm: WarmGraph | WarmClasses | FixedCohorts | None = None,
     priority: NDArray[np.int64] | None = None,
     clock: Callable[[], float] = time.monotonic,
     progress: Progress | None = None,
 ) -> Solution:
     """A k-anonymous structure of low information loss over a table.
 
-    shape: ``graph`` (k-regular graph over records) or ``classes`` (closed classes of individuals).
+    shape: ``graph`` (k-regular graph over records), ``classes`` (closed classes of individuals) ``levels``
+    (k-regular graph over individuals of equal row count) or ``cohorts`` (closed classes that keep given ones whole).
     method: ``auto`` and ``iterated-local-search`` search from ``start``; a start's name returns that start;
     ``pass-through`` puts everybody into one class, for measuring what solving costs. warm: what the previous window
-    left, WarmGraph or WarmClasses by shape. priority: which rows of an individual stay (classes only).
+    left, by shape (cohorts keep to it whatever the method). priority: which rows of an individual stay (of all shapes
+    but graph).
 
     Raises BudgetError for an unknown method, start or shape, InfeasibleError when no structure exists. The result is
     a function of the arguments but for a deadline.
@@ -64,30 +74,21 @@ def solve(
         raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
     named, search = METHODS[method]
     chosen = named if named is not None else start
-    budget = budget if budget is not None else Budget()
+    given: dict[str, Any] = {
+        "start": chosen,
+        "budget": budget if budget is not None else Budget(),
+        "seed": seed,
+        "threads": threads,
+        "search": search,
+        "clock": clock,
+    }
     if method == "pass-through" or shape == "classes":
-        return solve_classes(
-            table,
-            k,
-            start=chosen,
-            budget=budget,
-            seed=seed,
-            threads=threads,
-            warm=warm if search and isinstance(warm, WarmClasses) else None,
-            search=search,
-            priority=priority,
-            clock=clock,
-            progress=progress,
-        )
-    return solve_graph(
-        table,
-        k,
-        start=chosen,
-        budget=budget,
-        seed=seed,
-        threads=threads,
-        warm=warm if search and isinstance(warm, WarmGraph) else None,
-        search=search,
-        clock=clock,
-        progress=progress,
-    )
+        earlier = warm if search and isinstance(warm, WarmClasses) else None
+        return solve_classes(table, k, warm=earlier, priority=priority, progress=progress, **given)
+    if shape == "cohorts":
+        fixed = warm if isinstance(warm, FixedCohorts) else None
+        return solve_cohorts(table, k, warm=fixed, priority=priority, **given)
+    graph = warm if search and isinstance(warm, WarmGraph) else None
+    if shape == "levels":
+        return solve_levels(table, k, warm=graph, priority=priority, **given)
+    return solve_graph(table, k, warm=graph, progress=progress, **given)

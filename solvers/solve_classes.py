@@ -68,8 +68,10 @@ def _tour(table: Table, people: Individuals) -> NDArray[np.int64]:
     return build_tree(features, np.ones(first.size, dtype=np.int32), np.arange(first.size)).order
 
 
-def _bound(table: Table, k: int) -> float:
-    """Every released row shares its box with rows of k - 1 others, and a row that waits costs 1, which is more.
+def waiting_bound(table: Table, k: int) -> float:
+    """No structure over individuals loses less: float in [0, 1].
+
+    Every released row shares its box with rows of k - 1 others, and a row that waits costs 1, which is more.
 
     Over rows, not over individuals: which rows of an individual stay is not known before.
     """
@@ -240,11 +242,13 @@ def solve_classes(
     if people.rows.size < k:
         raise InfeasibleError(f"{people.rows.size} individuals cannot hide each other among k={k}")
     deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
-    bound = _bound(table, k)
+    bound = waiting_bound(table, k)
     tour = _tour(table, people)
     labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, start, warm)
     if start == "one-class":
-        return _finish(table, people, labels, k, priority, bound, name, (0, False), [], None, None, None)
+        return finished_partition(
+            table, people, labels, k, priority, bound, name, (0, False), [], None, None, None
+        )
     start_loss = total_loss(people, build_classes(people, labels, k))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
@@ -260,7 +264,7 @@ def solve_classes(
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]
         spent, struck = spent + outcome.evaluations, struck or outcome.struck
-    return _finish(
+    return finished_partition(
         table,
         people,
         labels,
@@ -276,7 +280,7 @@ def solve_classes(
     )
 
 
-def _finish(
+def finished_partition(
     table: Table,
     people: Individuals,
     labels: NDArray[np.int32],

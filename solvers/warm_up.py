@@ -43,3 +43,4 @@ def warm_up() -> None:
     random_factor(circulant_graph(), _Repeatable(generator))
     for shape, start in (("graph", "l-greedy"), ("graph", "kd-leaves"), ("classes", "l-greedy")):
         solve(table, 3, shape=shape, start=start, budget=Budget(200.0), seed=1)
+    solve(table, 3, shape="levels", budget=Budget(200.0), seed=1)

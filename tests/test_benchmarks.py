@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import adult_loss, audit_window, main_job, stages, warm_start
+from benchmarks import adult_loss, audit_window, cohorts_shapes, main_job, stages, warm_start
 from benchmarks import classes as classes_benchmark
 from benchmarks.call_log import watch
 from benchmarks.data_sets import (
@@ -31,7 +31,7 @@ from kanonflow.schemas.policy_file import load_policy
 from kanonflow.transforms.cohorts import guaranteed_candidates
 from kanonflow.transforms.warm_state import Cohorts
 
-BENCHMARKS = (adult_loss, classes_benchmark, main_job, stages, warm_start)
+BENCHMARKS = (adult_loss, classes_benchmark, cohorts_shapes, main_job, stages, warm_start)
 DAYS, PEOPLE = 4, 14
 
 
@@ -112,6 +112,17 @@ def test_warm_and_class_benchmarks_run_on_a_small_feed(data: Path, tmp_path: Pat
     text = (tmp_path / "results" / "classes.md").read_text()
     assert "search, 0.1 x default" in text
     assert str(tmp_path) not in text
+
+
+def test_shapes_are_measured_on_a_small_feed(data: Path, tmp_path: Path) -> None:
+    """Every mode goes through; row mode alone has linked candidates, and strict cohorts never less than k."""
+    arguments = ["--feeds", "sparkov, day", "--results", str(tmp_path / "results")]
+    assert cohorts_shapes.main(arguments) == 0
+    (table,) = json.loads((tmp_path / "results" / "cohorts_shapes.json").read_text())["tables"]
+    rows = {row["mode"]: row for row in table["rows"]}
+    assert list(rows) == ["reference", *cohorts_shapes.MODES]
+    assert [mode for mode, row in rows.items() if row["linked mean"] is not None] == ["row"]
+    assert all(row["loss"] <= 1.0 for row in rows.values())
 
 
 def test_every_stage_is_a_function_of_the_product(data: Path) -> None:

@@ -1,6 +1,6 @@
 """Boxes: the generalized quasi-identifiers of a release, from the members up to Arrow columns.
 
-slot_groups(members) | class_groups(labels) -> Groups     which records each box covers
+slot_groups(members) | class_groups(labels) | level_groups(graph) -> Groups     which records each box covers
 hull_boxes(rows, bound, groups)             -> Boxes      exact hulls
 snapped_boxes(hulls)                        -> Boxes      ends snapped outward: what is published
 box_columns(boxes)                          -> {published name: Arrow array}, one entry a released row
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.grid import snap_outward
+from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.transforms.range_values import range_array, range_values
 from kanonflow.transforms.sort_keys import whole
 
@@ -85,6 +86,13 @@ def class_groups(labels: NDArray[np.int32]) -> Groups:
     sizes = np.bincount(labels)
     starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
     return Groups(np.argsort(labels, kind="stable"), starts, labels.astype(np.int64))
+
+
+def level_groups(structure: LevelGraph) -> Groups:
+    """The groups of a graph over individuals: slot j covers the rows of its k members, and as many rows carry its box
+    as each member has; released rows stand slot after slot."""
+    records, starts = structure.grouped()
+    return Groups(records, starts, np.repeat(np.arange(structure.slots), structure.slot_rows))
 
 
 def hull_boxes(rows: pa.Table, bound: BoundPolicy, groups: Groups) -> Boxes:

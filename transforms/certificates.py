@@ -36,6 +36,7 @@ from kanonflow.transforms.seeds import (
     seed_commitment,
 )
 from kanonflow.transforms.sort_keys import whole, whole_numbers
+from kanonflow.transforms.window_structures import described
 
 
 class CertificateHead(NamedTuple):
@@ -66,8 +67,7 @@ def certify(
     labels = getattr(structure, "labels", getattr(structure, "of_row", None))
     kept = np.arange(rows.num_rows) if labels is None else np.flatnonzero(labels >= 0)
     members = getattr(structure, "members", None)
-    described = structure.labels if members is None else members
-    key = publish_key(secret, head.release_id, array_digest(described), content_digest(rows))
+    key = publish_key(secret, head.release_id, array_digest(described(structure)), content_digest(rows))
     factors, chosen = np.empty((0, 0), dtype=np.int32), -1
     if members is not None:
         keystream = Keystream(key)

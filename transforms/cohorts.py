@@ -8,14 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.schemas.policy import Cohort
+from kanonflow.schemas.policy import COHORT_WINDOWS, Cohort
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.solve_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from kanonflow.transforms.warm_state import Cohorts
 
-HISTORY = 5
+HISTORY = COHORT_WINDOWS
+History = tuple[tuple[int, NDArray[np.uint64], NDArray[np.int64]], ...]
+"""Of windows, oldest first: (end, people sorted, their class labels) of who was released; as in ``Cohorts``."""
 
 
 def person_digests(names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
@@ -24,7 +26,7 @@ def person_digests(names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def _positions(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+def positions(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Where each wanted digest stands in the sorted known ones, int64; -1 where it does not."""
     if known.size == 0:
         return np.full(wanted.size, -1, dtype=np.int64)
@@ -40,7 +42,7 @@ def warm_graph(cohorts: Cohorts, people: NDArray[np.uint64]) -> WarmGraph | None
     if cohorts.members.size == 0:
         return None
     order = np.argsort(people, kind="stable")
-    found = _positions(people[order], cohorts.people)
+    found = positions(people[order], cohorts.people)
     if not (found >= 0).any():
         return None
     now = np.where(found >= 0, order[found], -1)
@@ -49,7 +51,7 @@ def warm_graph(cohorts: Cohorts, people: NDArray[np.uint64]) -> WarmGraph | None
 
 def warm_classes(cohorts: Cohorts, people: NDArray[np.uint64], policy: Cohort) -> WarmClasses | None:
     """The old class of each individual of a table, -1 for newcomers; None when nobody is here again."""
-    at = _positions(cohorts.people, people)
+    at = positions(cohorts.people, people)
     if cohorts.labels.size == 0 or not (at >= 0).any():
         return None
     return WarmClasses(np.where(at >= 0, cohorts.labels[at], -1), keep=policy is Cohort.KEEP)
@@ -76,16 +78,19 @@ def class_cohorts(
     people: NDArray[np.uint64],
     window_end: int,
     forget_before: int,
+    *,
+    windows: int = HISTORY,
 ) -> Cohorts:
     """The cohorts that a partition leaves; who is absent or waits keeps the old class until ``forget_before``.
+    windows: how many of the last releases are remembered.
 
     A class that continues an old one (most of its returning members come from there, and no class has more of them)
-    keeps its label; the others get new ones.
+    keeps its label, unless one that was released for the same window has it; the others get new ones.
     """
     kept = partition.labels >= 0
     pairs = np.unique(np.stack([individuals[kept], partition.labels[kept]], axis=1), axis=0)
     who, label = people[pairs[:, 0]], pairs[:, 1].astype(np.int64)
-    at = _positions(before.people, who)
+    at = positions(before.people, who)
     old = np.where(at >= 0, before.labels[at] if before.labels.size else -1, -1)
     # A class that other parts of this window were cut from has its label already.
     taken = set(before.labels[before.seen == window_end].tolist()) if before.labels.size else set()
@@ -111,7 +116,7 @@ def class_cohorts(
         labels=labels[order],
         seen=seen[order].astype(np.int64),
         next_label=following,
-        history=(*remembered, (window_end, who[own], stable[own]))[-HISTORY:],
+        history=(*remembered, (window_end, who[own], stable[own]))[-windows:],
     )
 
 
@@ -177,13 +182,13 @@ def peer_retention(before: Cohorts, after: Cohorts) -> float | None:
     """
     if after.members.size and before.members.size:
         people = after.people
-        old = _pairs_of_members(_positions(people, before.people)[before.members], people)
-        new = _pairs_of_members(_positions(people, after.people)[after.members], people)
+        old = _pairs_of_members(positions(people, before.people)[before.members], people)
+        new = _pairs_of_members(positions(people, after.people)[after.members], people)
     elif after.labels.size and before.history:
         _, old_people, old_labels = before.history[-1]
         # Not everybody who was seen: other parts of the same window may have gone before.
         _, people, now_labels = after.history[-1]
-        at = _positions(old_people, people)
+        at = positions(old_people, people)
         old = _pairs_of_labels(np.where(at >= 0, old_labels[at], -1), people)
         new = _pairs_of_labels(now_labels, people)
     else:
@@ -199,13 +204,21 @@ def guaranteed_candidates(after: Cohorts) -> tuple[int, float] | None:
     """
     if not after.history:
         return None
-    _, people, labels = after.history[-1]
+    candidates = candidates_of_last(after.history)
+    return int(candidates.min()), float(candidates.mean())
+
+
+def candidates_of_last(history: History) -> NDArray[np.int64]:
+    """For each individual released last, int64: who shares its class in each window in which it was released.
+
+    Itself included. Who was not released in such a window is no candidate. O(sum of squared class sizes x windows).
+    """
+    _, people, labels = history[-1]
     pairs = _pairs_of_labels(labels, people)
     first, second = pairs // max(people.size, 1), pairs % max(people.size, 1)
     together = np.ones(first.size, dtype=np.bool_)
-    for _, old_people, old_labels in after.history[:-1]:
-        at = _positions(old_people, people)
+    for _, old_people, old_labels in history[:-1]:
+        at = positions(old_people, people)
         old = np.where(at >= 0, old_labels[at] if old_labels.size else -1, -1)
         together &= (old[first] < 0) | (old[first] == old[second])
-    candidates = 1 + np.bincount(first[together], minlength=people.size)
-    return int(candidates.min()), float(candidates.mean())
+    return 1 + np.bincount(first[together], minlength=people.size)

@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
-from kanonflow.schemas.policy import Protection
+from kanonflow.schemas.policy import Protection, Shape
 from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
+from kanonflow.transforms.gate_levels import boxes_to_check, slots_of_rows, stray_rows
+
+Structure = GeneralizationGraph | Partition | LevelGraph
 
 
 class GateError(Exception):
@@ -28,19 +32,21 @@ class GateError(Exception):
 def check_release(
     released: pa.Table,
     rows: pa.Table,
-    structure: GeneralizationGraph | Partition,
+    structure: Structure,
     factor: NDArray[np.int32],
     bound: BoundPolicy,
 ) -> None:
     """Raise GateError unless these rows may go out.
 
-    released: row j is slot j of a graph, or stands for record j of a partition; columns of the release
-    schema. rows: the n canonical rows, as the structure numbers them. factor: int32 (n,), the record whose
-    payload is on each released row.
+    released: row j is slot j of a graph, or stands for record j of a partition; in a graph over individuals rows
+    stand slot after slot (``gate_levels``); columns of the release schema. rows: the n canonical rows, as the structure
+    numbers them. factor: int32 (n,), the record whose payload is on each released row.
 
     Postcondition, of a call that returns:
     - as many rows go out as came in, in the release schema and nothing but it;
     - a graph (it serves ``protect: row`` only) is k-regular, simple, each slot with k distinct individuals;
+    - a graph over individuals (``shape: graph`` only) is k-regular and simple, the members of a slot have equally
+      many rows, and all rows of an individual stand under one of its slots;
     - of a partition every class has k individuals or more, each count of rows shared by k of them;
     - the payloads are those of a perfect matching along edges (within classes);
     - every member of a row's slot or class lies inside the row's box, in every field.
@@ -69,12 +75,12 @@ def check_release(
             raise GateError(f"field {column.name}: {outside} boxes do not hold all of their members")
 
 
-def _check_structure(structure: GeneralizationGraph | Partition, rows: pa.Table, bound: BoundPolicy) -> None:
+def _check_structure(structure: Structure, rows: pa.Table, bound: BoundPolicy) -> None:
     k = bound.policy.k
     individuals = _individuals(rows, bound)
-    described = structure.members if isinstance(structure, GeneralizationGraph) else structure.labels
-    if described.shape[0] != rows.num_rows:
-        raise GateError(f"the structure covers {described.shape[0]} records, not {rows.num_rows}")
+    covered = _covered(structure)
+    if covered.shape[0] != rows.num_rows:
+        raise GateError(f"the structure covers {covered.shape[0]} records, not {rows.num_rows}")
     try:
         if isinstance(structure, GeneralizationGraph):
             if bound.policy.protect is Protection.INDIVIDUAL:
@@ -83,12 +89,21 @@ def _check_structure(structure: GeneralizationGraph | Partition, rows: pa.Table,
                 raise GateError(f"the graph has degree {structure.k}, below k={k}")
             structure.check(individuals)
         else:
-            waiting = int((structure.labels < 0).sum())
+            waiting = int((covered < 0).sum())
             if waiting:
                 raise GateError(f"{waiting} rows belong to no class and must wait")
+            if isinstance(structure, LevelGraph) and bound.policy.shape is not Shape.GRAPH:
+                raise GateError("a graph over individuals can be released under shape: graph only")
             structure.check(k, individuals)
     except StructureError as error:
         raise GateError(str(error)) from error
+
+
+def _covered(structure: Structure) -> NDArray[np.int32] | NDArray[np.int64]:
+    """One entry for each record that the structure covers; negative where the record waits."""
+    if isinstance(structure, GeneralizationGraph):
+        return structure.members[:, 0]
+    return structure.of_row if isinstance(structure, LevelGraph) else structure.labels
 
 
 def _individuals(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
@@ -102,13 +117,20 @@ def _individuals(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
     return np.asarray(column.combine_chunks().dictionary_encode().indices).astype(np.int64)
 
 
-def _check_factor(structure: GeneralizationGraph | Partition, factor: NDArray[np.int32]) -> None:
+def _check_factor(structure: Structure, factor: NDArray[np.int32]) -> None:
     n = factor.shape[0]
     used = np.zeros(n, dtype=np.int64)
     known = (factor >= 0) & (factor < n)
     np.add.at(used, factor[known], 1)
     if not known.all() or np.any(used != 1):
         raise GateError(f"{int((used != 1).sum())} records would be released other than once")
+    if isinstance(structure, LevelGraph):
+        stray = stray_rows(structure, factor)
+        if stray:
+            raise GateError(
+                f"{stray} rows do not stand with the others of their individual on one of its slots"
+            )
+        return
     if isinstance(structure, GeneralizationGraph):
         along = (structure.members == factor[:, None]).any(axis=1)
     else:
@@ -117,9 +139,7 @@ def _check_factor(structure: GeneralizationGraph | Partition, factor: NDArray[np
         raise GateError(f"{int((~along).sum())} rows carry the payload of a record that is not their member")
 
 
-def _outside(
-    column: BoundColumn, released: pa.Table, rows: pa.Table, structure: GeneralizationGraph | Partition
-) -> int:
+def _outside(column: BoundColumn, released: pa.Table, rows: pa.Table, structure: Structure) -> int:
     """How many boxes of this field (of slots, or of classes) do not hold every member."""
     boxes = released.column(column.published_name).combine_chunks()
     values = rows.column(column.name).combine_chunks()
@@ -131,6 +151,11 @@ def _outside(
             raise GateError(f"field {column.name}: the rows of a class have different boxes")
         boxes = boxes.take(pa.array(first))
         row, member = structure.labels.astype(np.int64), np.arange(n)
+    elif isinstance(structure, LevelGraph):
+        first, row, member = boxes_to_check(structure)
+        if not boxes.take(pa.array(first[slots_of_rows(structure)])).equals(boxes):
+            raise GateError(f"field {column.name}: the rows of a slot have different boxes")
+        boxes = boxes.take(pa.array(first))
     else:
         row, member = np.repeat(np.arange(n), structure.k), structure.members.ravel().astype(np.int64)
     contains = _in_set if column.kind is None else _in_range

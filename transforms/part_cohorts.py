@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from kanonflow.transforms.cohorts import HISTORY
 from kanonflow.transforms.warm_state import Cohorts
 
 
@@ -48,4 +47,4 @@ def _joined_history(parts: Sequence[Cohorts]) -> tuple:
     people = np.concatenate([who for _, who, _ in entries])
     labels = np.concatenate([label for _, _, label in entries])
     order = np.argsort(people, kind="stable")
-    return (*parts[-1].history[:-1], (entries[-1][0], people[order], labels[order]))[-HISTORY:]
+    return (*parts[-1].history[:-1], (entries[-1][0], people[order], labels[order]))

@@ -15,14 +15,18 @@ from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.matching import random_factor
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.random_words import Words, shuffled_within
+from kanonflow.solvers.solve_levels import without_waiting
 from kanonflow.transforms.boxes import (
     Boxes,
+    Groups,
     box_columns,
     class_groups,
     hull_boxes,
+    level_groups,
     slot_groups,
     snapped_boxes,
 )
@@ -34,8 +38,9 @@ class Published(NamedTuple):
     """rows: in the release's Arrow schema. boxes: as published.
 
     Restricted, for metrics and certificates only: hulls, the boxes before snapping; factor: int32, the record whose
-    payload stands on slot j (in a partition: in the place of record j), as the structure numbers them; order: the
-    place whose row stands first in the release, second...
+    payload stands on slot j (in a partition: in the place of record j; in a graph over individuals: on the j-th row,
+    slot after slot), as the structure numbers the records that do not wait; order: the place whose row stands first in
+    the release, second...
     """
 
     rows: pa.Table
@@ -47,7 +52,7 @@ class Published(NamedTuple):
 
 def publish(
     rows: pa.Table,
-    structure: GeneralizationGraph | Partition,
+    structure: GeneralizationGraph | Partition | LevelGraph,
     bound: BoundPolicy,
     keystream: Words,
     release_id: str,
@@ -55,12 +60,13 @@ def publish(
 ) -> Published:
     """The release of a structure over canonical rows.
 
-    rows: canonical rows in canonical order, as the structure numbers them; with a partition, rows labelled -1
-    wait and are left out. window: (start, end) in milliseconds, None without windows.
+    rows: canonical rows in canonical order, as the structure numbers them; rows that the structure lets
+    wait are left out. window: (start, end) in milliseconds, None without windows.
 
     On a graph, slot j carries the payload of the record that a random factor matches to it. In a partition
-    all rows of a class carry its hull, and its payloads are permuted uniformly among its rows. Rows leave
-    sorted by what they publish.
+    all rows of a class carry its hull, and its payloads are permuted uniformly among its rows. In a graph over
+    individuals a random factor matches an individual to each slot, and all of its rows appear under the slot's box.
+    Rows leave sorted by what they publish.
 
     Postcondition: the gate has passed it (GateError otherwise); the bytes are a function of the arguments and
     the keystream; the order of the rows is a function of their published content.
@@ -70,21 +76,35 @@ def publish(
     if isinstance(structure, Partition) and np.any(structure.labels < 0):
         kept = np.flatnonzero(structure.labels >= 0)
         rows, structure = rows.take(pa.array(kept)), Partition(structure.labels[kept])
+    if isinstance(structure, LevelGraph):
+        kept, structure = without_waiting(structure)
+        rows = rows.take(pa.array(kept))
     if isinstance(structure, Partition):
         factor = shuffled_within(structure.labels, keystream.words(rows.num_rows))
         groups = class_groups(structure.labels)
     else:
-        try:
-            factor = random_factor(structure.members, keystream)
-        except StructureError as error:
-            raise GateError(str(error)) from error
-        groups = slot_groups(structure.members)
+        factor, groups = _matched(structure, keystream)
     hulls = hull_boxes(rows, bound, groups)
     boxes = snapped_boxes(hulls)
     released = _assemble(rows, factor, boxes, bound, release_id, window)
     check_release(released, rows, structure, factor, bound)
     order = published_order(released)
     return Published(released.take(pa.array(order)), boxes, hulls, factor, order)
+
+
+def _matched(
+    structure: GeneralizationGraph | LevelGraph, keystream: Words
+) -> tuple[NDArray[np.int32], Groups]:
+    """The record on each released row by one random factor, and the records that each row's box covers."""
+    try:
+        if isinstance(structure, LevelGraph):
+            structure.check(structure.k, structure.of_row)
+        matched = random_factor(structure.members, keystream)
+    except StructureError as error:
+        raise GateError(str(error)) from error
+    if isinstance(structure, LevelGraph):
+        return structure.published_records(matched).astype(np.int32), level_groups(structure)
+    return matched, slot_groups(structure.members)
 
 
 def published_order(released: pa.Table) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy import Protection
+from kanonflow.schemas.policy import Cohort, Protection
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.solution import Solution
@@ -30,13 +30,7 @@ from kanonflow.solvers.solve import solve
 from kanonflow.solvers.trimming import kept_rows, row_limit
 from kanonflow.transforms.canonical_order import canonical_order
 from kanonflow.transforms.certificates import CertificateHead, certify
-from kanonflow.transforms.cohorts import (
-    class_cohorts,
-    graph_cohorts,
-    person_digests,
-    warm_classes,
-    warm_graph,
-)
+from kanonflow.transforms.cohorts import person_digests
 from kanonflow.transforms.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.gate import GateError
 from kanonflow.transforms.publish import Published, publish
@@ -53,8 +47,16 @@ from kanonflow.transforms.seeds import (
 )
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.split import window_numbers
+from kanonflow.transforms.strict_cohorts import COHORT_AT_RISK, without_risk
 from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
 from kanonflow.transforms.window_metrics import Attempt, window_metrics
+from kanonflow.transforms.window_structures import (
+    described,
+    earlier_structure,
+    kept_records,
+    next_cohorts,
+    solver_shape,
+)
 
 Clock = Callable[[], float]
 OVER_LIMIT = "individual_over_limit"
@@ -189,26 +191,19 @@ def _solve(
     slot: ReleaseSlot,
     threads: int,
     clock: Clock,
-) -> tuple[Solution, Any, Any, Any]:
-    """The structure over canonical rows; with the encoding and the people it was found for."""
+) -> tuple[Solution, Any, Any, Any, NDArray[np.bool_]]:
+    """The structure over canonical rows; with the encoding and the people it was found for, and rows at risk."""
     policy = bound.policy
     individuals, digests = _people(rows, bound, secret)
     encoded = encode(rows, bound, individuals, warm.domains)
     choice = policy.solver
-    closed = policy.protect is Protection.INDIVIDUAL
     earlier: Any = None
-    if individuals is not None:
-        earlier = (
-            warm_classes(warm.cohorts, digests, policy.cohort)
-            if closed
-            else warm_graph(warm.cohorts, digests)
-        )
-    if choice.method == "pass-through" and not closed:
-        earlier = None
+    if individuals is not None and choice.method != "pass-through":
+        earlier = earlier_structure(policy, warm.cohorts, digests)
     solution = solve(
         encoded.table,
         policy.k,
-        shape="classes" if closed else "graph",
+        shape=solver_shape(policy),
         method=choice.method,
         start=choice.start,
         budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
@@ -218,7 +213,13 @@ def _solve(
         priority=_own_ends(rows, bound),
         clock=clock,
     )
-    return solution, encoded, individuals, digests
+    risk = np.zeros(rows.num_rows, dtype=np.bool_)
+    if policy.cohort is Cohort.STRICT:
+        history = warm.cohorts.history
+        solution, risk = without_risk(
+            solution, encoded.table, digests, history, earlier, policy.k, policy.cohort_windows
+        )
+    return solution, encoded, individuals, digests, risk
 
 
 def _next_cohorts(
@@ -227,19 +228,15 @@ def _next_cohorts(
     if individuals is None or bound.policy.solver.method == "pass-through":
         # One class of everybody is nothing to come back to, and its pairs would fill the memory.
         return Cohorts()
-    if bound.policy.protect is Protection.INDIVIDUAL:
-        forget = end - bound.policy.state_ttl_ms
-        return class_cohorts(warm.cohorts, solution.partition, individuals, digests, end, forget)
-    return graph_cohorts(solution.graph, individuals, digests, end)
+    return next_cohorts(solution.structure, individuals, digests, warm.cohorts, bound.policy, end)
 
 
 def _publish(
     rows: pa.Table, solution: Solution, bound: BoundPolicy, secret: Secret, name: str, window: tuple
 ) -> Published:
     structure = solution.structure
-    described = structure.members if hasattr(structure, "members") else structure.labels
     content = content_digest(rows)
-    keystream = publish_keystream(secret, name, array_digest(described), content)
+    keystream = publish_keystream(secret, name, array_digest(described(structure)), content)
     return publish(rows, structure, bound, keystream, name, window)
 
 
@@ -326,17 +323,18 @@ def _release(
         ledger.hold(rows.filter(pa.array(~kept)), OVER_LIMIT)
         rows = rows.filter(pa.array(kept))
     began = clock()
-    solution, encoded, individuals, digests = _solve(rows, bound, warm, secret, slot, threads, clock)
+    solution, encoded, individuals, digests, risk = _solve(rows, bound, warm, secret, slot, threads, clock)
     solved = clock()
-    labels = None if hasattr(solution.structure, "members") else solution.partition.labels
-    if labels is not None:
+    kept_now = kept_records(solution.structure)
+    if kept_now is not None:
         who = np.arange(rows.num_rows) if individuals is None else individuals
-        over = np.isin(who, who[labels >= 0])
-        ledger.hold(rows.filter(pa.array((labels < 0) & over)), OVER_LIMIT)
-        ledger.hold(rows.filter(pa.array((labels < 0) & ~over)), "held_back")
-        if not (labels >= 0).any():
+        over = np.isin(who, who[kept_now])
+        ledger.hold(rows.filter(pa.array(~kept_now & over)), OVER_LIMIT)
+        ledger.hold(rows.filter(pa.array(~kept_now & ~over & risk)), COHORT_AT_RISK)
+        ledger.hold(rows.filter(pa.array(~kept_now & ~over & ~risk)), "held_back")
+        if not kept_now.any():
             return None, warm.cohorts, encoded.domains
-    released = rows if labels is None else rows.filter(pa.array(labels >= 0))
+    released = rows if kept_now is None else rows.filter(pa.array(kept_now))
     start = int(_own_ends(released, bound).min()) - (policy.window_ms or 0) if policy.window_ms else None
     window = (start, slot.window_end)
     try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy import Cohort, Policy, Protection, Shape
 from kanonflow.solvers.search.slots import PLACE
 from kanonflow.solvers.solve import METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
+from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
 
 
@@ -15,18 +16,21 @@ def check_solver(policy: Policy) -> None:
 
     Why: a solver that refuses in a timer would end a bounded run half-way, and block a stream for ever.
     """
-    closed = policy.protect is Protection.INDIVIDUAL
+    closed = policy.protect is Protection.INDIVIDUAL and policy.shape is not Shape.GRAPH
+    kind = "shape: graph" if policy.shape is Shape.GRAPH else f"protect: {policy.protect}"
     starts = CLASS_STARTS if closed else GRAPH_STARTS
     choice = policy.solver
     mistakes = []
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
     if choice.method not in usable:
-        mistakes.append(
-            f"solver.method: with protect: {policy.protect} it must be one of {', '.join(usable)}"
-        )
+        mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
     if choice.start not in starts:
-        mistakes.append(f"solver.start: with protect: {policy.protect} it must be one of {', '.join(starts)}")
+        mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
+    if policy.cohort is Cohort.STRICT:
+        largest = LARGEST_K // ROOM
+        if choice.method == "pass-through":
+            mistakes.append("solver.method: pass-through remembers no classes; cohort: strict needs them")
     if policy.k > largest:
         mistakes.append(f"k: the solver takes at most {largest}")
     if mistakes:

@@ -14,6 +14,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.boxes import field_ncp, gcp
 from kanonflow.transforms.cohorts import guaranteed_candidates, peer_retention
@@ -22,6 +23,7 @@ from kanonflow.transforms.publish import Published
 from kanonflow.transforms.raw_batch import Certificate
 from kanonflow.transforms.seeds import ReleaseSlot
 from kanonflow.transforms.warm_state import WarmState
+from kanonflow.transforms.window_structures import kept_records
 
 
 @dataclass
@@ -55,11 +57,11 @@ class Attempt:
         structure = solution.structure
         widths = extents(encoded.domains)
         ncp = field_ncp(published.boxes, widths)
-        graph = isinstance(structure, GeneralizationGraph)
-        kept = slice(None) if graph else solution.partition.labels >= 0
-        people = None if individuals is None else individuals[kept]
+        graph = not isinstance(structure, Partition)
+        released = kept_records(structure)
+        people = individuals if individuals is None or released is None else individuals[released]
         linked = None
-        if graph and people is not None:
+        if isinstance(structure, GeneralizationGraph) and people is not None:
             linked = linked_candidates(solution.graph, published.factor, people)
         self.facts = {
             "released": True,

@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.features import normalized_weights
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.table import Table
 
 
 def _grouped(
-    structure: GeneralizationGraph | Partition,
+    structure: GeneralizationGraph | Partition | LevelGraph,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Records group after group, where groups start, and how many released rows carry each group's box."""
     if isinstance(structure, GeneralizationGraph):
@@ -22,17 +23,22 @@ def _grouped(
             np.arange(n, dtype=np.int64) * k,
             np.ones(n, dtype=np.int64),
         )
+    if isinstance(structure, LevelGraph):
+        grouped, bounds = structure.grouped()
+        return grouped, bounds[:-1], structure.slot_rows
     order = np.argsort(structure.labels, kind="stable")
     order = order[structure.labels[order] >= 0]
     _, starts, sizes = np.unique(structure.labels[order], return_index=True, return_counts=True)
     return order, starts, sizes
 
 
-def attribute_ncp(table: Table, structure: GeneralizationGraph | Partition) -> NDArray[np.float64]:
+def attribute_ncp(
+    table: Table, structure: GeneralizationGraph | Partition | LevelGraph
+) -> NDArray[np.float64]:
     """Mean NCP of each attribute over the released rows, float64 (d,), numeric attributes first.
 
     Numeric: (max - min) on [0, 1]; 1 when the box mixes nulls and numbers, 0 when it holds nulls only. Categorical:
-    (distinct values - 1) / (|A| - 1), 0 if |A| = 1. Rows of a partition that wait are left out. O(n k d log n).
+    (distinct values - 1) / (|A| - 1), 0 if |A| = 1. Rows that wait are left out. O(n k d log n).
     """
     records, starts, rows = _grouped(structure)
     if starts.size == 0:
@@ -55,6 +61,6 @@ def attribute_ncp(table: Table, structure: GeneralizationGraph | Partition) -> N
     return np.array([np.average(loss, weights=rows) for loss in losses])
 
 
-def gcp(table: Table, structure: GeneralizationGraph | Partition) -> float:
+def gcp(table: Table, structure: GeneralizationGraph | Partition | LevelGraph) -> float:
     """Global certainty penalty in [0, 1]: weighted mean of the attributes' NCP over the released rows."""
     return float(attribute_ncp(table, structure) @ normalized_weights(table))

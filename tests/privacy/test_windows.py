@@ -24,6 +24,8 @@ SHAPES = {
     "classes": {"people": True},
     "people": {"people": True, "protect": "row"},
     "rows": {"people": False},
+    "levels": {"people": True, "shape": "graph"},
+    "strict": {"people": True, "cohort": "strict"},
 }
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
 SLOT = ReleaseSlot(b"partition", START + 2 * HOUR, 5)

@@ -165,8 +165,6 @@ def test_the_message_lists_the_mistakes_under_the_file() -> None:
         (feed(max_delay="-1d"), "max_delay: must be a whole number and a unit"),
         (feed(protect="everyone"), "protect: must be one of row, individual"),
         (feed(protect="individual", individual=None), "protect: individual needs a field"),
-        (feed(shape="graph"), "shape: graph is not available in this version; use shape: classes"),
-        (feed(cohort="strict"), "cohort: strict is not available"),
         (feed(cohort="keep", protect="row"), "cohort: keep needs protect: individual"),
         (feed(others="refused"), "others: must be one of refuse, drop (did you mean refuse?)"),
         (feed(max_window_rows="200k"), "max_window_rows: must be a whole number of at least 1"),
@@ -338,6 +336,7 @@ MAPPINGS = st.fixed_dictionaries(
         "max_window_rows": st.integers(500, 10**9),
         "protect": st.sampled_from(["row", "individual"]),
         "others": st.sampled_from(["refuse", "drop"]),
+        "cohort_windows": st.integers(2, 100),
         "metrics": st.sampled_from(["restricted", "public"]),
         "solver": st.fixed_dictionaries(
             {},

@@ -23,10 +23,14 @@ from tests.transforms.window_rows import bound_policy, window_rows
 PEOPLE = bound_feed(feed_policy(max_delay="2h"))
 ROWS_OF_PEOPLE = bound_feed(feed_policy(max_delay="2h", protect="row"))
 ROWS = bound_feed(feed_policy(people=False, max_delay="2h"))
+LEVELS = bound_feed(feed_policy(max_delay="2h", shape="graph"))
+STRICT = bound_feed(feed_policy(max_delay="2h", cohort="strict"))
 PROMPT = bound_feed(feed_policy())
 EVENTS = bound_feed(feed_policy(events=True, max_delay="2h"))
 EVERY_SHAPE = pytest.mark.parametrize(
-    "bound", [PEOPLE, ROWS_OF_PEOPLE, ROWS], ids=["classes", "people", "rows"]
+    "bound",
+    [PEOPLE, ROWS_OF_PEOPLE, ROWS, LEVELS, STRICT],
+    ids=["classes", "people", "rows", "levels", "strict"],
 )
 
 
