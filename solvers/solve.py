@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.solution import Solution
@@ -43,6 +44,7 @@ def solve(
     threads: int = 1,
     warm: WarmGraph | WarmClasses | None = None,
     priority: NDArray[np.int64] | None = None,
+    sensitive: Sequence[Sensitive] = (),
     clock: Callable[[], float] = time.monotonic,
     progress: Progress | None = None,
 ) -> Solution:
@@ -52,6 +54,7 @@ def solve(
     method: ``auto`` and ``iterated-local-search`` search from ``start``; a start's name returns that start;
     ``pass-through`` puts everybody into one class, for measuring what solving costs. warm: what the previous window
     left, WarmGraph or WarmClasses by shape. priority: which rows of an individual stay (classes only).
+    sensitive: fields whose values in each class must meet rules (classes only).
 
     Raises BudgetError for an unknown method, start or shape, InfeasibleError when no structure exists. The result is
     a function of the arguments but for a deadline.
@@ -62,6 +65,8 @@ def solve(
         raise BudgetError(f"unknown shape {shape!r}: choose one of {', '.join(SHAPES)}")
     if warm is not None and not isinstance(warm, SHAPES[shape]):
         raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
+    if sensitive and shape != "classes":
+        raise BudgetError("rules for sensitive values need shape classes")
     named, search = METHODS[method]
     chosen = named if named is not None else start
     budget = budget if budget is not None else Budget()
@@ -76,6 +81,7 @@ def solve(
             warm=warm if search and isinstance(warm, WarmClasses) else None,
             search=search,
             priority=priority,
+            sensitive=sensitive,
             clock=clock,
             progress=progress,
         )
