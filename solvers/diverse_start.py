@@ -1,7 +1,9 @@
-"""Before and between the rounds of the search under rules for sensitive values: a start that meets them, the shares.
+"""What the search under rules for sensitive values needs besides the search: starts, neighbours, shares.
 
 l-greedy knows hulls only, so some of its classes break the rules. Such a class is joined to one of its neighbours
-along the tour until the union meets them; the search splits what became too large.
+along the tour until the union meets them; the search splits what became too large. Where near individuals have the
+same value, that does not help; so stretches of the tour are also dealt out by value, and the cheapest start is taken.
+For the same reason everybody has some nearest individuals of other values among the neighbours.
 """
 
 from __future__ import annotations
@@ -10,9 +12,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.individuals import Individuals, nearest_individuals, pair_class_loss
 from kanonflow.solvers.search.class_gate import HOME, Gate, forget, meets
-from kanonflow.solvers.search.class_state import Classes, room_for
+from kanonflow.solvers.search.class_state import Classes, build_classes, room_for, total_loss
+from kanonflow.solvers.starts.class_greedy import class_greedy_labels
+
+# Individuals of a stretch that is dealt out by value, in multiples of k; the whole tour is tried as well.
+_STRETCHES = (16, 64)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -22,6 +28,81 @@ def _meets(people: Individuals, gate: Gate, units: np.ndarray) -> bool:
     level = people.rows[units].min()
     forget(gate)
     return meets(people, gate, members, units.size, HOME, 0, level, -1, -1)
+
+
+def diverse_greedy_labels(
+    people: Individuals, tour: NDArray[np.int64], k: int, gate: Gate | None
+) -> NDArray[np.int32]:
+    """The cold start: l-greedy; with a gate that start repaired, or one dealt out by value where it costs less."""
+    greedy = class_greedy_labels(people, tour, k)
+    if gate is None:
+        return greedy
+    starts = [merged_until_diverse(people, greedy, tour, k, gate)]
+    for size in (*(k * stretch for stretch in _STRETCHES), tour.size):
+        dealt = dealt_by_value(gate, tour, k, max(1, tour.size // size))
+        starts.append(merged_until_diverse(people, dealt, tour, k, gate))
+    losses = [total_loss(people, build_classes(people, labels, k, gate)) for labels in starts]
+    return starts[int(np.argmin(losses))]
+
+
+def dealt_by_value(gate: Gate, tour: NDArray[np.int64], k: int, stretches: int) -> NDArray[np.int32]:
+    """Labels int32 (u,): each stretch of the tour cut into classes of at least k with about the stretch's shares.
+
+    An individual counts with the first field's value in the row that it would keep first. Of n_v individuals with
+    value v in a stretch, the i-th along the tour stands at (i + 1/2) / n_v; in that order they are cut. O(u log u).
+    """
+    value = gate.values[gate.begin, 0]
+    labels = np.full(tour.size, -1, dtype=np.int32)
+    following = 0
+    for part in np.array_split(tour, stretches):
+        own = value[part]
+        order = np.argsort(own, kind="stable")
+        begins = np.searchsorted(own[order], own[order])
+        place = np.empty(part.size)
+        place[order] = (np.arange(part.size) - begins + 0.5) / np.bincount(own)[own[order]]
+        for group in np.array_split(part[np.argsort(place, kind="stable")], max(1, part.size // k)):
+            labels[group] = following
+            following += 1
+    return labels
+
+
+def diverse_neighbours(
+    people: Individuals, order: NDArray[np.int64], m: int, reach: int, gate: Gate | None
+) -> NDArray[np.int32]:
+    """``nearest_individuals``; with a gate also the m // 2 nearest whose first kept row has another first value."""
+    nearest = nearest_individuals(people, order, m, reach)
+    if gate is None:
+        return nearest
+    others = np.full((order.size, m // 2), -1, dtype=np.int32)
+    _nearest_others(people, order, reach, gate.values[gate.begin, 0], others)
+    # Missing ones stand at the end.
+    both = np.concatenate([nearest, others], axis=1)
+    return np.take_along_axis(both, np.argsort(both < 0, axis=1, kind="stable"), axis=1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _nearest_others(
+    people: Individuals, order: np.ndarray, reach: int, value: np.ndarray, nearest: np.ndarray
+) -> None:
+    m = nearest.shape[1]
+    distance = np.empty(m)
+    for position in range(order.size):
+        unit = order[position]
+        distance[:] = np.inf
+        for index in range(max(0, position - reach), min(order.size, position + reach + 1)):
+            other = order[index]
+            if value[other] == value[unit]:
+                continue
+            gap = pair_class_loss(people, unit, other)
+            if gap >= distance[m - 1]:
+                continue
+            slot = m - 1
+            while slot > 0 and distance[slot - 1] > gap:
+                distance[slot] = distance[slot - 1]
+                nearest[unit, slot] = nearest[unit, slot - 1]
+                slot -= 1
+            distance[slot] = gap
+            nearest[unit, slot] = other
 
 
 def merged_until_diverse(

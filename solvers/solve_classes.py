@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.diverse_start import merged_until_diverse, released_shares
+from kanonflow.solvers.diverse_start import diverse_greedy_labels, diverse_neighbours, released_shares
 from kanonflow.solvers.diversity import Sensitive, check_eligible, diverse_levels
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.features import build_features
-from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
+from kanonflow.solvers.individuals import Individuals, gather_individuals
 from kanonflow.solvers.kd_tree import build_tree
 from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
@@ -105,7 +105,7 @@ def _search(
 ) -> _Outcome:
     """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
     classes = build_classes(people, labels, k, gate)
-    nearest = nearest_individuals(people, tour, NEIGHBOURS, TOUR_REACH)
+    nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
     scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable)
@@ -203,7 +203,7 @@ def _start(
     """Labels, who may move, the start's name, and the losses of the warm and the cold start where both exist."""
     u = people.rows.size
     movable = np.ones(u, dtype=np.bool_)
-    cold = merged_until_diverse(people, class_greedy_labels(people, tour, k), tour, k, gate)
+    cold = diverse_greedy_labels(people, tour, k, gate)
     if warm is None:
         return cold, movable, "l-greedy", None, None
     old = warm.labels.copy()
@@ -271,7 +271,7 @@ def solve_classes(
             table, people, labels, k, order, sensitive, bound, start, (0, False), [], None, None, None
         )
     # A kept cohort may have any size up to 3k, and newcomers join; a warm class of a hundred is cut before.
-    gate = build_gate(people, sensitive, order, room_for(np.zeros(0, np.int32), 2 * k, True), NEIGHBOURS)
+    gate = build_gate(people, sensitive, order, room_for(np.zeros(0, np.int32), 2 * k, True), 2 * NEIGHBOURS)
     labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
