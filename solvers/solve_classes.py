@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,6 @@ from kanonflow.solvers.search.class_state import (
     Classes,
     build_classes,
     refresh_all,
-    room_for,
     total_loss,
 )
 from kanonflow.solvers.search.rounds import Progress
@@ -265,13 +265,12 @@ def solve_classes(
     deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
     bound = _bound(table, k)
     tour = _tour(table, people)
+    finish = partial(_finish, table, people, k, order, sensitive, bound)
     if start == "one-class":
-        labels = np.zeros(people.rows.size, dtype=np.int32)
-        return _finish(
-            table, people, labels, k, order, sensitive, bound, start, (0, False), [], None, None, None
-        )
-    # A kept cohort may have any size up to 3k, and newcomers join; a warm class of a hundred is cut before.
-    gate = build_gate(people, sensitive, order, room_for(np.zeros(0, np.int32), 2 * k, True), 2 * NEIGHBOURS)
+        everybody = np.zeros(people.rows.size, dtype=np.int32)
+        return finish(everybody, start, (0, False), [], None, None, None)
+    # A kept class may have up to 3k members, and newcomers join it.
+    gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
@@ -288,31 +287,17 @@ def solve_classes(
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]
         spent, struck = spent + outcome.evaluations, struck or outcome.struck
-    return _finish(
-        table,
-        people,
-        labels,
-        k,
-        order,
-        sensitive,
-        bound,
-        name,
-        (spent, struck),
-        trace,
-        start_loss,
-        warm_loss,
-        cold_loss,
-    )
+    return finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
 
 
 def _finish(
     table: Table,
     people: Individuals,
-    labels: NDArray[np.int32],
     k: int,
     priority: NDArray[np.int64],
     sensitive: Sequence[Sensitive],
     bound: float,
+    labels: NDArray[np.int32],
     name: str,
     effort: tuple[int, bool],
     trace: list[tuple[int, float]],

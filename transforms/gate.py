@@ -17,6 +17,7 @@ from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.partition import Partition
+from kanonflow.transforms.gate_diversity import diversity_faults
 
 
 class GateError(Exception):
@@ -43,6 +44,7 @@ def check_release(
     - a graph (it serves ``protect: row`` only) is k-regular, simple, each slot with k distinct individuals;
     - of a partition every class has k individuals or more, each count of rows shared by k of them;
     - the payloads are those of a perfect matching along edges (within classes);
+    - the rows of every class show what the policy asks of sensitive values, counted from what is released;
     - every member of a row's slot or class lies inside the row's box, in every field.
     Why: each of these is a premise of the 1/k that the release promises. O(n k d).
     """
@@ -63,6 +65,9 @@ def check_release(
         sent = rows.column(column.name).take(pa.array(factor))
         if not released.column(column.published_name).equals(sent):
             raise GateError(f"field {column.name}: the released values are not those of the matched records")
+    classes = structure.labels if isinstance(structure, Partition) else None
+    for name, key in diversity_faults(released, classes, bound):
+        raise GateError(f"field {name}: some classes do not have the {key} that the policy asks for")
     for column in bound.quasis:
         outside = _outside(column, released, rows, structure)
         if outside:

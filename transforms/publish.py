@@ -27,6 +27,7 @@ from kanonflow.transforms.boxes import (
     snapped_boxes,
 )
 from kanonflow.transforms.gate import GateError, check_release
+from kanonflow.transforms.gate_diversity import measured_diversity
 from kanonflow.transforms.sort_keys import dense_ranks, sort_keys
 
 
@@ -34,13 +35,15 @@ class Published(NamedTuple):
     """rows: in the release's Arrow schema. boxes: as published.
 
     Restricted, for metrics and certificates only: hulls, the boxes before snapping; factor: int32, the record whose
-    payload stands on slot j (in a partition: in the place of record j), as the structure numbers them.
+    payload stands on slot j (in a partition: in the place of record j), as the structure numbers them; diversity, the
+    least and the most that any class shows of sensitive values (``measured_diversity``).
     """
 
     rows: pa.Table
     boxes: Boxes
     hulls: Boxes
     factor: NDArray[np.int32]
+    diversity: dict[str, float]
 
 
 def publish(
@@ -81,7 +84,8 @@ def publish(
     boxes = snapped_boxes(hulls)
     released = _assemble(rows, factor, boxes, bound, release_id, window)
     check_release(released, rows, structure, factor, bound)
-    return Published(released.take(pa.array(published_order(released))), boxes, hulls, factor)
+    shown = measured_diversity(released, structure.labels, bound) if isinstance(structure, Partition) else {}
+    return Published(released.take(pa.array(published_order(released))), boxes, hulls, factor, shown)
 
 
 def published_order(released: pa.Table) -> NDArray[np.int64]:

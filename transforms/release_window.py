@@ -25,6 +25,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Protection
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.errors import NotDiverseError
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.trimming import kept_rows, row_limit
@@ -50,6 +51,7 @@ from kanonflow.transforms.seeds import (
     release_id,
     search_seed,
 )
+from kanonflow.transforms.sensitive_values import sensitive_fields
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.split import window_numbers
 from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
@@ -58,6 +60,9 @@ from kanonflow.transforms.window_metrics import Attempt, window_metrics
 Clock = Callable[[], float]
 OVER_LIMIT = "individual_over_limit"
 """Why a row waits or is rejected although other rows of the same individual were released."""
+
+NOT_DIVERSE = "not_diverse"
+"""Why a row waits or is rejected where the policy asks for l-diversity or t-closeness, and none was found with it."""
 
 
 class WindowResult(NamedTuple):
@@ -190,7 +195,7 @@ def _solve(
     individuals, digests = _people(rows, bound, secret)
     encoded = encode(rows, bound, individuals, warm.domains)
     choice = policy.solver
-    closed = policy.protect is Protection.INDIVIDUAL
+    closed = policy.closed
     earlier: Any = None
     if individuals is not None:
         earlier = (
@@ -211,6 +216,7 @@ def _solve(
         threads=threads,
         warm=earlier,
         priority=_own_ends(rows, bound),
+        sensitive=sensitive_fields(rows, bound),
         clock=clock,
     )
     return solution, encoded, individuals, digests
@@ -318,14 +324,19 @@ def _release(
         ledger.hold(rows.filter(pa.array(~kept)), OVER_LIMIT)
         rows = rows.filter(pa.array(kept))
     began = clock()
-    solution, encoded, individuals, digests = _solve(rows, bound, warm, secret, slot, threads, clock)
+    try:
+        solution, encoded, individuals, digests = _solve(rows, bound, warm, secret, slot, threads, clock)
+    except NotDiverseError:
+        # Like too few individuals: with other rows the same ones may do.
+        ledger.hold(rows, NOT_DIVERSE)
+        return None, warm.cohorts, warm.domains
     solved = clock()
     labels = None if hasattr(solution.structure, "members") else solution.partition.labels
     if labels is not None:
         who = np.arange(rows.num_rows) if individuals is None else individuals
         over = np.isin(who, who[labels >= 0])
         ledger.hold(rows.filter(pa.array((labels < 0) & over)), OVER_LIMIT)
-        ledger.hold(rows.filter(pa.array((labels < 0) & ~over)), "held_back")
+        ledger.hold(rows.filter(pa.array((labels < 0) & ~over)), NOT_DIVERSE if policy.gated else "held_back")
         if not (labels >= 0).any():
             return None, warm.cohorts, encoded.domains
     released = rows if labels is None else rows.filter(pa.array(labels >= 0))
