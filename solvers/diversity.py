@@ -65,7 +65,7 @@ def check_eligible(fields: Sequence[Sensitive]) -> None:
     """
     for number, field in enumerate(fields):
         whole = np.zeros(field.codes.size, dtype=np.int64)
-        if field.codes.size and _l_failures(whole, field, 1)[0]:
+        if field.kind is not None and field.codes.size and _l_failures(whole, field, 1)[0]:
             most = np.bincount(field.codes).max() / field.codes.size
             raise NotDiverseError(
                 f"sensitive field {number + 1} has no {field.kind} l-diversity of {field.l:g} over all rows together: "
