@@ -8,8 +8,9 @@ distance.
 
 Loss: GCP of the hulls, rows that wait count 1; start and end of the search. The start under rules is another one than
 the plain start: it must meet them. improvement: (start - end) / start; kept: improvement under the rule to that
-without; kept of start - end: the same of the differences themselves. classes that break it: without the rule, and with it, counted here afresh from labels and values. infeasible:
-windows of which not even all rows together meet the rule. Means over the windows that are feasible.
+without; kept of start - end: the same of the differences themselves. classes that break it: without the rule, and with
+it, counted here afresh from labels and values. infeasible: windows of which not even all rows together meet the rule.
+Means over the windows that are feasible.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ from kanonflow.transforms.encode import encode
 
 K = 10
 COLUMNS = (
-    "data", "rule", "windows", "infeasible", "loss at start", "loss", "to plain", "improvement", "kept", "kept of start - end",
-    "waiting %", "classes that break it, plain", "with the rule", "individuals a class", "CPU ms/row",
+    "data", "rule", "windows", "infeasible", "loss at start", "loss", "to plain", "improvement", "kept",
+    "kept of start - end", "waiting %", "classes that break it, plain", "with the rule",
+    "individuals a class", "CPU ms/row",
 )  # fmt: skip
 FREQUENCIES = (("frequency", 2), ("frequency", 3), ("frequency", 4))
 CATEGORY_RULES = (*FREQUENCIES, ("distinct", 4), ("entropy", 4), ("equal", 0.3), ("equal", 0.2))
