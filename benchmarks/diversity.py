@@ -10,7 +10,7 @@ Loss: GCP of the hulls, rows that wait count 1; start and end of the search. The
 the plain start: it must meet them. improvement: (start - end) / start; kept: improvement under the rule to that
 without; kept of start - end: the same of the differences themselves. classes that break it: without the rule, and with
 it, counted here afresh from labels and values. infeasible: windows of which not even all rows together meet the rule.
-Means over the windows that are feasible.
+to plain: ratio of losses a window. CPU ms/row: of the whole solve. Means over the windows that are feasible.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import pyarrow as pa
 from kanonflow.pipelines.front_chart import as_page, front_chart
 from kanonflow.pipelines.input_files import find_inputs, input_schema
 from kanonflow.pipelines.sources import read_batches
+from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import (
@@ -22,7 +23,6 @@ from kanonflow.schemas.policy_fields import (
     Diversity,
     DiversityKind,
     Field,
-    Role,
 )
 from kanonflow.transforms.anonymize_table import anonymize_table
 from kanonflow.transforms.raw_batch import from_ipc
@@ -87,12 +87,17 @@ def compare(
     ]
     files = find_inputs(patterns)
     schema = input_schema(files, delimiter)
-    named = [field.name for field in policy.fields if field.role is not Role.IDENTIFIER]
-    columns = [name for name in schema.columns.names if name in named]
-    batches = [from_ipc(batch.ipc) for file in files for batch in read_batches(file, columns, delimiter)]
-    table = pa.concat_tables(
-        [pa.Table.from_batches([b]) if isinstance(b, pa.RecordBatch) else b for b in batches]
-    )
+    bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+    batches = [
+        from_ipc(batch.ipc)
+        for file in files
+        for batch in read_batches(file, list(bound.input_columns), delimiter)
+    ]
+    table = pa.concat_tables(batches)
+    for field in policy.fields:
+        if field.name not in table.column_names:
+            # Identifiers are never read; here they stand for themselves, as the policy expects them.
+            table = table.append_column(field.name, pa.nulls(table.num_rows, pa.string()))
     if settings.rows is not None:
         table = table.slice(0, settings.rows)
     if table.num_rows == 0:

@@ -29,6 +29,12 @@ _COVERS = {
     ),
 }
 
+_GATED = (
+    "Every class meets the rules for {fields}, each field by itself, in the rows that are released. The classes,"
+    " and who waits, then depend on these values: somebody who knows the method and works out what the search would"
+    " have done without the rules can learn from where it did not (minimality)."
+)
+
 
 def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
     """A policy (YAML) with every field of the files unclassified. Raises InputError."""
@@ -56,6 +62,8 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
 
 def _notes(policy: Policy) -> list[str]:
     notes = list(_COVERS[policy.protect])
+    if policy.gated:
+        notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
     if policy.event_id is None:
         notes.append(
             "No event_id: rows that are equal count as separate records. If the source may deliver a row"

@@ -112,8 +112,10 @@ def part_of_gate(gate: Gate | None, chosen: NDArray[np.int64]) -> Gate | None:
     """A gate for some of the individuals, with tallies of its own: for a search beside others."""
     if gate is None:
         return None
-    own = ("counts", "at_count", "different", "peak", "mixed", "spread", "loaded", "state")
-    own += ("offer_gain", "offer", "offers", "share")
+    own = (
+        *("counts", "at_count", "different", "peak", "mixed", "spread", "loaded", "state"),
+        *("offer_gain", "offer", "offers", "share"),
+    )
     return gate._replace(begin=gate.begin[chosen], **{name: getattr(gate, name).copy() for name in own})
 
 
