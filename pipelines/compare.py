@@ -27,6 +27,7 @@ from kanonflow.schemas.policy_fields import (
 from kanonflow.transforms.anonymize_table import anonymize_table
 from kanonflow.transforms.raw_batch import from_ipc
 from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.solver_check import check_solver
 
 _NOT_SECRET = Secret(b"kanonflow compare publishes nothing at all")
 _SEED = 1
@@ -85,6 +86,8 @@ def compare(
             settings.methods or [policy.solver.method], settings.ks or [policy.k], _limits(settings)
         )
     ]
+    for _, changed in policies:
+        check_solver(changed)
     files = find_inputs(patterns)
     schema = input_schema(files, delimiter)
     bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
