@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.diverse_start import dealt_by_value, diverse_neighbours, merged_until_diverse
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
 from kanonflow.solvers.search.class_gate import Gate, build_gate, forget, meets, part_of_gate
@@ -21,7 +20,8 @@ from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.table import Table
 from tests import naive, naive_diversity
-from tests.mixed_tables import mixed_table, tables
+from tests.mixed_tables import tables
+from tests.solvers.test_diverse_start import salary_gate
 from tests.solvers.test_diversity import rules
 
 
@@ -141,51 +141,6 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
     kicked = price(classes.label)
     assert kicked <= after + 1e-9
     assert total_loss(people, classes) * table.records == pytest.approx(kicked, abs=1e-9)
-
-
-def salary_gate(n: int, k: int) -> tuple[Individuals, Gate, NDArray[np.int64]]:
-    """A quarter of the rows has another value than the rest, all of it at one end of the tour."""
-    people = gather_individuals(mixed_table(2, n))
-    codes = (np.arange(n) < n // 4).astype(np.int64)
-    gate = build_gate(people, [Sensitive(codes, "distinct", 2)], np.zeros(n, np.int64), 3 * k, 12)
-    assert gate is not None
-    return people, gate, codes
-
-
-def test_classes_dealt_by_value_have_the_shares_of_the_tour() -> None:
-    """Sizes k..2k-1, and in each class a quarter of the rare value, within one row."""
-    _people, gate, codes = salary_gate(203, 8)
-    labels = dealt_by_value(gate, np.arange(203), 8, 1)
-    sizes = np.bincount(labels)
-    assert sizes.min() >= 8
-    assert sizes.max() < 16
-    rare = np.bincount(labels, weights=codes)
-    assert np.abs(rare - sizes / 4).max() <= 1
-
-
-def test_failing_classes_are_joined_with_the_next() -> None:
-    """Classes along the tour in which the value never changes but at one border: only that pair can be mended."""
-    people, gate, _codes = salary_gate(64, 4)
-    labels = (np.arange(64) // 4).astype(np.int32)
-    merged = merged_until_diverse(people, labels, np.arange(64), 4, gate)
-    border = merged[15]
-    assert border == merged[16]
-    assert np.bincount(merged).max() <= 12
-    assert (np.unique(merged) == np.arange(merged.max() + 1)).all()
-    assert merged_until_diverse(people, labels, np.arange(64), 4, None) is labels
-
-
-def test_neighbours_include_others_of_another_value() -> None:
-    """The nearest first, missing ones at the end, m // 2 more with the other value where there are any."""
-    people, gate, codes = salary_gate(80, 4)
-    order = np.random.default_rng(1).permutation(80)
-    nearest = diverse_neighbours(people, order, 6, 80, gate)
-    assert nearest.shape == (80, 9)
-    assert (nearest[:, :6] == nearest_individuals(people, order, 6, 80)).all()
-    for unit in range(80):
-        others = nearest[unit, 6:]
-        assert (codes[others] != codes[unit]).all()
-        assert unit not in nearest[unit]
 
 
 def test_a_part_of_a_gate_counts_for_itself() -> None:
