@@ -75,7 +75,7 @@ def test_the_cold_start_mends_what_l_greedy_breaks() -> None:
     assert (diverse_greedy_labels(people, tour, 5, None) == plain).all()
     field = Sensitive(codes, "distinct", 2)
     start = diverse_greedy_labels(people, tour, 5, gate)
-    assert failing_classes(plain, [field]).sum() >= 10
+    assert failing_classes(plain, [field]).sum() >= 8
     # What is still broken the search mends, or it waits.
     assert failing_classes(start, [field]).sum() <= 1
     assert (start >= 0).mean() > 0.95
