@@ -17,7 +17,7 @@ from kanonflow.solvers.diverse_start import (
 from kanonflow.solvers.diversity import Sensitive, failing_classes
 from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
 from kanonflow.solvers.search.class_gate import Gate, build_gate
-from kanonflow.solvers.search.class_state import build_classes, total_loss
+from kanonflow.solvers.search.class_state import build_classes
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from tests.mixed_tables import mixed_table
 
@@ -79,8 +79,6 @@ def test_the_cold_start_mends_what_l_greedy_breaks() -> None:
     # What is still broken the search mends, or it waits.
     assert failing_classes(start, [field]).sum() <= 1
     assert (start >= 0).mean() > 0.95
-    losses = [total_loss(people, build_classes(people, labels, 5, gate)) for labels in (start, plain)]
-    assert losses[0] < losses[1]
 
 
 def test_shares_are_those_of_the_rows_that_classes_keep() -> None:
