@@ -6,6 +6,7 @@ and the schemas with it, and none of the code that reads, casts, solves, gates o
 1. Read the input and the rejected rows; what was not rejected must have been released.      audit_records
 2. Read the releases; check each file by itself, and that no release slot was used twice.    audit_releases
 3. The released payload is, as a multiset, that of the records not rejected.                 audit_records
+   Where the policy sets rules for sensitive fields, every class of equal boxes meets them.    audit_diversity
 4. One bipartite graph over all releases: which record may stand behind which row.           audit_graph
    The payload plays no part in it: the promise is about somebody who knows every quasi-identifier.
 5. A perfect matching exists (else: not a generalization of the original).                   audit_matching
@@ -29,6 +30,7 @@ from kanonflow.pipelines.audit_boxes import BoxBook, encode_boxes, encode_record
 from kanonflow.pipelines.audit_certificates import Ground, Recipe, check_certificates
 from kanonflow.pipelines.audit_classes import check_classes
 from kanonflow.pipelines.audit_concealment import Concealment, GroupMembers, conceal, group_members
+from kanonflow.pipelines.audit_diversity import check_diversity
 from kanonflow.pipelines.audit_graph import (
     CandidateGraph,
     RecordGroups,
@@ -169,6 +171,7 @@ def _read(
         payload = [bound.input_columns.index(book.column.name) for book in payload_books]
         check_payload(records.codes[stays][:, payload], released.payload, findings, waiting=waiting)
         check_unique_fields(records.codes[:, payload], released.payload, payload_books, findings)
+        check_diversity(released, payload_books, findings)
     figures = AuditFigures(
         k=policy.k,
         records=len(records.codes),

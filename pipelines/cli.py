@@ -165,12 +165,27 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE
 
 
+def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.compare import Settings, compare, render, write_front
+    from kanonflow.pipelines.policy_location import read_policy_at
+
+    chosen = {name: getattr(arguments, name) for name in Settings.__dataclass_fields__}
+    settings = Settings(**chosen)
+    policy = read_policy_at(arguments.policy)
+    outcomes = list(compare(policy, arguments.input, settings, delimiter=arguments.delimiter))
+    print(render(outcomes, settings))
+    if arguments.plot:
+        write_front(outcomes, settings, Path(arguments.plot))
+    return DONE
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "demo": _demo,
     "anonymize": _anonymize,
     "stream": _stream,
     "verify": _verify,
     "policy": _policy,
+    "compare": _compare,
 }
 
 

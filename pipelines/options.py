@@ -8,6 +8,7 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
+from kanonflow.pipelines.compare_flags import add_compare
 from kanonflow.pipelines.csv_files import DELIMITERS
 from kanonflow.pipelines.demo_feed import FORMATS
 from kanonflow.pipelines.flink_flags import (
@@ -200,6 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_stream(commands)
     _add_verify(commands)
     _add_policy(commands)
+    add_compare(commands, _add_policy_and_input, EXIT_CODES)
     return parser
 
 

@@ -37,6 +37,12 @@ _GRAPH_COVERS = (
     " tells whose it is (free text, account numbers, exact places).",
 )
 
+_GATED = (
+    "Every class meets the rules for {fields}, each field by itself, in the rows that are released. The classes,"
+    " and who waits, then depend on these values: somebody who knows the method and works out what the search would"
+    " have done without the rules can learn from where it did not (minimality)."
+)
+
 
 def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
     """A policy (YAML) with every field of the files unclassified. Raises InputError."""
@@ -75,6 +81,8 @@ def _notes(policy: Policy) -> list[str]:
             "linked_candidates in the restricted metrics says how many individuals are left when all rows of one are"
             " linked; often it is one alone. protect: individual covers that."
         )
+    if policy.gated:
+        notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
     if policy.event_id is None:
         notes.append(
             "No event_id: rows that are equal count as separate records. If the source may deliver a row"

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.canonical_types import canonical_type, grid_kind, is_text, misfit, type_of_text
+from kanonflow.schemas.diversity_declaration import no_order
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
@@ -156,6 +157,7 @@ def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[st
         mistakes.append(f"{where}: is {'text' if from_text else arrow} in the input, but {problem}")
         return None
     quasi = field.quasi
+    mistakes += no_order(field, canonical)
     if quasi is None or quasi.type is QuasiType.CATEGORICAL:
         return BoundColumn(field, canonical, from_text)
     kind = grid_kind(canonical)

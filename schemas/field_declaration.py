@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kanonflow.schemas.diversity_declaration import DIVERSITY_KEYS, read_closeness, read_diversity
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_keys import (
     read_choice,
@@ -16,7 +17,7 @@ from kanonflow.schemas.policy_keys import (
 )
 
 QUASI_KEYS = ("type", "domain", "grid", "weight", "outside", "hierarchy")
-FIELD_KEYS = ("role", "as", "also_quasi", *QUASI_KEYS)
+FIELD_KEYS = ("role", "as", "also_quasi", *QUASI_KEYS, *DIVERSITY_KEYS)
 UNCLASSIFIED = "?"
 """What a drafted policy holds in the place of a role."""
 
@@ -43,7 +44,14 @@ def read_field(name: str, entry: object, mistakes: list[str]) -> Field:
     role = read_choice(entry, "role", Role, mistakes, where)
     value = read_text(entry, "as", mistakes, where)
     quasi = _read_quasi(entry, role, mistakes, where)
-    return Field(name, role or Role.IDENTIFIER, value.replace(" ", "") if value else None, quasi)
+    return Field(
+        name,
+        role or Role.IDENTIFIER,
+        value.replace(" ", "") if value else None,
+        quasi,
+        read_diversity(entry.get("diversity"), mistakes, where),
+        read_closeness(entry.get("closeness"), mistakes, where),
+    )
 
 
 def _read_quasi(entry: Mapping[str, Any], role: Role | None, mistakes: list[str], where: str) -> Quasi | None:

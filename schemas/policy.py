@@ -180,6 +180,17 @@ class Policy:
         return tuple(field for field in self.fields if field.role in (Role.SENSITIVE, Role.INSENSITIVE))
 
     @property
+    def gated(self) -> tuple[Field, ...]:
+        """The sensitive fields whose values every class must show enough of, in the policy's order."""
+        return tuple(field for field in self.fields if field.diversity or field.closeness)
+
+    @property
+    def closed(self) -> bool:
+        """Whether releases are made of closed classes: of individuals, or of rows when a field is ``gated``."""
+        by_individual = self.protect is Protection.INDIVIDUAL and self.shape is not Shape.GRAPH
+        return by_individual or bool(self.gated)
+
+    @property
     def partition_fields(self) -> tuple[Field, ...]:
         """The fields of ``partition_by``, in its order; published as they are."""
         by_name = {field.name: field for field in self.fields}

@@ -44,6 +44,37 @@ class Outside(StrEnum):
     CODE = "code"
 
 
+class DiversityKind(StrEnum):
+    """How the l different values of a class are counted; the formulas stand in ``solvers/diversity.py``."""
+
+    DISTINCT = "distinct"
+    ENTROPY = "entropy"
+    FREQUENCY = "frequency"
+
+
+class ClosenessDistance(StrEnum):
+    """How far a class's values are from the release's: every two values equally far, or by their order."""
+
+    EQUAL = "equal"
+    ORDERED = "ordered"
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """l-diversity of a sensitive field in every class. l: a whole number, for entropy any above 1."""
+
+    kind: DiversityKind
+    l: float  # noqa: E741 - the name it has everywhere
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """t-closeness of a sensitive field: no class is further than t, in (0, 1), from the whole release."""
+
+    distance: ClosenessDistance
+    t: float
+
+
 DATE_UNITS = ("second", "minute", "hour", "day", "month", "quarter", "year")
 
 PLAIN_VALUES = ("int", "long", "float", "double", "string", "boolean", "date", "timestamp")
@@ -87,12 +118,15 @@ class Field:
     value: the type of its values where the input has only text: int, long, float, double, string, boolean,
         date, timestamp or decimal(p,s); None lets the role decide.
     quasi: set for ``role: quasi`` and for a time field that is also a quasi-identifier.
+    diversity, closeness: what every class must show of a sensitive field; None: nothing.
     """
 
     name: str
     role: Role
     value: str | None = None
     quasi: Quasi | None = None
+    diversity: Diversity | None = None
+    closeness: Closeness | None = None
 
     @property
     def also_quasi(self) -> bool:

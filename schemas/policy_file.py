@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from kanonflow.schemas.diversity_declaration import diversity_mapping
 from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.field_declaration import read_field, unclassified
@@ -282,7 +283,7 @@ def _field_mapping(field: Field) -> dict[str, Any]:
         if field.also_quasi:
             mapping["also_quasi"] = True
         mapping |= _quasi_mapping(field.quasi)
-    return mapping
+    return mapping | diversity_mapping(field)
 
 
 def _quasi_mapping(quasi: Quasi) -> dict[str, Any]:

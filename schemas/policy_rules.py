@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
+from kanonflow.schemas.diversity_declaration import rules_of_diversity
 from kanonflow.schemas.policy_fields import (
     DATE_UNITS,
     PLAIN_VALUES,
@@ -76,6 +77,7 @@ def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str
     mistakes += _rules_of_time(policy, unread)
     mistakes += _rules_of_roles(policy, unread)
     mistakes += _rules_of_partitions(policy, unread)
+    mistakes += rules_of_diversity(policy, unread)
     for field in policy.fields:
         if field.name not in unread:
             mistakes += _rules_of_field(field)

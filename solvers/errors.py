@@ -21,6 +21,10 @@ class InfeasibleError(SolverError):
     """No structure with k distinct individuals exists for these records."""
 
 
+class NotDiverseError(InfeasibleError):
+    """The sensitive values of these records cannot meet what is asked of them, however they are grouped."""
+
+
 class BudgetError(SolverError):
     """A budget or a method's parameter is out of range, or a method's name is unknown."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.solution import Solution
@@ -51,6 +52,7 @@ def solve(
     threads: int = 1,
     warm: WarmGraph | WarmClasses | FixedCohorts | None = None,
     priority: NDArray[np.int64] | None = None,
+    sensitive: Sequence[Sensitive] = (),
     clock: Callable[[], float] = time.monotonic,
     progress: Progress | None = None,
 ) -> Solution:
@@ -61,7 +63,7 @@ def solve(
     method: ``auto`` and ``iterated-local-search`` search from ``start``; a start's name returns that start;
     ``pass-through`` puts everybody into one class, for measuring what solving costs. warm: what the previous window
     left, by shape (cohorts keep to it whatever the method). priority: which rows of an individual stay (of all shapes
-    but graph).
+    but graph). sensitive: fields whose values in each class must meet rules (shape classes only).
 
     Raises BudgetError for an unknown method, start or shape, InfeasibleError when no structure exists. The result is
     a function of the arguments but for a deadline.
@@ -72,6 +74,8 @@ def solve(
         raise BudgetError(f"unknown shape {shape!r}: choose one of {', '.join(SHAPES)}")
     if warm is not None and not isinstance(warm, SHAPES[shape]):
         raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
+    if sensitive and shape != "classes":
+        raise BudgetError("rules for sensitive values need shape classes")
     named, search = METHODS[method]
     chosen = named if named is not None else start
     given: dict[str, Any] = {
@@ -84,7 +88,8 @@ def solve(
     }
     if method == "pass-through" or shape == "classes":
         earlier = warm if search and isinstance(warm, WarmClasses) else None
-        return solve_classes(table, k, warm=earlier, priority=priority, progress=progress, **given)
+        given |= {"priority": priority, "sensitive": sensitive, "progress": progress}
+        return solve_classes(table, k, warm=earlier, **given)
     if shape == "cohorts":
         fixed = warm if isinstance(warm, FixedCohorts) else None
         return solve_cohorts(table, k, warm=fixed, priority=priority, **given)

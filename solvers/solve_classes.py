@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,17 +15,26 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
+from kanonflow.solvers.diverse_start import diverse_greedy_labels, diverse_neighbours, released_shares
+from kanonflow.solvers.diversity import Sensitive, check_eligible, diverse_levels
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.features import build_features
-from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
+from kanonflow.solvers.individuals import Individuals, gather_individuals
 from kanonflow.solvers.kd_tree import build_tree
 from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.search.class_gate import Gate, build_gate, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
 from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
-from kanonflow.solvers.search.class_state import POOL, Classes, build_classes, total_loss
+from kanonflow.solvers.search.class_state import (
+    POOL,
+    Classes,
+    build_classes,
+    refresh_all,
+    total_loss,
+)
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.solution import Solution
@@ -92,9 +102,12 @@ def _search(
     deadline: float | None,
     clock: Callable[[], float],
     progress: Progress | None,
+    gate: Gate | None,
+    whole: bool = True,
 ) -> _Outcome:
-    classes = build_classes(people, labels, k)
-    nearest = nearest_individuals(people, tour, NEIGHBOURS, TOUR_REACH)
+    """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
+    classes = build_classes(people, labels, k, gate)
+    nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
     scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable)
@@ -110,12 +123,14 @@ def _search(
             struck = True
             break
         until = min(int(work.evaluations[0]) + chunk, evaluations)
+        if whole and gate is not None and released_shares(people, classes, gate):
+            refresh_all(people, classes, gate)
         if draining:
             work.logged[0] = 0
-            class_descend(people, classes, nearest, work, scratch, until)
+            class_descend(people, classes, nearest, work, scratch, until, gate)
             draining = work.bounds[0] != work.bounds[1]
         else:
-            position = class_kick(people, classes, nearest, work, scratch, tour, position, until)
+            position = class_kick(people, classes, nearest, work, scratch, tour, position, until, gate)
         trace.append((int(work.evaluations[0]), total_loss(people, classes)))
         if progress is not None:
             progress(*trace[-1])
@@ -144,6 +159,7 @@ def _search_parts(
     threads: int,
     deadline: float | None,
     clock: Callable[[], float],
+    gate: Gate | None,
 ) -> tuple[NDArray[np.int32], int, bool]:
     """Search the stretches of the tour side by side; classes that reach over a cut stay as they are."""
     parts = tour.size // PART_SIZE
@@ -163,7 +179,7 @@ def _search_parts(
         share = evaluations * chosen.size // tour.size
         return chosen, _search(
             _part(people, chosen), local.astype(np.int32), movable[chosen], np.arange(chosen.size), k, share,
-            int(seeds[number]), deadline, clock, None,
+            int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
         )  # fmt: skip
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
@@ -180,14 +196,16 @@ def _search_parts(
 
 
 def _start(
-    people: Individuals, tour: NDArray[np.int64], k: int, start: str, warm: WarmClasses | None
+    people: Individuals,
+    tour: NDArray[np.int64],
+    k: int,
+    warm: WarmClasses | None,
+    gate: Gate | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_], str, float | None, float | None]:
     """Labels, who may move, the start's name, and the losses of the warm and the cold start where both exist."""
     u = people.rows.size
     movable = np.ones(u, dtype=np.bool_)
-    if start == "one-class":
-        return np.zeros(u, dtype=np.int32), movable, start, None, None
-    cold = class_greedy_labels(people, tour, k)
+    cold = diverse_greedy_labels(people, tour, k, gate)
     if warm is None:
         return cold, movable, "l-greedy", None, None
     old = warm.labels.copy()
@@ -206,7 +224,7 @@ def _start(
     labels = np.full(u, POOL, dtype=np.int32)
     labels[stay] = dense
     labels[rest] = np.where(fresh >= 0, fresh + int(labels.max(initial=-1)) + 1, POOL)
-    losses = [total_loss(people, build_classes(people, some, k)) for some in (labels, cold)]
+    losses = [total_loss(people, build_classes(people, some, k, gate)) for some in (labels, cold)]
     if warm.keep:
         return labels, ~stay, "warm", losses[0], losses[1]
     if losses[0] <= losses[1]:
@@ -225,14 +243,17 @@ def solve_classes(
     warm: WarmClasses | None = None,
     search: bool = True,
     priority: NDArray[np.int64] | None = None,
+    sensitive: Sequence[Sensitive] = (),
     clock: Callable[[], float] = time.monotonic,
     progress: Progress | None = None,
 ) -> Solution:
     """Closed classes of at least k individuals, every row count in a class shared by at least k of them.
 
     priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
-    Raises InfeasibleError when there are fewer than k individuals, BudgetError for an unknown start. Rows that wait
-    have label -1 and count with loss 1. Time O(u (block + reach) d + evaluations).
+    sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
+    Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
+    meet the rules, BudgetError for an unknown start. Rows that wait have label -1 and count with loss 1.
+    Time O(u (block + reach) d + evaluations).
     """
     if start not in CLASS_STARTS:
         raise BudgetError(f"unknown start {start!r} for classes: choose one of {', '.join(CLASS_STARTS)}")
@@ -241,52 +262,44 @@ def solve_classes(
     people = gather_individuals(table)
     if people.rows.size < k:
         raise InfeasibleError(f"{people.rows.size} individuals cannot hide each other among k={k}")
+    check_eligible(sensitive)
+    order = np.zeros(table.records, dtype=np.int64) if priority is None else priority
     deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
     bound = waiting_bound(table, k)
     tour = _tour(table, people)
-    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, start, warm)
+    finish = partial(finished_partition, table, people, k, order, sensitive, bound)
     if start == "one-class":
-        return finished_partition(
-            table, people, labels, k, priority, bound, name, (0, False), [], None, None, None
-        )
-    start_loss = total_loss(people, build_classes(people, labels, k))
+        everybody = np.zeros(people.rows.size, dtype=np.int32)
+        return finish(everybody, start, (0, False), [], None, None, None)
+    # A kept class may have up to 3k members, and newcomers join it.
+    gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
+    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate)
+    start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
     if evaluations and tour.size >= 2 * PART_SIZE:
         labels, spent, struck = _search_parts(
-            people, labels, movable, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock
+            people, labels, movable, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
         )
     if evaluations:
         outcome = _search(
-            people, labels, movable, tour, k, evaluations - spent, seed, deadline, clock, progress
+            people, labels, movable, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
         )
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]
         spent, struck = spent + outcome.evaluations, struck or outcome.struck
-    return finished_partition(
-        table,
-        people,
-        labels,
-        k,
-        priority,
-        bound,
-        name,
-        (spent, struck),
-        trace,
-        start_loss,
-        warm_loss,
-        cold_loss,
-    )
+    return finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
 
 
 def finished_partition(
     table: Table,
     people: Individuals,
-    labels: NDArray[np.int32],
     k: int,
-    priority: NDArray[np.int64] | None,
+    priority: NDArray[np.int64],
+    sensitive: Sequence[Sensitive],
     bound: float,
+    labels: NDArray[np.int32],
     name: str,
     effort: tuple[int, bool],
     trace: list[tuple[int, float]],
@@ -296,8 +309,9 @@ def finished_partition(
 ) -> Solution:
     """Levels to rows, empty classes dropped, the loss of what is kept."""
     levels = individual_levels(people.rows, labels, k)
-    order = np.zeros(table.records, dtype=np.int64) if priority is None else priority
-    kept = kept_rows(people.of_row, levels, order)
+    if sensitive:
+        levels = diverse_levels(levels, labels, people.of_row, people.rows, priority, sensitive)
+    kept = kept_rows(people.of_row, levels, priority)
     row_labels = np.where(kept, labels[people.of_row], -1)
     used, dense = np.unique(row_labels, return_inverse=True)
     row_labels = (dense - (1 if used.size and used[0] < 0 else 0)).astype(np.int32)

@@ -85,8 +85,9 @@ def solve_cohorts(
     elif rest.size:
         _join(people, labels, rest, k)
     name = "cohorts" if whole.any() else "newcomers"
+    order = np.zeros(table.records, dtype=np.int64) if priority is None else priority
     return finished_partition(
-        table, people, labels.astype(np.int32), k, priority, waiting_bound(table, k), name,
+        table, people, k, order, (), waiting_bound(table, k), labels.astype(np.int32), name,
         (evaluations, struck), [], None, None, None,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.matching import random_factor
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.table import Table
@@ -29,8 +30,11 @@ def circulant_graph() -> NDArray[np.int32]:
     return ((np.arange(12)[:, None] + np.arange(3)) % 12).astype(np.int32)
 
 
-def warm_up() -> None:
-    """Solve tiny tables in every shape and from every start. About 0.5 s from the cache, a minute when it is empty."""
+def warm_up(gated: bool = False) -> None:
+    """Solve tiny tables in every shape and from every start. About 0.5 s from the cache, a minute when it is empty.
+
+    gated: also under rules for sensitive values, whose kernels take a minute more.
+    """
     generator = np.random.default_rng(1)
     n = 24
     table = Table(
@@ -44,3 +48,6 @@ def warm_up() -> None:
     for shape, start in (("graph", "l-greedy"), ("graph", "kd-leaves"), ("classes", "l-greedy")):
         solve(table, 3, shape=shape, start=start, budget=Budget(200.0), seed=1)
     solve(table, 3, shape="levels", budget=Budget(200.0), seed=1)
+    if gated:
+        rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
+        solve(table, 3, shape="classes", budget=Budget(200.0), seed=1, sensitive=[rule])

@@ -8,8 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from benchmarks import adult_loss, audit_window, cohorts_shapes, main_job, stages, warm_start
+from benchmarks import (
+    adult_loss,
+    audit_window,
+    cohorts_shapes,
+    diversity,
+    main_job,
+    stages,
+    warm_start,
+)
 from benchmarks import classes as classes_benchmark
 from benchmarks.call_log import watch
 from benchmarks.data_sets import (
@@ -24,14 +34,18 @@ from benchmarks.data_sets import (
     with_window,
     write_slice,
 )
-from benchmarks.result_files import shown
+from benchmarks.result_files import ResultTable, shown
 from benchmarks.window_chain import chain
 from kanonflow.pipelines.summary import RunSummary
 from kanonflow.schemas.policy_file import load_policy
+from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.diversity import KINDS
 from kanonflow.transforms.cohorts import guaranteed_candidates
 from kanonflow.transforms.warm_state import Cohorts
+from tests import naive_diversity
+from tests.mixed_tables import mixed_table
 
-BENCHMARKS = (adult_loss, classes_benchmark, cohorts_shapes, main_job, stages, warm_start)
+BENCHMARKS = (adult_loss, classes_benchmark, cohorts_shapes, diversity, main_job, stages, warm_start)
 DAYS, PEOPLE = 4, 14
 
 
@@ -123,6 +137,39 @@ def test_shapes_are_measured_on_a_small_feed(data: Path, tmp_path: Path) -> None
     assert list(rows) == ["reference", *cohorts_shapes.MODES]
     assert [mode for mode, row in rows.items() if row["linked mean"] is not None] == ["row"]
     assert all(row["loss"] <= 1.0 for row in rows.values())
+
+
+def test_rules_for_sensitive_values_are_measured(data: Path, tmp_path: Path) -> None:
+    """A feed of one category is infeasible under every l; a rule that costs nothing keeps the whole improvement."""
+    results = ["--results", str(tmp_path / "results"), "--date", "2024-03-01"]
+    assert diversity.main([*results, "--days", "1", "--months", "1", "--rows"]) == 0
+    record = json.loads((tmp_path / "results" / "diversity.json").read_text())
+    rows = record["tables"][0]["rows"]
+    assert {row["infeasible"] for row in rows if row["rule"].startswith("frequency")} == {1}
+    table = ResultTable("", diversity.COLUMNS)
+    window = diversity.Window(mixed_table(1, 300), np.arange(300) % 5)
+    diversity.measure(
+        table, "mixed", [window], [("distinct", 1.0), ("frequency", 2), ("equal", 0.3)], Budget(200), 1
+    )
+    told = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [row["rule"] for row in told] == ["none", "distinct 1", "frequency 2", "equal 0.3"]
+    assert told[1]["classes that break it, plain"] == 0
+    assert told[3]["classes that break it, plain"] > 0
+    assert {row["with the rule"] for row in told[1:]} == {0}
+    assert all(row["to plain"] > 0.9 for row in told)
+
+
+@given(st.integers(0, 2**20), st.sampled_from([*KINDS, "equal"]), st.sampled_from([2, 3]))
+def test_broken_rules_are_counted_as_the_twin_counts_them(seed: int, kind: str, least: int) -> None:
+    """The benchmark's own count, against fractions."""
+    rng = np.random.default_rng(seed)
+    labels, values = rng.integers(-1, 4, 30).astype(np.int32), rng.integers(0, 4, 30)
+    limit = least / 10 if kind == "equal" else least
+    rule = diversity.rule_of(values, kind, limit)
+    whole = np.flatnonzero(labels >= 0).tolist()
+    groups = [np.flatnonzero(labels == number).tolist() for number in range(4)]
+    expected = sum(bool(rows) and not naive_diversity.meets(rows, [rule], whole) for rows in groups)
+    assert diversity.broken(labels, values, kind, limit) == expected
 
 
 def test_every_stage_is_a_function_of_the_product(data: Path) -> None:

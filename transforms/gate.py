@@ -18,6 +18,7 @@ from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
+from kanonflow.transforms.gate_diversity import diversity_faults
 from kanonflow.transforms.gate_levels import boxes_to_check, slots_of_rows, stray_rows
 
 Structure = GeneralizationGraph | Partition | LevelGraph
@@ -49,6 +50,7 @@ def check_release(
       many rows, and all rows of an individual stand under one of its slots;
     - of a partition every class has k individuals or more, each count of rows shared by k of them;
     - the payloads are those of a perfect matching along edges (within classes);
+    - the rows of every class show what the policy asks of sensitive values, counted from what is released;
     - every member of a row's slot or class lies inside the row's box, in every field.
     Why: each of these is a premise of the 1/k that the release promises. O(n k d).
     """
@@ -69,6 +71,9 @@ def check_release(
         sent = rows.column(column.name).take(pa.array(factor))
         if not released.column(column.published_name).equals(sent):
             raise GateError(f"field {column.name}: the released values are not those of the matched records")
+    classes = structure.labels if isinstance(structure, Partition) else None
+    for name, key in diversity_faults(released, classes, bound):
+        raise GateError(f"field {name}: some classes do not have the {key} that the policy asks for")
     for column in bound.quasis:
         outside = _outside(column, released, rows, structure)
         if outside:

@@ -14,6 +14,7 @@ _WITHHELD = (
     "candidates_min",
     "peer_retention",
     "tied_edges",
+    "diversity",
     "domains",
 )
 _LOSSES = ("gcp", "gcp_hull", "sil", "loss_start", "loss_end", "lower_bound", "ncp")

@@ -31,6 +31,7 @@ from kanonflow.transforms.boxes import (
     snapped_boxes,
 )
 from kanonflow.transforms.gate import GateError, check_release
+from kanonflow.transforms.gate_diversity import measured_diversity
 from kanonflow.transforms.sort_keys import dense_ranks, sort_keys
 
 
@@ -40,7 +41,8 @@ class Published(NamedTuple):
     Restricted, for metrics and certificates only: hulls, the boxes before snapping; factor: int32, the record whose
     payload stands on slot j (in a partition: in the place of record j; in a graph over individuals: on the j-th row,
     slot after slot), as the structure numbers the records that do not wait; order: the place whose row stands first in
-    the release, second...
+    the release, second; diversity, the
+    least and the most that any class shows of sensitive values (``measured_diversity``).
     """
 
     rows: pa.Table
@@ -48,6 +50,7 @@ class Published(NamedTuple):
     hulls: Boxes
     factor: NDArray[np.int32]
     order: NDArray[np.int64]
+    diversity: dict[str, float]
 
 
 def publish(
@@ -89,7 +92,8 @@ def publish(
     released = _assemble(rows, factor, boxes, bound, release_id, window)
     check_release(released, rows, structure, factor, bound)
     order = published_order(released)
-    return Published(released.take(pa.array(order)), boxes, hulls, factor, order)
+    shown = measured_diversity(released, structure.labels, bound) if isinstance(structure, Partition) else {}
+    return Published(released.take(pa.array(order)), boxes, hulls, factor, order, shown)
 
 
 def _matched(

@@ -25,6 +25,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Cohort, Protection
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.errors import NotDiverseError
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.trimming import kept_rows, row_limit
@@ -45,6 +46,7 @@ from kanonflow.transforms.seeds import (
     release_id,
     search_seed,
 )
+from kanonflow.transforms.sensitive_values import sensitive_fields
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.split import window_numbers
 from kanonflow.transforms.strict_cohorts import COHORT_AT_RISK, without_risk
@@ -61,6 +63,9 @@ from kanonflow.transforms.window_structures import (
 Clock = Callable[[], float]
 OVER_LIMIT = "individual_over_limit"
 """Why a row waits or is rejected although other rows of the same individual were released."""
+
+NOT_DIVERSE = "not_diverse"
+"""The same where no class was found that meets the policy's rules for sensitive values."""
 
 
 class WindowResult(NamedTuple):
@@ -211,6 +216,7 @@ def _solve(
         threads=threads,
         warm=earlier,
         priority=_own_ends(rows, bound),
+        sensitive=sensitive_fields(rows, bound),
         clock=clock,
     )
     risk = np.zeros(rows.num_rows, dtype=np.bool_)
@@ -323,7 +329,14 @@ def _release(
         ledger.hold(rows.filter(pa.array(~kept)), OVER_LIMIT)
         rows = rows.filter(pa.array(kept))
     began = clock()
-    solution, encoded, individuals, digests, risk = _solve(rows, bound, warm, secret, slot, threads, clock)
+    try:
+        solution, encoded, individuals, digests, risk = _solve(
+            rows, bound, warm, secret, slot, threads, clock
+        )
+    except NotDiverseError:
+        # Like too few individuals: with other rows the same ones may do.
+        ledger.hold(rows, NOT_DIVERSE)
+        return None, warm.cohorts, warm.domains
     solved = clock()
     kept_now = kept_records(solution.structure)
     if kept_now is not None:
@@ -331,7 +344,9 @@ def _release(
         over = np.isin(who, who[kept_now])
         ledger.hold(rows.filter(pa.array(~kept_now & over)), OVER_LIMIT)
         ledger.hold(rows.filter(pa.array(~kept_now & ~over & risk)), COHORT_AT_RISK)
-        ledger.hold(rows.filter(pa.array(~kept_now & ~over & ~risk)), "held_back")
+        ledger.hold(
+            rows.filter(pa.array(~kept_now & ~over & ~risk)), NOT_DIVERSE if policy.gated else "held_back"
+        )
         if not kept_now.any():
             return None, warm.cohorts, encoded.domains
     released = rows if kept_now is None else rows.filter(pa.array(kept_now))

@@ -108,7 +108,7 @@ class SolveWindows(beam.DoFn):
     def setup(self) -> None:
         """Get the secret, and load the kernels before the first window waits for them."""
         self._secret = self._source.resolve()
-        warm_up()
+        warm_up(gated=bool(self._bound.policy.gated))
 
     def process(
         self,

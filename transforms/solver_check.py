@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Cohort, Policy, Protection, Shape
+from kanonflow.schemas.policy import Cohort, Policy, Shape
 from kanonflow.solvers.search.slots import PLACE
 from kanonflow.solvers.solve import METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
@@ -16,7 +16,7 @@ def check_solver(policy: Policy) -> None:
 
     Why: a solver that refuses in a timer would end a bounded run half-way, and block a stream for ever.
     """
-    closed = policy.protect is Protection.INDIVIDUAL and policy.shape is not Shape.GRAPH
+    closed = policy.closed
     kind = "shape: graph" if policy.shape is Shape.GRAPH else f"protect: {policy.protect}"
     starts = CLASS_STARTS if closed else GRAPH_STARTS
     choice = policy.solver

@@ -85,6 +85,7 @@ class Attempt:
             "linked_candidates": linked,
             "candidates_min": self.bound.policy.k if graph else _smallest_class(solution, people),
             "tied_edges": solution.tied_edges,
+            "diversity": published.diversity,
             "domains": describe(encoded.domains),
         }
 
@@ -173,6 +174,7 @@ def window_metrics(
         "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
         "candidates_min": None,
         "tied_edges": None,
+        "diversity": {},
         "domains": {},
         "versions": _versions(secret_version),
         **attempt.facts,

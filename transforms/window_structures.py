@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.schemas.policy import Cohort, Policy, Protection, Shape
+from kanonflow.schemas.policy import Cohort, Policy, Shape
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
@@ -21,11 +21,9 @@ Structure = GeneralizationGraph | Partition | LevelGraph
 
 def solver_shape(policy: Policy) -> str:
     """The solver's name for what the policy publishes from: graph, classes, levels or cohorts."""
-    if policy.protect is not Protection.INDIVIDUAL:
-        return "graph"
-    if policy.shape is Shape.GRAPH:
-        return "levels"
-    return "cohorts" if policy.cohort is Cohort.STRICT else "classes"
+    if policy.closed:
+        return "cohorts" if policy.cohort is Cohort.STRICT else "classes"
+    return "levels" if policy.shape is Shape.GRAPH else "graph"
 
 
 def earlier_structure(

@@ -7,6 +7,7 @@ import numpy as np
 
 from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.individuals import Individuals, hull_loss
+from kanonflow.solvers.search.class_gate import Gate
 from kanonflow.solvers.search.class_moves import ClassScratch, class_descend, logged_move, refresh_and_push
 from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, move, refresh_class
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
@@ -20,6 +21,7 @@ def _random_swap(
     work: Workspace,
     scratch: ClassScratch,
     unit: int,
+    gate: Gate | None = None,
 ) -> bool:
     other = nearest[unit, next_random(work.random, nearest.shape[1])]
     if other < 0 or classes.label[other] == classes.label[unit] or classes.label[unit] < 0:
@@ -34,14 +36,19 @@ def _random_swap(
     logged_move(classes, work, unit, target)
     push(work, unit)
     push(work, partner)
-    refresh_and_push(people, classes, work, scratch, home)
-    refresh_and_push(people, classes, work, scratch, target)
+    refresh_and_push(people, classes, work, home, gate)
+    refresh_and_push(people, classes, work, target, gate)
     return True
 
 
 @numba.njit(cache=True, nogil=True)
 def _dissolve(
-    people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, number: int
+    people: Individuals,
+    classes: Classes,
+    work: Workspace,
+    scratch: ClassScratch,
+    number: int,
+    gate: Gate | None = None,
 ) -> bool:
     """Everybody into the pool; the descent finds new classes for them. Not for a class that would fill the undo log."""
     if classes.size[number] > work.log.shape[0] // 2:
@@ -53,13 +60,19 @@ def _dissolve(
         unit = classes.members[number, classes.size[number] - 1]
         logged_move(classes, work, unit, POOL)
         push(work, unit)
-    refresh_class(people, classes, number)
+    refresh_class(people, classes, number, gate)
     return True
 
 
 @numba.njit(cache=True, nogil=True)
 def _split(
-    people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, number: int, empty: int
+    people: Individuals,
+    classes: Classes,
+    work: Workspace,
+    scratch: ClassScratch,
+    number: int,
+    empty: int,
+    gate: Gate | None = None,
 ) -> bool:
     """The k members nearest to a random one, by hull or by row count, become a class of their own."""
     size, k = classes.size[number], classes.k[0]
@@ -79,13 +92,15 @@ def _split(
             gaps[p] = hull_loss(people, units[p], seed) if units[p] != seed else -1.0
     for index in np.argsort(gaps, kind="mergesort")[:k]:
         logged_move(classes, work, units[index], empty)
-    refresh_and_push(people, classes, work, scratch, number)
-    refresh_and_push(people, classes, work, scratch, empty)
+    refresh_and_push(people, classes, work, number, gate)
+    refresh_and_push(people, classes, work, empty, gate)
     return True
 
 
 @numba.njit(cache=True, nogil=True)
-def _undo(people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch) -> None:
+def _undo(
+    people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, gate: Gate | None = None
+) -> None:
     while work.logged[0] > 0:
         work.logged[0] -= 1
         unit, origin = work.log[work.logged[0], 0], work.log[work.logged[0], 1]
@@ -97,7 +112,7 @@ def _undo(people: Individuals, classes: Classes, work: Workspace, scratch: Class
             scratch.seen[origin] = -1
     for number in range(classes.size.size):
         if scratch.seen[number] == -1:
-            refresh_class(people, classes, number)
+            refresh_class(people, classes, number, gate)
             scratch.seen[number] = 0
 
 
@@ -120,6 +135,7 @@ def class_kick(
     tour: np.ndarray,
     first: int,
     limit: int,
+    gate: Gate | None = None,
 ) -> int:
     """Kick along a tour of individuals until ``limit`` evaluations; returns the next position.
 
@@ -136,25 +152,25 @@ def class_kick(
         draw = next_random(work.random, 8)
         done = False
         if number >= 0 and draw == 0:
-            done = _dissolve(people, classes, work, scratch, number)
+            done = _dissolve(people, classes, work, scratch, number, gate)
         elif number >= 0 and draw == 1:
             empty = -1
             for candidate in range(classes.size.size):
                 if classes.size[candidate] == 0:
                     empty = candidate
                     break
-            done = _split(people, classes, work, scratch, number, empty)
+            done = _split(people, classes, work, scratch, number, empty, gate)
         if not done:
             for _ in range(2):
-                done = _random_swap(people, classes, nearest, work, scratch, unit) or done
+                done = _random_swap(people, classes, nearest, work, scratch, unit, gate) or done
         if not done:
             continue
-        class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max)
+        class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max, gate)
         after = _loss(people, classes)
         if after < before + EPSILON:
             before = after
         else:
-            _undo(people, classes, work, scratch)
+            _undo(people, classes, work, scratch, gate)
         while pop(work) >= 0:
             pass
     return position

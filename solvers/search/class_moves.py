@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.individuals import Individuals
-from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, changed_loss, move, refresh_class
+from kanonflow.solvers.search.class_gate import HOME, TARGET, Gate, forget
+from kanonflow.solvers.search.class_state import (
+    POOL,
+    WAITING,
+    Classes,
+    changed_loss,
+    gated_loss,
+    move,
+    refresh_class,
+)
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
 
@@ -20,6 +29,61 @@ class ClassScratch(NamedTuple):
     movable: NDArray[np.bool_]
 
 
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
+    """Keep a move whose gain is at most this much, for ``_best_offer`` to judge."""
+    place = gate.offers[0]
+    gate.offer_gain[place] = gain
+    gate.offer[place, 0], gate.offer[place, 1] = target, partner
+    gate.offers[0] = place + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _true_gain(
+    people: Individuals, classes: Classes, gate: Gate, unit: int, target: int, partner: int
+) -> float:
+    """Gain of a shift or swap under the gate's rules."""
+    home = classes.label[unit]
+    gain = 0.0
+    if home >= 0:
+        gain += classes.loss[home] - gated_loss(
+            people, classes, gate, HOME, home, classes.position[unit], partner
+        )
+    else:
+        gain += (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * WAITING
+    if target >= 0:
+        out = classes.position[partner] if partner >= 0 else -1
+        gain += classes.loss[target] - gated_loss(people, classes, gate, TARGET, target, out, unit)
+    else:
+        gain -= (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * WAITING
+    return gain
+
+
+@numba.njit(cache=True, nogil=True)
+def _best_offer(
+    people: Individuals, classes: Classes, gate: Gate, work: Workspace, unit: int, bound: float
+) -> float:
+    """The best gain among the offers, most promising first: few are judged, for no gain is above its offer."""
+    forget(gate)
+    best = bound
+    while gate.offers[0] > 0:
+        place = np.argmax(gate.offer_gain[: gate.offers[0]])
+        if gate.offer_gain[place] <= best:
+            break
+        target, partner = gate.offer[place, 0], gate.offer[place, 1]
+        gain = _true_gain(people, classes, gate, unit, target, partner)
+        work.evaluations[0] += 1
+        if gain > best:
+            best = gain
+            work.found[0], work.found[1] = target, partner
+        last = gate.offers[0] - 1
+        gate.offer_gain[place] = gate.offer_gain[last]
+        gate.offer[place] = gate.offer[last]
+        gate.offers[0] = last
+    gate.offers[0] = 0
+    return best
+
+
 @numba.njit(cache=True, nogil=True)
 def best_move(
     people: Individuals,
@@ -28,10 +92,13 @@ def best_move(
     work: Workspace,
     scratch: ClassScratch,
     unit: int,
+    gate: Gate | None = None,
 ) -> float:
     """Gain of the best shift or swap of one individual; ``work.found`` = (target class, partner or -1). 0 if none.
 
     Targets are the classes of its neighbours, and the pool. A frozen individual is neither moved nor swapped.
+    With a gate every move that would gain without it is kept, and judged after the scan: the rules only ever add to
+    the loss of what a move makes, and a call inside the scan would slow it tenfold.
     """
     home = classes.label[unit]
     rows = people.rows[unit] * WAITING
@@ -43,8 +110,11 @@ def best_move(
     best = EPSILON
     evaluations = 1
     if home >= 0 and home_loss - without - rows > best:
-        best = home_loss - without - rows
-        work.found[0], work.found[1] = POOL, -1
+        if gate is not None:
+            _offer(gate, home_loss - without - rows, POOL, -1)
+        else:
+            best = home_loss - without - rows
+            work.found[0], work.found[1] = POOL, -1
     for index in range(nearest.shape[1]):
         # Missing neighbours are -1 and stand at the end: skipped, for a break would make the loop count references.
         other = nearest[unit, index]
@@ -59,8 +129,11 @@ def best_move(
                 evaluations += 1
                 gain = home_loss + people.rows[other] * WAITING - joined - rows
                 if gain > best:
-                    best = gain
-                    work.found[0], work.found[1] = POOL, other
+                    if gate is not None:
+                        _offer(gate, gain, POOL, other)
+                    else:
+                        best = gain
+                        work.found[0], work.found[1] = POOL, other
             continue
         if scratch.seen[target] == work.clock[0]:
             continue
@@ -70,8 +143,11 @@ def best_move(
             evaluations += 1
             gain = home_loss - without + classes.loss[target] - joined
             if gain > best:
-                best = gain
-                work.found[0], work.found[1] = target, -1
+                if gate is not None:
+                    _offer(gate, gain, target, -1)
+                else:
+                    best = gain
+                    work.found[0], work.found[1] = target, -1
         for p in range(classes.size[target]):
             partner = classes.members[target, p]
             if not scratch.movable[partner]:
@@ -87,9 +163,14 @@ def best_move(
             else:
                 gain -= people.rows[partner] * WAITING
             if gain > best:
-                best = gain
-                work.found[0], work.found[1] = target, partner
+                if gate is not None:
+                    _offer(gate, gain, target, partner)
+                else:
+                    best = gain
+                    work.found[0], work.found[1] = target, partner
     work.evaluations[0] += evaluations
+    if gate is not None:
+        best = _best_offer(people, classes, gate, work, unit, best)
     return best if best > EPSILON else 0.0
 
 
@@ -104,12 +185,12 @@ def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> No
 
 @numba.njit(cache=True, nogil=True)
 def refresh_and_push(
-    people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, number: int
+    people: Individuals, classes: Classes, work: Workspace, number: int, gate: Gate | None = None
 ) -> None:
     """Recompute a class that changed and put its members on the list."""
     if number < 0:
         return
-    refresh_class(people, classes, number)
+    refresh_class(people, classes, number, gate)
     for p in range(classes.size[number]):
         push(work, classes.members[number, p])
 
@@ -122,6 +203,7 @@ def class_descend(
     work: Workspace,
     scratch: ClassScratch,
     limit: int,
+    gate: Gate | None = None,
 ) -> float:
     """Best moves until nobody on the list has one, the log is full or ``limit`` evaluations are made.
 
@@ -134,7 +216,7 @@ def class_descend(
             break
         if not scratch.movable[unit]:
             continue
-        gain = best_move(people, classes, nearest, work, scratch, unit)
+        gain = best_move(people, classes, nearest, work, scratch, unit, gate)
         if gain <= 0.0:
             continue
         home, target, partner = classes.label[unit], work.found[0], work.found[1]
@@ -143,7 +225,7 @@ def class_descend(
             push(work, partner)
         logged_move(classes, work, unit, target)
         push(work, unit)
-        refresh_and_push(people, classes, work, scratch, home)
-        refresh_and_push(people, classes, work, scratch, target)
+        refresh_and_push(people, classes, work, home, gate)
+        refresh_and_push(people, classes, work, target, gate)
         change -= gain
     return change

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost, lowest_bit
 from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.search.class_gate import HOME, Gate, forget, meets
 
 POOL = -1
 # Waiting rows cost a hair more than rows whose box is the whole domain: what may be released is.
@@ -99,8 +100,34 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
 
 
 @numba.njit(cache=True, nogil=True)
-def refresh_class(people: Individuals, classes: Classes, number: int) -> None:
-    """Recompute what is kept for a class. O(size d + size W)."""
+def gated_loss(
+    people: Individuals, classes: Classes, gate: Gate, side: int, number: int, out: int, unit: int
+) -> float:
+    """``changed_loss``, or the price of waiting when the class then breaks a rule. O(that and ``meets``)."""
+    size = classes.size[number]
+    total = classes.counts[number, 0]
+    fewest = classes.counts[number, 1]
+    if out >= 0:
+        leaver = people.rows[classes.members[number, out]]
+        size -= 1
+        total -= leaver
+        if leaver == fewest:
+            fewest = classes.counts[number, 2]
+    if unit >= 0:
+        size += 1
+        total += people.rows[unit]
+        fewest = min(fewest, people.rows[unit])
+    loss = total * WAITING
+    if size >= classes.k[0] and meets(
+        people, gate, classes.members, classes.size[number], side, number, fewest, out, unit
+    ):
+        loss = changed_loss(people, classes, number, out, unit)
+    return loss
+
+
+@numba.njit(cache=True, nogil=True)
+def refresh_class(people: Individuals, classes: Classes, number: int, gate: Gate | None = None) -> None:
+    """Recompute what is kept for a class. O(size d + size W), with a gate the rows of the class more."""
     size = classes.size[number]
     classes.counts[number, 0] = 0
     classes.counts[number, 1] = classes.counts[number, 2] = np.iinfo(np.int64).max
@@ -149,6 +176,10 @@ def refresh_class(people: Individuals, classes: Classes, number: int) -> None:
             if own:
                 classes.rest[number, p, 0] -= bits_cost(own, people.bit_weight, w)
     classes.loss[number] = changed_loss(people, classes, number, -1, -1)
+    # Compiled away where there is no gate, as are all such branches.
+    if gate is not None:
+        forget(gate)
+        classes.loss[number] = gated_loss(people, classes, gate, HOME, number, -1, -1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -169,13 +200,20 @@ def move(classes: Classes, unit: int, target: int) -> None:
         classes.size[target] += 1
 
 
-def build_classes(people: Individuals, labels: NDArray[np.int32], k: int) -> Classes:
-    """State for labels int32 (u,), POOL outside; space for one class an every k individuals, each of up to 2k. O(u d).
+def room_for(labels: NDArray[np.int32], k: int, gated: bool) -> int:
+    """Most members of a class: 2k can be split in two, so no class needs more, unless the halves break a rule.
 
-    2k members can be split in two, so no class needs more; larger ones that are given stay as they are.
+    Larger classes that are given stay as they are.
     """
+    return max((3 if gated else 2) * k, int(np.bincount(labels[labels >= 0], minlength=1).max()))
+
+
+def build_classes(
+    people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None
+) -> Classes:
+    """State for labels int32 (u,), POOL outside; space for a class an every k individuals, of ``room_for``. O(u d)."""
     u = labels.size
-    room = max(2 * k, int(np.bincount(labels[labels >= 0], minlength=1).max()))
+    room = room_for(labels, k, gate is not None)
     count = max(u // k, int(labels.max(initial=-1)) + 1, 1)
     dn, width = people.low.shape[1], people.words.shape[1]
     classes = Classes(
@@ -189,17 +227,23 @@ def build_classes(people: Individuals, labels: NDArray[np.int32], k: int) -> Cla
         k=np.array([k], dtype=np.int64),
         counts=np.zeros((count, 3), dtype=np.int64),
     )
-    _fill(people, classes, labels)
+    _fill(people, classes, labels, gate)
     return classes
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill(people: Individuals, classes: Classes, labels: np.ndarray) -> None:
+def _fill(people: Individuals, classes: Classes, labels: np.ndarray, gate: Gate | None = None) -> None:
     for unit in range(labels.size):
         if labels[unit] >= 0:
             move(classes, unit, labels[unit])
+    refresh_all(people, classes, gate)
+
+
+@numba.njit(cache=True, nogil=True)
+def refresh_all(people: Individuals, classes: Classes, gate: Gate | None = None) -> None:
+    """Recompute what is kept for every class."""
     for number in range(classes.size.size):
-        refresh_class(people, classes, number)
+        refresh_class(people, classes, number, gate)
 
 
 def total_loss(people: Individuals, classes: Classes) -> float:
