@@ -16,7 +16,7 @@ from kanonflow.schemas.policy_keys import (
 )
 
 QUASI_KEYS = ("type", "domain", "grid", "weight", "outside", "hierarchy")
-FIELD_KEYS = ("role", "as", "also_quasi", *QUASI_KEYS)
+FIELD_KEYS = ("role", "as", "also_quasi", "accept_risk", *QUASI_KEYS)
 UNCLASSIFIED = "?"
 """What a drafted policy holds in the place of a role."""
 
@@ -43,7 +43,18 @@ def read_field(name: str, entry: object, mistakes: list[str]) -> Field:
     role = read_choice(entry, "role", Role, mistakes, where)
     value = read_text(entry, "as", mistakes, where)
     quasi = _read_quasi(entry, role, mistakes, where)
-    return Field(name, role or Role.IDENTIFIER, value.replace(" ", "") if value else None, quasi)
+    accepted = _read_accepted_risk(entry, mistakes, where)
+    return Field(name, role or Role.IDENTIFIER, value.replace(" ", "") if value else None, quasi, accepted)
+
+
+def _read_accepted_risk(entry: Mapping[str, Any], mistakes: list[str], where: str) -> str | None:
+    if "accept_risk" not in entry:
+        return None
+    reason = entry["accept_risk"]
+    if isinstance(reason, str) and reason.strip():
+        return reason.strip()
+    mistakes.append(f"{where}accept_risk: must be the reason, as text, why the field's risk is accepted")
+    return None
 
 
 def _read_quasi(entry: Mapping[str, Any], role: Role | None, mistakes: list[str], where: str) -> Quasi | None:

@@ -87,12 +87,14 @@ class Field:
     value: the type of its values where the input has only text: int, long, float, double, string, boolean,
         date, timestamp or decimal(p,s); None lets the role decide.
     quasi: set for ``role: quasi`` and for a time field that is also a quasi-identifier.
+    accept_risk: why a payload field is published although it was measured to tell more than 1/k; None: it is not to be.
     """
 
     name: str
     role: Role
     value: str | None = None
     quasi: Quasi | None = None
+    accept_risk: str | None = None
 
     @property
     def also_quasi(self) -> bool:
