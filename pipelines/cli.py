@@ -128,7 +128,10 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.action == "draft":
         print(draft_from_input(arguments.input, arguments.delimiter), end="")
     else:
-        print(check_policy(arguments.policy, arguments.input, arguments.delimiter))
+        check = check_policy(arguments.policy, arguments.input, arguments.delimiter)
+        print(check.text)
+        if check.refusal is not None:
+            raise check.refusal
     return DONE
 
 

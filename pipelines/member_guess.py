@@ -1,7 +1,7 @@
 """How often the nearest member is the truth: an attacker who guesses whose payload a released row carries.
 
 The attacker sees a row's payload value p and the quasi-identifiers of the k members of its slot, and guesses the member
-whom p resembles most. If payload and quasi-identifiers have nothing to do with each other, 1/k of the guesses are right.
+whom p resembles most. If payload and quasi-identifiers have nothing to do with each other, 1/k of them are right.
 
 Attacks, each fitted on one half of the individuals and tried on the other, and the other way round:
     nearest Q     numbers: the member whose q is nearest to p (a place near the home)
@@ -316,7 +316,7 @@ def _table_attacks(
 
 
 def _binned(values: FieldValues, bins: int, rows: NDArray[np.bool_]) -> Codes:
-    """A bin for each record, int64 (n,): numbers by quantiles of ``rows``, categories by frequency there, the rest one."""
+    """A bin for each record, int64 (n,): numbers by quantiles of ``rows``, categories by frequency, the rest one."""
     if values.numbers is not None:
         known = values.numbers[rows & ~np.isnan(values.numbers)]
         if known.size == 0:

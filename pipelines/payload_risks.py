@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.member_guess import FieldValues, MemberGuess, Slots, member_guess
+from kanonflow.pipelines.member_guess import FieldValues, MemberGuess, Slots, joint_guess, member_guess
 from kanonflow.pipelines.payload_measures import Order, distinct_share, order_within, own_repeats
 from kanonflow.pipelines.payload_sample import sample_slots
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
@@ -35,6 +35,10 @@ DISTINCT_LIMIT, WHOLE_NUMBER_LIMIT = 0.95, 0.999
 OWN_LIMIT = 0.1
 ORDER_LIMIT = 0.95
 LEAST_DISTINCT_ROWS, LEAST_OWN_ROWS, LEAST_ORDER_ROWS = 1_000, 100, 50
+
+GUESS = "member guess"
+TOGETHER = "all together"
+"""Stands for the payload fields that nobody has accepted the risk of, as one."""
 
 _OK, _REFUSED, _ACCEPTED, _FEW = "ok", "REFUSED", "accepted", "too few rows to tell"
 
@@ -88,13 +92,22 @@ class PayloadRisks:
         text = [f"payload of {self.rows:,} rows, member guesses over {self.records:,} records"]
         for line in lines:
             cells = [f"{line[0]:<{widths[0]}}", f"{line[1]:<{widths[1]}}"]
-            cells += [f"{line[2]:>{widths[2]}}", f"{line[3]:>{widths[3]}}", f"{line[4]:<{widths[4]}}", line[5]]
+            cells += [
+                f"{line[2]:>{widths[2]}}",
+                f"{line[3]:>{widths[3]}}",
+                f"{line[4]:<{widths[4]}}",
+                line[5],
+            ]
             text.append("  ".join(cells).rstrip())
         return "\n".join(text)
 
     def refusal(self, source: str) -> PayloadRiskError | None:
         """The error for what is too high and not accepted, all at once; None if there is nothing."""
-        mistakes = [_mistake(risk) for risk in self.risks if risk.high and not risk.accepted]
+        refused = [risk for risk in self.risks if risk.high and not risk.accepted]
+        if any(risk.measure == GUESS and risk.field != TOGETHER for risk in refused):
+            # What a field gives away by itself, all of them do.
+            refused = [risk for risk in refused if risk.field != TOGETHER]
+        mistakes = [_mistake(risk) for risk in refused]
         return PayloadRiskError(mistakes, source) if mistakes else None
 
 
@@ -106,14 +119,24 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
     sample, members = sample_slots(rows, bound) if rows.num_rows else (rows, np.empty((0, 1), np.int64))
     found: list[Risk] = []
     quasis = {column.name: _values(sample, column) for column in bound.quasis}
-    who = _people(sample, bound)
-    everybody = _people(rows, bound)
+    slots = Slots(members, _people(sample, bound))
+    arrival, people = _arrival(rows, bound), bound.policy.individual is not None
+    payloads: dict[str, FieldValues] = {}
+    best: dict[str, str] = {}
     for column in bound.payload:
         guess = None
         if len(members):
-            guess = member_guess(_values(sample, column), quasis, Slots(members, who))
-        found.append(_guess_risk(column, guess, bound.policy.k))
-        found += _column_risks(rows, column, bound, everybody)
+            values = _values(sample, column)
+            guess = member_guess(values, quasis, slots)
+            if column.field.accept_risk is None:
+                payloads[column.name], best[column.name] = values, guess.attack
+        found.append(
+            _guess_risk(column.name, guess, bound.policy.k, accepted=column.field.accept_risk is not None)
+        )
+        found += _column_risks(rows, column, arrival, people=people)
+    if len(payloads) > 1:
+        guess = joint_guess(payloads, best, quasis, slots)
+        found.append(_guess_risk(TOGETHER, guess, bound.policy.k, accepted=False))
     return PayloadRisks(tuple(found), rows.num_rows, sample.num_rows)
 
 
@@ -148,18 +171,17 @@ def _people(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
     return np.asarray(rows.column(field.name).combine_chunks().dictionary_encode().indices).astype(np.int64)
 
 
-def _guess_risk(column: BoundColumn, guess: MemberGuess | None, k: int) -> Risk:
-    limit, accepted = GUESS_LIMIT / k, column.field.accept_risk is not None
+def _guess_risk(name: str, guess: MemberGuess | None, k: int, *, accepted: bool) -> Risk:
+    limit = GUESS_LIMIT / k
     if guess is None:
-        return Risk(column.name, "member guess", None, limit, "no window has k individuals", False, False, accepted)
+        return Risk(name, GUESS, None, limit, "no window has k individuals", False, False, accepted)
     high = guess.rate > limit and guess.certain
-    how = f"{guess.attack}; {guess.chance:.2f} is due"
-    return Risk(column.name, "member guess", guess.rate, limit, how, high, guess.conclusive, accepted)
+    attack = "the best attacks added up" if name == TOGETHER else guess.attack
+    how = f"{attack}; {guess.chance:.2f} is due"
+    return Risk(name, GUESS, guess.rate, limit, how, high, guess.conclusive, accepted)
 
 
-def _column_risks(
-    rows: pa.Table, column: BoundColumn, bound: BoundPolicy, who: NDArray[np.int64]
-) -> Iterator[Risk]:
+def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, people: bool) -> Iterator[Risk]:
     array = rows.column(column.name).combine_chunks()
     known = np.flatnonzero(np.asarray(array.is_valid()))
     array = array.take(pa.array(known))
@@ -173,13 +195,13 @@ def _column_risks(
     if limit is not None:
         how = f"distinct values in {codes.size:,} rows"
         yield risk("distinct values", distinct_share(codes), limit, how, codes.size >= LEAST_DISTINCT_ROWS)
-    if bound.policy.individual is not None:
-        own = own_repeats(codes, who[known])
+    if people:
+        own = own_repeats(codes, arrival.who[known])
         how = f"rows whose value one individual alone repeats; {own.by_chance:.2f} by chance"
         yield risk("own values", own.share, OWN_LIMIT + own.by_chance, how, own.rows >= LEAST_OWN_ROWS)
     ranked = _ranked(array)
     if ranked is not None:
-        order, how = _strongest_order(ranked, rows, known, bound, who)
+        order, how = _strongest_order(ranked, known, arrival, people=people)
         yield risk("order", abs(order.correlation), ORDER_LIMIT, how, order.rows >= LEAST_ORDER_ROWS)
 
 
@@ -207,32 +229,46 @@ def _ranked(array: pa.Array) -> NDArray[np.generic] | None:
     return rank[np.asarray(array.dictionary_encode().indices)]
 
 
-def _strongest_order(
-    ranked: NDArray[np.generic],
-    rows: pa.Table,
-    known: NDArray[np.int64],
-    bound: BoundPolicy,
-    who: NDArray[np.int64],
-) -> tuple[Order, str]:
-    """Within windows along time and along the input; within individuals along time."""
-    policy = bound.policy
-    partition = np.zeros(known.size, dtype=np.int64)
+class _Arrival(NamedTuple):
+    """Of each row: times in milliseconds, None without a time field; group, its window in its partition; who."""
+
+    times: NDArray[np.int64] | None
+    group: NDArray[np.int64]
+    who: NDArray[np.int64]
+
+
+def _arrival(rows: pa.Table, bound: BoundPolicy) -> _Arrival:
+    policy, group = bound.policy, np.zeros(rows.num_rows, dtype=np.int64)
     for name in policy.partition_by:
-        own = np.asarray(rows.column(name).combine_chunks().dictionary_encode("encode").indices)[known]
-        partition = np.unique(np.stack([partition, own.astype(np.int64)]), axis=1, return_inverse=True)[1].ravel()
-    tried = []
+        own = np.asarray(rows.column(name).combine_chunks().dictionary_encode("encode").indices)
+        group = _both(group, own.astype(np.int64))
     if policy.time is None:
-        tried.append((order_within(ranked, known, partition), "along the input"))
-    else:
-        column = rows.column(policy.time.name)
-        times = to_units(column)[0][known]
-        windows = window_numbers(column, policy)[known]
-        pairs = np.stack([partition, windows])
-        group = np.unique(pairs, axis=1, return_inverse=True)[1].ravel() if known.size else partition
-        tried.append((order_within(ranked, times, group), "along time, within windows"))
-        tried.append((order_within(ranked, known, group), "along the input, within windows"))
-        if policy.individual is not None:
-            tried.append((order_within(ranked, times, who[known]), "along time, within individuals"))
+        return _Arrival(None, group, _people(rows, bound))
+    column = rows.column(policy.time.name)
+    return _Arrival(to_units(column)[0], _both(group, window_numbers(column, policy)), _people(rows, bound))
+
+
+def _both(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each pair of values, int64 (n,)."""
+    _, one = np.unique(first, return_inverse=True)
+    names, other = np.unique(second, return_inverse=True)
+    return one * names.size + other
+
+
+def _strongest_order(
+    ranked: NDArray[np.generic], known: NDArray[np.int64], arrival: _Arrival, *, people: bool
+) -> tuple[Order, str]:
+    """Within windows along time and along the input; if there are ``people``, within each along time."""
+    group = arrival.group[known]
+    if arrival.times is None:
+        return order_within(ranked, known, group), "along the input"
+    times = arrival.times[known]
+    tried = [
+        (order_within(ranked, times, group), "along time, within windows"),
+        (order_within(ranked, known, group), "along the input, within windows"),
+    ]
+    if people:
+        tried.append((order_within(ranked, times, arrival.who[known]), "along time, within individuals"))
     judged = [each for each in tried if each[0].rows >= LEAST_ORDER_ROWS] or tried
     return max(judged, key=lambda each: abs(each[0].correlation))
 
@@ -242,7 +278,7 @@ def _shown(risk: Risk) -> Sequence[str]:
 
 
 _MEANING = {
-    "member guess": "whoever knows the quasi-identifiers can tell whose row it is",
+    GUESS: "whoever knows the quasi-identifiers can tell whose row it is",
     "distinct values": "the value names the row in any other copy of the feed",
     "own values": "the value names its individual, and links the rows and releases of one",
     "order": "the value tells when the row came, and which rows are neighbours",
@@ -250,6 +286,12 @@ _MEANING = {
 
 
 def _mistake(risk: Risk) -> str:
+    if risk.field == TOGETHER:
+        return (
+            f"fields: {risk.measure} from all payload fields together {risk.value:.3f}, limit {risk.limit:.3f}: "
+            f"{_MEANING[risk.measure]}. Leave out or generalize those with the highest rates, or say "
+            "accept_risk: <reason> for them"
+        )
     return (
         f"fields.{risk.field}: {risk.measure} {risk.value:.3f}, limit {risk.limit:.3f} ({risk.how}): "
         f"{_MEANING[risk.measure]}. Leave it out (role: identifier), publish it generalized (role: quasi), or say "

@@ -89,9 +89,7 @@ def _one_row_each(rows: pa.Table, bound: BoundPolicy, rng: np.random.Generator) 
     return rows.take(pa.array(np.sort(order[first])))
 
 
-def _neighbours(
-    rows: pa.Table, bound: BoundPolicy, most: int, rng: np.random.Generator
-) -> pa.Table:
+def _neighbours(rows: pa.Table, bound: BoundPolicy, most: int, rng: np.random.Generator) -> pa.Table:
     """At most ``most`` rows that are as near to each other as in the whole: halved and halved again.
 
     A random part would be thinner, its slots wider, and the nearest member too easy to tell.

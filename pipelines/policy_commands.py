@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
 
 from kanonflow.pipelines.csv_files import csv_header, read_csv
 from kanonflow.pipelines.input_files import FileFormat, InputFile, find_inputs, input_schema
+from kanonflow.pipelines.payload_risks import payload_risks
+from kanonflow.pipelines.payload_sample import read_sample
+from kanonflow.pipelines.row_mode_notes import row_mode_notes
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import draft_policy
+from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.solver_check import check_solver
@@ -38,24 +43,39 @@ def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> s
     return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
 
 
-def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> str:
+class PolicyCheck(NamedTuple):
+    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can."""
+
+    text: str
+    refusal: PolicyError | None
+
+
+def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
+    Over files the risks of every payload field are measured (see ``payload_risks``).
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
     check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
+    table, refusal = "", None
     if patterns:
-        schema = input_schema(find_inputs(patterns), delimiter)
+        files = find_inputs(patterns)
+        schema = input_schema(files, delimiter)
         bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
         dropped = [name for name in schema.columns.names if name not in bound.input_columns]
         lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
-    return "\n".join([*lines, *(f"- {note}" for note in _notes(policy))])
+        risks = payload_risks(read_sample(files, bound, delimiter), bound)
+        table, refusal = f"\n{risks.render()}", risks.refusal(path)
+    return PolicyCheck("\n".join([*lines, *(f"- {note}" for note in _notes(policy))]) + table, refusal)
 
 
 def _notes(policy: Policy) -> list[str]:
     notes = list(_COVERS[policy.protect])
+    notes += row_mode_notes(policy)
+    accepted = [field for field in policy.payload if field.accept_risk is not None]
+    notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
     if policy.event_id is None:
         notes.append(
             "No event_id: rows that are equal count as separate records. If the source may deliver a row"
