@@ -38,7 +38,7 @@ class RunOptions:
 
     runner: a Beam runner by name.     beam_flags: flags for Beam, checked.     detach: submit a stream and leave it.
     evaluations: search budget, a row; deadline_ms: wall-clock limit, a window; threads, search_seed: of the
-    solver; None: what the policy says.
+    solver; None: what the policy says.     previous_secrets: references, as --previous-secret has them.
     """
 
     output: str
@@ -54,6 +54,7 @@ class RunOptions:
     search_seed: int | None
     secret_manager: str | None = None
     detach: bool = False
+    previous_secrets: tuple[str, ...] = ()
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
@@ -111,6 +112,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         search_seed=getattr(arguments, "search_seed", None),
         secret_manager=arguments.secret_manager,
         detach=getattr(arguments, "detach", False),
+        previous_secrets=tuple(arguments.previous_secret),
     )
 
 
@@ -212,6 +214,13 @@ def _run_parser() -> argparse.ArgumentParser:
         "--secret-manager",
         metavar="VERSION",
         help="projects/PROJECT/secrets/SECRET/versions/NUMBER in Google Cloud's Secret Manager",
+    )
+    parser.add_argument(
+        "--previous-secret",
+        metavar="KIND:NAME",
+        action="append",
+        default=[],
+        help="with --resume: a secret that the run used before this one (file:PATH, env:NAME, manager:VERSION)",
     )
     parser.add_argument("--evaluations", type=_positive(float), help="search budget: evaluations a row")
     parser.add_argument(

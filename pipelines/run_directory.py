@@ -1,6 +1,6 @@
 """The output directory of a run: one run each, continued only by the same run.
 
-    OUT/restricted/run.json    what the run is: keyed digest of its policy, its input, its secret's commitment
+    OUT/restricted/run.json    what the run is: keyed digest of its policy, its input, its secrets' commitments
     OUT/restricted/secret      the secret, when the run drew it itself (mode 0600)
     OUT/restricted/lock        held while a process writes here
 
@@ -22,6 +22,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
@@ -60,6 +61,7 @@ def open_run_directory(
     *,
     resume: bool,
     streaming: bool = False,
+    previous: Sequence[Secret] = (),
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -69,10 +71,12 @@ def open_run_directory(
         secret: None draws one, or takes the one that the resumed run drew.
         resume: continue the run that is there; on an unused directory the same as a new run.
         streaming: a stream goes on from its savepoint under a newer kanonflow too, and says so.
+        previous: secrets that the run used before ``secret``; a stream may take up a new one (``secret_lineage``).
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
             secret or version; somebody else is writing.
+        SecretError: the secrets given are not those that the run has used.
     """
     restricted = restricted_directory(output)
     used = _holds_output(output)
@@ -87,9 +91,18 @@ def open_run_directory(
             f"{output} holds releases but no restricted/run.json, so the run cannot be continued;"
             " choose another --output"
         )
+    # A stream's state may hold rows before anything was released.
+    used = used or (streaming and resume and record is not None)
+    if previous and not (used and record is not None):
+        raise RunDirectoryError(
+            "--previous-secret: for a run that goes on with --resume, and none began here"
+        )
     make_output_directories(output, policy)
     with _lock(restricted):
         secret, notes = _find_secret(restricted, secret, resumed=used)
+        if used and record is not None:
+            secret, told = continued_secret(record, secret, previous, rotates=streaming)
+            notes += told
         this = _record_of(policy, inputs, secret)
         if used and record is not None:
             if streaming and record.get("kanonflow") != this["kanonflow"]:
@@ -134,14 +147,16 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
 
 
 def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
-    # The number of threads does not change a release.
-    fixed = replace(policy, solver=replace(policy.solver, threads=None))
+    # Neither the number of threads nor the reason why a risk is accepted changes a release.
+    fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
+    fixed = replace(policy, solver=replace(policy.solver, threads=None), fields=fields)
     return {
         "kanonflow": version("kanonflow"),
         "policy_name": policy.name,
-        "policy": secret.derive("run", "policy", policy_digest(fixed)).hex(),
-        "secret": secret.commit(),
+        "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
+        **lineage_record(secret),
         "input": [dict(each) for each in inputs],
+        "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
 
 
@@ -155,7 +170,9 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         )
     if there.get("secret") != this["secret"]:
         # The policy's digest is keyed by the secret, so it says nothing here.
-        differences.append("the secret is another one")
+        differences.append(
+            "the secret is another one (a stream that rotates its secret: see --previous-secret)"
+        )
         if there.get("policy_name") != this["policy_name"]:
             differences.append("the policy is another one")
     elif there.get("policy") != this["policy"]:

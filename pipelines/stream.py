@@ -38,6 +38,7 @@ from kanonflow.pipelines.options import RunOptions, beam_options
 from kanonflow.pipelines.polled_source import ReadPolled
 from kanonflow.pipelines.progress import progress, read_metrics
 from kanonflow.pipelines.run_directory import open_run_directory
+from kanonflow.pipelines.secret_sources import previous_sources
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.create_if_absent import is_local, read_whole
@@ -92,8 +93,10 @@ def stream_feed(
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, source=str(source))
     source_of_secret = given_secret(options)
+    replaced = previous_sources(options.previous_secrets)
     if is_dataflow(options.runner):
-        check_for_dataflow(beam_options(options.beam_flags), options.output, [str(source)], source_of_secret)
+        flags = beam_options(options.beam_flags)
+        check_for_dataflow(flags, options.output, [str(source)], source_of_secret, replaced)
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
     pipeline = make_pipeline(replace(options, beam_flags=(*options.beam_flags, f"--job_name={name}")))
@@ -101,7 +104,13 @@ def stream_feed(
     with ExitStack() as stack:
         directory = stack.enter_context(
             open_run_directory(
-                options.output, policy, [source.record()], secret, resume=options.resume, streaming=True
+                options.output,
+                policy,
+                [source.record()],
+                secret,
+                resume=options.resume,
+                streaming=True,
+                previous=[each.resolve() for each in replaced],
             )
         )
         for note in directory.notes:
@@ -110,7 +119,10 @@ def stream_feed(
             pipeline,
             ReadPolled(feed.reading(bound), policy.out_of_orderness_ms),
             kanonymize(
-                policy, shipped_secret(source_of_secret, directory), feed.schema, watermark_waits=True
+                policy,
+                shipped_secret(source_of_secret, directory, replaced),
+                feed.schema,
+                watermark_waits=True,
             ),
             bound,
             options.output,

@@ -139,7 +139,7 @@ def _people(
     encoded = whole(rows.column(field.name)).dictionary_encode()
     names = render_text(encoded.dictionary).to_pylist()
     return np.asarray(encoded.indices).astype(np.int64), person_digests(
-        names, secret.derive("partition", "people")
+        names, secret.lasting.derive("partition", "people")
     )
 
 
@@ -162,7 +162,7 @@ def _gather(
         return ordered, origin, warm.events
     new = origin >= warm.waiting_rows
     names = render_text(whole(ordered.column(field.name))).to_pylist()
-    digests = person_digests(names, secret.derive("partition", "events"))
+    digests = person_digests(names, secret.lasting.derive("partition", "events"))
     fresh = np.zeros(digests.size, dtype=np.bool_)
     places = np.flatnonzero(new)
     fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
