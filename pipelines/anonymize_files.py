@@ -23,7 +23,8 @@ from kanonflow.pipelines.feed_end import TellEnd
 from kanonflow.pipelines.input_files import InputSchema, find_inputs, input_schema
 from kanonflow.pipelines.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.progress import progress, read_metrics
-from kanonflow.pipelines.run_directory import RunDirectory, open_run_directory
+from kanonflow.pipelines.run_directory import RunDirectory
+from kanonflow.pipelines.second_release import open_release_directory
 from kanonflow.pipelines.secret_sources import (
     ManagedSecret,
     PinnedSecret,
@@ -92,14 +93,8 @@ def anonymize_files(
         check_for_dataflow(flags, options.output, patterns, source_of_secret, replaced)
     told = [{"name": file.name, "bytes": file.size} for file in files]
     secret = None if source_of_secret is None else source_of_secret.resolve()
-    with open_run_directory(
-        options.output,
-        policy,
-        told,
-        secret,
-        resume=options.resume,
-        previous=[each.resolve() for each in replaced],
-    ) as directory:
+    previous = [each.resolve() for each in replaced]
+    with open_release_directory(options, policy, told, secret, previous) as directory:
         for note in directory.notes:
             print(note, file=terminal)
         source = ReadBatches(files, bound.input_columns, delimiter)

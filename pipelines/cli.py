@@ -70,10 +70,16 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.anonymize_files import anonymize_files
     from kanonflow.pipelines.options import run_options
+    from kanonflow.pipelines.policy_commands import unmeasured
     from kanonflow.pipelines.policy_location import read_policy_at
+    from kanonflow.pipelines.second_release import second_release_options
 
     options = run_options(arguments, beam_flags)
     policy = read_policy_at(arguments.policy)
+    if arguments.second_release:
+        options = second_release_options(options)
+    if not options.quiet:
+        print(unmeasured(policy, arguments.policy), end="", file=sys.stderr)
     summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
     if summary is None:
         return DONE
@@ -108,6 +114,7 @@ def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # typ
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.audit import audit
     from kanonflow.pipelines.kafka_address import is_kafka_address
+    from kanonflow.pipelines.second_release import second_release_notes
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
@@ -119,6 +126,8 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     else:
         report = audit(policy, arguments.input, Path(arguments.release), delimiter=delimiter)
     print(report.to_json() if arguments.json else report.render())
+    for note in second_release_notes(arguments.restricted or arguments.release):
+        print(f"note: {note}", file=sys.stderr if arguments.json else sys.stdout)
     return DONE if report.passed else AUDIT_FAILED
 
 

@@ -14,10 +14,10 @@ Attacks, each fitted on one half of the individuals and tried on the other, and 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache, partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,15 @@ FALSE_ALARM = 0.01
 _MOST_SCORES = 4_000_000
 _FAR = 3.0
 
+T = TypeVar("T")
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Score = Callable[[Codes, Codes], Floats]
+"""(records whose payload is seen, candidates) -> how well they go together; shapes broadcast."""
+Model = Callable[[int], Score]
+"""The half of the individuals that it is fitted on -> the score."""
+Rows = Callable[[int], NDArray[np.bool_]]
+"""A half -> its records."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,11 @@ def joint_guess(
 
     def together(number: int) -> Score:
         scores = [score(number) for score in chosen]
-        return lambda true, candidate: sum(score(true, candidate) for score in scores)
+
+        def total(true: Codes, candidate: Codes) -> Floats:
+            return np.sum([score(true, candidate) for score in scores], axis=0)
+
+        return total
 
     rate = float(_tried(together, members, half).mean())
     return _judged({", ".join(best): rate}, members, slots.who)
@@ -156,7 +166,7 @@ def _halves(who: Codes, seed: int) -> Codes:
     return (np.random.default_rng([seed, 1]).permutation(people) % 2)[who]
 
 
-def _tried(score: Callable[[int], Score], members: Codes, halves: Codes) -> Floats:
+def _tried(score: Model, members: Codes, halves: Codes) -> Floats:
     """Success of each edge, float64 (s, k), under the model of the half that its record is not in."""
     fitted, success = halves[members], np.zeros(members.shape)
     for half in (0, 1):
@@ -167,7 +177,7 @@ def _tried(score: Callable[[int], Score], members: Codes, halves: Codes) -> Floa
 
 def _attacks(
     payload: FieldValues, quasis: Mapping[str, FieldValues], half: Codes, members: Codes
-) -> Iterator[tuple[str, Callable[[int], Score]]]:
+) -> Iterator[tuple[str, Model]]:
     """Name and model of each attack; a model takes the half it is fitted on."""
     used = np.zeros(half.size, dtype=np.bool_)
     used[members.ravel()] = True
@@ -182,20 +192,31 @@ def _attacks(
         yield from _centre_attacks(payload, numeric, fit)
         for name, quasi in quasis.items():
             if quasi.numbers is None:
-                yield f"equal {name}", lambda _, quasi=quasi: _equal(payload.texts, quasi.texts)
+                yield f"equal {name}", partial(_unfitted, _equal(payload.texts, quasi.texts))
     yield from _table_attacks(payload, quasis, fit)
 
 
-def _number_attacks(
-    p: Floats, numeric: Mapping[str, Floats], fit: Callable[[int], NDArray[np.bool_]]
-) -> Iterator[tuple[str, Callable[[int], Score]]]:
+def _number_attacks(p: Floats, numeric: Mapping[str, Floats], fit: Rows) -> Iterator[tuple[str, Model]]:
     for name, q in numeric.items():
-        yield f"nearest {name}", lambda half, q=q: _near(p, q, fit(half))
-        yield f"linear {name}", lambda half, q=q: _near(p, _least_squares(p, [q], fit(half)), fit(half))
-        yield f"rank {name}", lambda half, q=q: _near(_ranks(p), _rank_of(p, q, fit(half)), fit(half))
+        yield f"nearest {name}", _near_model(p, partial(_unfitted, q), fit)
+        yield f"linear {name}", _near_model(p, partial(_least_squares, p, [q]), fit)
+        yield f"rank {name}", _near_model(_ranks(p), partial(_rank_of, p, q), fit)
     if len(numeric) > 1:
         columns = list(numeric.values())
-        yield f"linear {ALL}", lambda half: _near(p, _least_squares(p, columns, fit(half)), fit(half))
+        yield f"linear {ALL}", _near_model(p, partial(_least_squares, p, columns), fit)
+
+
+def _unfitted(result: T, _: object) -> T:
+    """What needs no fitting."""
+    return result
+
+
+def _near_model(target: Floats, predict: Callable[[NDArray[np.bool_]], Floats], fit: Rows) -> Model:
+    return lambda half: _near(target, predict(fit(half)), fit(half))
+
+
+def _centre_model(codes: Codes, count: int, columns: list[Floats], fit: Rows) -> Model:
+    return lambda half: _centre(codes, count, columns, fit(half))
 
 
 def _near(target: Floats, predicted: Floats, rows: NDArray[np.bool_]) -> Score:
@@ -250,14 +271,14 @@ def _rank_of(p: Floats, q: Floats, rows: NDArray[np.bool_]) -> Floats:
 
 
 def _centre_attacks(
-    payload: FieldValues, numeric: Mapping[str, Floats], fit: Callable[[int], NDArray[np.bool_]]
-) -> Iterator[tuple[str, Callable[[int], Score]]]:
+    payload: FieldValues, numeric: Mapping[str, Floats], fit: Rows
+) -> Iterator[tuple[str, Model]]:
     codes, count = _category_codes(payload.texts)
     for name, q in numeric.items():
-        yield f"centre {name}", lambda half, q=q: _centre(codes, count, [q], fit(half))
+        yield f"centre {name}", _centre_model(codes, count, [q], fit)
     if len(numeric) > 1:
         columns = list(numeric.values())
-        yield f"centre {ALL}", lambda half: _centre(codes, count, columns, fit(half))
+        yield f"centre {ALL}", _centre_model(codes, count, columns, fit)
 
 
 def _centre(codes: Codes, count: int, columns: list[Floats], rows: NDArray[np.bool_]) -> Score:
@@ -289,11 +310,11 @@ def _equal(texts: NDArray[np.object_], others: NDArray[np.object_]) -> Score:
 
 
 def _table_attacks(
-    payload: FieldValues, quasis: Mapping[str, FieldValues], fit: Callable[[int], NDArray[np.bool_]]
-) -> Iterator[tuple[str, Callable[[int], Score]]]:
+    payload: FieldValues, quasis: Mapping[str, FieldValues], fit: Rows
+) -> Iterator[tuple[str, Model]]:
     own = {half: _binned(payload, PAYLOAD_BINS, fit(half)) for half in (0, 1)}
 
-    @functools.cache
+    @cache
     def table(half: int, name: str) -> tuple[Codes, Floats]:
         q = _binned(quasis[name], QUASI_BINS, fit(half))
         return q, _log_ratios(own[half], q, fit(half))
@@ -310,9 +331,9 @@ def _table_attacks(
         return score
 
     for name in quasis:
-        yield f"table {name}", lambda half, name=name: tables(half, [name])
+        yield f"table {name}", partial(tables, names=[name])
     if len(quasis) > 1:
-        yield f"table {ALL}", lambda half: tables(half, list(quasis))
+        yield f"table {ALL}", partial(tables, names=list(quasis))
 
 
 def _binned(values: FieldValues, bins: int, rows: NDArray[np.bool_]) -> Codes:

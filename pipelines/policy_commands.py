@@ -71,6 +71,21 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     return PolicyCheck("\n".join([*lines, *(f"- {note}" for note in _notes(policy))]) + table, refusal)
 
 
+def unmeasured(policy: Policy, path: str) -> str:
+    """A line for runs over files, which do not measure payload themselves; empty when every risk is accepted.
+
+    Why not: it reads the input a second time, and takes seconds; and a run that goes on must not be refused by a
+    measure that came out otherwise.
+    """
+    fields = [field.name for field in policy.payload if field.accept_risk is None]
+    if not fields:
+        return ""
+    return (
+        f"Published as they are, not measured here: {', '.join(fields)}. What they tell about people:"
+        f" kanonflow policy check {path} --input ...\n"
+    )
+
+
 def _notes(policy: Policy) -> list[str]:
     notes = list(_COVERS[policy.protect])
     notes += row_mode_notes(policy)

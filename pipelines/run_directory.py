@@ -36,6 +36,9 @@ from kanonflow.transforms.sinks import (
     restricted_directory,
 )
 
+_KEPT = ("second_releases",)
+"""What others have written into run.json: it stays when the run resumes."""
+
 
 class RunDirectoryError(Exception):
     """The output directory cannot be used for this run; the message says why and what to do."""
@@ -79,13 +82,14 @@ def open_run_directory(
         SecretError: the secrets given are not those that the run has used.
     """
     restricted = restricted_directory(output)
-    used = _holds_output(output)
+    used = holds_output(output)
     if used and not resume:
         raise RunDirectoryError(
             f"{output} holds the output of another run. Choose another --output, or continue that run with"
-            " --resume: rows must not be published twice."
+            " --resume: rows must not be published twice. (anonymize --second-release does it all the same, and says"
+            " what it costs.)"
         )
-    record = _read_record(restricted)
+    record = read_record(restricted)
     if used and record is None:
         raise RunDirectoryError(
             f"{output} holds releases but no restricted/run.json, so the run cannot be continued;"
@@ -98,7 +102,7 @@ def open_run_directory(
             "--previous-secret: for a run that goes on with --resume, and none began here"
         )
     make_output_directories(output, policy)
-    with _lock(restricted):
+    with lock_directory(restricted):
         secret, notes = _find_secret(restricted, secret, resumed=used)
         if used and record is not None:
             secret, told = continued_secret(record, secret, previous, rotates=streaming)
@@ -110,12 +114,14 @@ def open_run_directory(
                 record = {**record, "kanonflow": this["kanonflow"]}
             _refuse_differences(output, record, this)
             notes += ("Resuming: releases that exist already are left as they are.",)
-        _write_record(restricted, this)
+        told_before = {name: record[name] for name in _KEPT if record is not None and name in record}
+        write_record(restricted, this | told_before)
         _remove_leftovers(output)
         yield RunDirectory(output, secret, notes)
 
 
-def _holds_output(output: str) -> bool:
+def holds_output(output: str) -> bool:
+    """Whether a run has written releases, metrics or rejected rows there."""
     places = (
         release_directory(output),
         metrics_directory(output),
@@ -187,7 +193,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         )
 
 
-def _read_record(restricted: str) -> dict[str, Any] | None:
+def read_record(restricted: str) -> dict[str, Any] | None:
+    """run.json; None when there is none. Raises RunDirectoryError: it is damaged."""
     path = FileSystems.join(restricted, "run.json")
     if not FileSystems.exists(path):
         return None
@@ -200,7 +207,8 @@ def _read_record(restricted: str) -> dict[str, Any] | None:
     return record
 
 
-def _write_record(restricted: str, record: dict[str, Any]) -> None:
+def write_record(restricted: str, record: dict[str, Any]) -> None:
+    """Replace run.json at once."""
     data = json.dumps(record, indent=1).encode()
     path = FileSystems.join(restricted, "run.json")
     if not is_local(path):
@@ -214,7 +222,8 @@ def _write_record(restricted: str, record: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _lock(restricted: str) -> Iterator[None]:
+def lock_directory(restricted: str) -> Iterator[None]:
+    """Keep other processes of this machine out. Raises RunDirectoryError: one is in."""
     if not is_local(restricted):
         yield
         return
