@@ -189,7 +189,7 @@ def _rules_of_accepted_risk(where: str, field: Field) -> Iterator[str]:
             f"{where}.accept_risk: belongs to fields that are published as they are (role: sensitive or insensitive); "
             f"leave it out with role: {field.role}"
         )
-    elif not field.accept_risk.strip() if isinstance(field.accept_risk, str) else True:
+    elif not isinstance(field.accept_risk, str) or not field.accept_risk.strip():
         yield f"{where}.accept_risk: must be the reason, as text, why the field's risk is accepted"
 
 
