@@ -9,7 +9,6 @@ def row_mode_notes(policy: Policy) -> tuple[str, ...]:
     """A sentence for each thing that a policy with ``protect: row`` leaves open; none for other policies."""
     if policy.protect is not Protection.ROW:
         return ()
-    name = "nobody" if policy.individual is None else policy.individual.name
     single = (
         "What holds for a single row, P(it belongs to u) <= 1/k, does not hold for two: whoever can tell by the"
         " payload that r rows are one person's looks for those who are candidates of all of them, and they may be fewer"
@@ -20,6 +19,7 @@ def row_mode_notes(policy: Policy) -> tuple[str, ...]:
         " them, can use it."
     )
     if policy.individual is not None:
+        name = policy.individual.name
         return (
             f"Slots hold k distinct values of {name}, and the promise is still about rows. {single} The metrics say how"
             " far that goes (linked_candidates).",

@@ -312,41 +312,6 @@ def test_policy_check_names_the_mode_and_what_it_leaves_out(
         assert words in out
 
 
-def test_policy_check_says_plainly_what_row_mode_leaves_open(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Single rows only; linked rows and row counts not; without an individual not even that rows are people."""
-    (tmp_path / "p.yaml").write_text(POLICY)
-    assert cli.main(["policy", "check", str(tmp_path / "p.yaml")]) == 0
-    out = capsys.readouterr().out
-    for words in ("P(it belongs to u) <= 1/k, does not hold for two", "How many rows", "role: individual"):
-        assert words in out
-    text = POLICY.replace("fields:", "protect: row\nfields:\n  who: {role: individual}", 1)
-    (tmp_path / "p.yaml").write_text(text)
-    assert cli.main(["policy", "check", str(tmp_path / "p.yaml")]) == 0
-    out = capsys.readouterr().out
-    for words in (
-        "k distinct values of who",
-        "linked_candidates",
-        "protect: individual",
-        "does not hold for two",
-    ):
-        assert words in out
-    (tmp_path / "p.yaml").write_text(text.replace("protect: row\n", ""))
-    assert cli.main(["policy", "check", str(tmp_path / "p.yaml")]) == 0
-    assert "does not hold for two" not in capsys.readouterr().out
-
-
-def test_anonymize_points_at_payload_that_was_not_measured(
-    run: Callable[..., int], stand_in: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It measures nothing itself: the hint names the fields and the command that does; quiet is quiet."""
-    assert run() == 0
-    assert "not measured here: amount" in capsys.readouterr().err
-    assert run("--quiet", "--resume") == 0
-    assert "not measured" not in capsys.readouterr().err
-
-
 def test_policy_check_reports_all_mistakes_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

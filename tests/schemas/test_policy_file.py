@@ -187,18 +187,6 @@ def test_the_message_lists_the_mistakes_under_the_file() -> None:
         (with_field("x", {"role": "sensitive", "as": "decimal(2,3)"}), "fields.x.as: must be one of"),
         (with_field("x", {"role": "sensitive", "grid": 1}), "fields.x.grid: only quasi-identifiers"),
         (
-            with_field("x", {"role": "sensitive", "accept_risk": ""}),
-            "fields.x.accept_risk: must be the reason",
-        ),
-        (
-            with_field("x", {"role": "sensitive", "accept_risk": True}),
-            "fields.x.accept_risk: must be the reason",
-        ),
-        (
-            with_field("x", {"role": "identifier", "accept_risk": "no"}),
-            "fields.x.accept_risk: belongs to fields",
-        ),
-        (
             with_field("x", {"role": "quasi", "type": "hierarchy"}),
             "fields.x.type: hierarchy is not available",
         ),
@@ -308,23 +296,6 @@ def test_a_policy_in_an_avro_schema() -> None:
     assert [field.role for field in policy.fields] == [Role.QUASI, Role.SENSITIVE]
     with pytest.raises(PolicyError, match="no such property"):
         policy_from_avro_schema({"type": "record", "name": "X", "fields": []}, "x.avsc")
-
-
-def test_a_reason_for_an_accepted_risk_is_kept() -> None:
-    """From a file and from an Avro schema, back to a mapping, and in the digest; without one nothing is added."""
-    entry = {"role": "sensitive", "accept_risk": " Partners reconcile by it. "}
-    policy = parse_policy(with_field("pay", entry), "", "feed")
-    assert policy.field("pay").accept_risk == "Partners reconcile by it."
-    assert parse_policy(to_mapping(policy), "", "feed") == policy
-    fields = [
-        {"name": "age", "type": "int", "kanonflow": {"role": "quasi", "type": "numeric"}},
-        {"name": "pay", "type": "int", "kanonflow": entry},
-    ]
-    schema = {"type": "record", "name": "People", "kanonflow": {"k": 3}, "fields": fields}
-    assert policy_from_avro_schema(schema, "x.avsc").field("pay").accept_risk == "Partners reconcile by it."
-    without = parse_policy(with_field("pay", "sensitive"), "", "feed")
-    assert "accept_risk" not in to_mapping(without)["fields"]["pay"]
-    assert policy_digest(without) != policy_digest(policy)
 
 
 NUMBERS = st.decimals(-(10**6), 10**6, places=3)
