@@ -6,7 +6,7 @@ version 2 must find the same bytes under 2 for ever.
 
 A stream rotates its secret when it is resumed with a new one and all that it used before. Windows that began are
 finished under theirs, later ones begin under the new one (``partition_clock``). The first secret is needed as long as
-the feed goes on: the keys that state is found by are derived from it (``Secret.lasting``).
+the feed goes on: the keys that state is found by, and release ids, are derived from it (``Secret.lasting``).
 A bounded run has no later windows: it is finished under the secret that it began with.
 """
 

@@ -81,10 +81,12 @@ class Secret:
     key: at least 32 random bytes; SecretError when there are fewer.  version: a number of the owner's choice.
     replaced: the secrets that a feed used before this one, oldest first; SecretError when two have one version.
 
-    Rotation. What a window publishes is derived from the version that it began under (``of``): its release id, order,
-    search and matching. What only names things inside, and must be found again as long as the feed goes on, is derived
-    from the first secret (``lasting``): partition keys, which address the state, and the digests by which individuals
-    and event ids are recognized in it. Neither drives a matching, so a leaked first secret opens no later window.
+    Rotation. What a window publishes is derived from the version that it began under (``of``): order, search and
+    matching. What only names things, and must be found again as long as the feed goes on, is derived from the first
+    secret (``lasting``): partition keys, which address the state; the digests by which individuals and event ids are
+    recognized in it; release ids, so that a slot has one name, and a window that is replayed from before a rotation
+    collides with its first release and is not published twice. None of them drives a matching, so a leaked first
+    secret opens no later window.
 
     No representation, format or error shows the key. It can be pickled (Beam ships it to its workers inside
     the transforms), so a pickled pipeline that was given a Secret, and not a reference to one, is as confidential as
@@ -269,7 +271,7 @@ def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
     The content is left out on purpose: a replay with other rows must collide with the first file, not join
     it.
     """
-    return _mac(secret.derive("id"), encode(policy_name, *slot)).hex()
+    return _mac(secret.lasting.derive("id"), encode(policy_name, *slot)).hex()
 
 
 def search_seed(secret: Secret, slot: ReleaseSlot) -> int:

@@ -191,7 +191,7 @@ class SolveWindows(beam.DoFn):
         self._late.inc(rows.num_rows)
         # Named by a place that no release has, so that a retry finds its file and equal batches stay two.
         place = ReleaseSlot(key, clock.last_end, -1 - clock.refused)
-        name = release_id(self._secret.of(clock.secret_version), self._bound.policy.name, place)
+        name = release_id(self._secret, self._bound.policy.name, place)
         records = tuple(rejected_records(rows, self._bound, "late"))
         return beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, records))
 
@@ -204,7 +204,7 @@ class SolveWindows(beam.DoFn):
         slot = ReleaseSlot(key, end, clock.release_no)
         if action.kind == "expire":
             late = _table(self._take(bags, clock.late, late_only=True))
-            # Of the state, like all that names files: a retry after a rotation must find the same ones.
+            # Of the state: the order of the rejected rows must be that of a retry, also after a rotation.
             yield expire(self._bound, warm, late, self._secret.of(clock.secret_version), slot)
             return
         number = window_number(action.at, policy)
