@@ -187,14 +187,15 @@ def connect(
     metrics = anonymized.metrics | "StableMetrics" >> boundary()  # dict
     rejected = anonymized.rejected | "StableRejected" >> boundary()  # RejectedRows
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound))
-    told = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
-    refused = (
+    _ = metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    _ = (
         (rejected, written.conflicts)
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
     if streaming and not is_dataflow(runner):  # there a job ends with its feed
-        _ = (written.released, told, refused) | "End" >> TellEnd(output, boundary)
+        made = (anonymized.released, anonymized.metrics, anonymized.rejected)
+        _ = made | "End" >> TellEnd(output, boundary)
 
 
 def input_error_in(error: BaseException) -> InputError | None:

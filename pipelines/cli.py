@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command(arguments, beam_flags)
     except KeyboardInterrupt:
-        print("kanonflow: interrupted; continue with --resume", file=sys.stderr)
+        print(f"kanonflow: interrupted{_AFTER_INTERRUPT.get(arguments.command, '')}", file=sys.stderr)
         return RUN_FAILED
     except Exception as error:
         code = getattr(error, "exit_code", None)
@@ -39,6 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"kanonflow: {error}", file=sys.stderr)
         return code
+
+
+_AFTER_INTERRUPT = {
+    "anonymize": "; continue with --resume",
+    "demo": "; start it again to continue",
+    "stream": "; a job on a cluster goes on. Another one continues it from a checkpoint or savepoint, with --resume"
+    " and --savepoint_path",
+}
 
 
 def _log_exception(raised: threading.ExceptHookArgs) -> None:
@@ -97,9 +105,13 @@ def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     policy = read_policy_at(arguments.policy)
     source = feed_address(arguments.source, arguments.schema, arguments.delimiter)
     summary = stream_feed(policy, source, options, topic=places.topic)
-    if summary is not None and not options.quiet:
+    if summary is None:
+        return DONE
+    if not options.quiet:
         print(summary.render())
-    return DONE
+    for problem in summary.problems():
+        print(f"kanonflow: {problem}", file=sys.stderr)
+    return RUN_FAILED if summary.problems() else DONE
 
 
 def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821

@@ -1,6 +1,9 @@
-"""Avro and Parquet files as Arrow batches. A damaged file is an InputError that names it."""
+"""Avro and Parquet files as Arrow batches. A damaged file is an InputError that names it.
 
-from collections.abc import Iterator, Sequence
+Storage that fails while it is read is not: a feed counts a damaged file as read, and the rest of its rows as gone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import fastavro
@@ -13,6 +16,49 @@ from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
 
 ROWS_PER_BATCH = 16_384
+
+
+class StorageError(Exception):
+    """A file could not be read for now; it may be sound. The message names it."""
+
+    exit_code = 3
+
+
+class _Watched:
+    """A stream that remembers whether reading it failed, which decoders report as if its bytes were wrong."""
+
+    def __init__(self, path: str, stream: Any) -> None:
+        self._path, self._stream = path, stream
+        self._failure: Exception | None = None
+
+    def read(self, *size: int) -> bytes:
+        return self._noting(self._stream.read, *size)
+
+    def seek(self, *place: int) -> int:
+        return self._noting(self._stream.seek, *place)
+
+    def _noting(self, call: Callable[..., Any], *arguments: int) -> Any:
+        try:
+            return call(*arguments)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def blame_storage(self) -> None:
+        """Raise StorageError if it is to blame."""
+        if self._failure is not None:
+            raise StorageError(
+                f"{self._path}: reading failed ({type(self._failure).__name__}), try again"
+            ) from self._failure
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> "_Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
 
 
 def avro_file_schema(path: str) -> pa.Schema:
@@ -29,9 +75,10 @@ def avro_writer_schema(path: str) -> dict[str, Any]:
     with _open(path) as stream:
         try:
             schema = fastavro.block_reader(stream).writer_schema
-        except OSError:
+        except (OSError, MemoryError):
             raise
         except Exception as error:  # whatever the decoder trips over, the header is not one
+            stream.blame_storage()
             raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise InputError(f"{path}: the Avro file does not hold records")
@@ -68,17 +115,21 @@ def read_parquet(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     with _open(path) as stream:
         try:
             yield from _parquet(path, stream).iter_batches(ROWS_PER_BATCH, columns=list(columns))
+        except MemoryError:  # Arrow's is an ArrowException too
+            raise
         except (pa.ArrowException, OSError):  # pyarrow reports damaged pages as OSError
+            stream.blame_storage()
             raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
 
 
-def _avro_blocks(path: str, stream: Any) -> Iterator[list[Any]]:
+def _avro_blocks(path: str, stream: _Watched) -> Iterator[list[Any]]:
     try:
         for block in fastavro.block_reader(stream):
             yield list(block)
-    except OSError:
+    except (OSError, MemoryError):
         raise
     except Exception as error:  # whatever the decoder trips over, the file is damaged
+        stream.blame_storage()
         raise InputError(f"{path}: the Avro file is damaged or cut off ({type(error).__name__})") from None
 
 
@@ -94,12 +145,15 @@ def _record_batch(path: str, records: list[dict[str, Any]], schema: pa.Schema) -
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _parquet(path: str, stream: Any) -> pq.ParquetFile:
+def _parquet(path: str, stream: _Watched) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(stream)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError):
+        stream.blame_storage()
         raise InputError(f"{path}: not a Parquet file, or cut off") from None
 
 
-def _open(path: str) -> Any:
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+def _open(path: str) -> _Watched:
+    return _Watched(path, FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))

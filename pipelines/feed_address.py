@@ -106,13 +106,18 @@ def feed_address(text: str, example: str | None = None, delimiter: str | None = 
     return DirectoryFeed(_directory(text), example, delimiter)
 
 
-def release_sink(target: str | None, bound: BoundPolicy) -> beam.PTransform | None:
+def release_sink(target: str | None, bound: BoundPolicy, run: str) -> beam.PTransform | None:
     """The sink of a topic's address; None for None, which means files. Raises InputError: mistakes in it."""
     if target is None:
         return None
     from kanonflow.pipelines.kafka_sink import WriteReleasesToKafka
 
-    return WriteReleasesToKafka(kafka_sink_address(target), bound)
+    return WriteReleasesToKafka(kafka_sink_address(target), bound, run)
+
+
+def feed_topic(target: str) -> str:
+    """The topic that a sink's address names. Raises InputError: mistakes in it."""
+    return kafka_sink_address(target).topic
 
 
 @dataclass(frozen=True)

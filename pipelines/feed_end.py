@@ -1,7 +1,7 @@
 """Telling that a feed has ended and that everything it held is written.
 
 Flink keeps a job whose source has ended, for a checkpoint needs it. So the job says itself when nothing more will
-come: behind every sink stands one timer at the end of time.
+come: a timer at the end of time, and then as many checkpoints as the sinks need.
 """
 
 from __future__ import annotations
@@ -28,12 +28,17 @@ def end_file(output: str) -> str:
 
 
 class TellEnd(beam.PTransform):
-    """Whatever the sinks hand on -> ``OUT/restricted/ended``, once the watermark behind all of them is at its end.
+    """What the sinks are given -> ``OUT/restricted/ended``, once all of it is written.
 
-    boundary: makes a durable boundary, as the sinks have one in front of them. A sink that waits for a checkpoint lets
-    the watermark pass once the checkpoint is taken, before it is complete and the sink writes; and what a restart finds
-    in the checkpoint holds no watermark back at all. Two boundaries, one after the other, make the end wait for two
-    checkpoints that are complete, which is after everything that any sink held when time ended.
+    boundary: makes a durable boundary, as each sink has one in front of it.
+
+    The timer fires when every step that makes releases has said that it makes no more. So the first checkpoint that
+    holds the word of it, in the first boundary, holds all that the sinks have yet to write; they write when it is
+    complete, and before their part of the next one, which the second boundary waits for. The third is for a sink that
+    was not told of the first one: it writes with the second.
+
+    Why not behind the sinks: Flink's step that keeps its input for a checkpoint forgets the watermark that arrives
+    within the same bundle as elements. A later one makes up for that, but after the end of time none comes.
     """
 
     def __init__(self, output: str, boundary: Callable[[], beam.PTransform]) -> None:
@@ -42,15 +47,15 @@ class TellEnd(beam.PTransform):
         self._boundary = boundary
 
     @no_annotations
-    def expand(self, written: tuple[beam.PCollection, ...]) -> beam.PCollection:
-        pipeline = written[0].pipeline
+    def expand(self, made: tuple[beam.PCollection, ...]) -> beam.PCollection:
+        pipeline = made[0].pipeline
         begin = pipeline | "Begin" >> beam.Create([_KEY])
         # Only what they say about time counts.
         silent = tuple(
-            sink
+            some
             | f"Silent {index}" >> beam.WindowInto(GlobalWindows())
             | f"None {index}" >> beam.ParDo(_Nothing())
-            for index, sink in enumerate(written)
+            for index, some in enumerate(made)
         )
         return (
             (begin, *silent)
@@ -59,6 +64,7 @@ class TellEnd(beam.PTransform):
             | "End" >> beam.ParDo(_TimeEnds()).with_output_types(bytes)
             | "Once" >> self._boundary()
             | "Twice" >> self._boundary()
+            | "Thrice" >> self._boundary()
             | "Write" >> beam.ParDo(_WriteEnd(self._output))
         )
 

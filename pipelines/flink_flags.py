@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 FLINK_FLAGS = frozenset(
     {
-        "--allow_non_restored_state",
         "--auto_watermark_interval",
         "--checkpoint_timeout_millis",
         "--checkpointing_interval",
@@ -33,7 +32,8 @@ FLINK_FLAGS = frozenset(
 )
 """Left out are ``--checkpointing_mode``, ``--num_concurrent_checkpoints`` and unaligned checkpoints, for releases are
 committed with the one checkpoint that holds them; ``--shutdown_sources_after_idle_ms``, which would end the step that
-a feed is read by; and retries, which are for the cluster to say."""
+a feed is read by; ``--allow_non_restored_state``, with which Flink drops open windows and releases on their way when a
+savepoint does not fit the job, and says nothing; and retries, which are for the cluster to say."""
 
 CHECKPOINTING_MS = 10_000
 CHECKPOINT_TIMEOUT_MS = 600_000

@@ -33,6 +33,12 @@ def cancel_jobs(address: str, name: str) -> int:
     return len(ids)
 
 
+def is_alive(address: str, name: str) -> bool:
+    """Whether a job of that name runs or is about to. Raises OSError: no answer."""
+    jobs = _ask("GET", f"http://{address}/jobs/overview")["jobs"]
+    return any(job["name"] == name and job["state"] in _ALIVE for job in jobs)
+
+
 def is_running(address: str, name: str) -> bool:
     """Whether a job of that name runs. Raises OSError: no answer."""
     jobs = _ask("GET", f"http://{address}/jobs/overview")["jobs"]

@@ -30,28 +30,31 @@ _RELEASED = "released"
 class WriteReleasesToKafka(beam.PTransform):
     """PCollection[Release] -> Written; one message a row, all of a release's in one transaction.
 
+    run: whose releases the topic may hold.
     A release that is in the topic already is left alone; one that is there with other rows is a conflict, as in
     ``sinks.WriteReleases``. Counters: ``releases``, ``rows_released`` (also of releases that were there),
     ``release_conflict``. See release_topic.py for why once is once.
     """
 
-    def __init__(self, address: KafkaAddress, bound: BoundPolicy) -> None:
+    def __init__(self, address: KafkaAddress, bound: BoundPolicy, run: str) -> None:
         super().__init__()
         self._address = address
         self._bound = bound
+        self._run = run
 
     @no_annotations  # Beam has no type hint for a tuple of collections, and would warn of this one
     def expand(self, releases: beam.PCollection[Release]) -> Written:
-        written = releases | "Write" >> beam.ParDo(_WriteRelease(self._address, self._bound)).with_outputs(
-            _CONFLICTS, main=_RELEASED
-        )
+        written = releases | "Write" >> beam.ParDo(
+            _WriteRelease(self._address, self._bound, self._run)
+        ).with_outputs(_CONFLICTS, main=_RELEASED)
         return Written(written[_RELEASED], written[_CONFLICTS])
 
 
 class _WriteRelease(beam.DoFn):
-    def __init__(self, address: KafkaAddress, bound: BoundPolicy) -> None:
+    def __init__(self, address: KafkaAddress, bound: BoundPolicy, run: str) -> None:
         super().__init__()
         self._address = address
+        self._run = run
         self._schema = release_avro_schema(bound)
         self._shared = (
             Shared()
@@ -62,7 +65,7 @@ class _WriteRelease(beam.DoFn):
         self._conflicts = Metrics.counter(NAMESPACE, CONFLICT)
 
     def setup(self) -> None:
-        self._topic = self._shared.acquire(lambda: ReleaseTopic(self._address))
+        self._topic = self._shared.acquire(lambda: ReleaseTopic(self._address, self._run))
 
     def process(self, release: Release) -> Iterable[Any]:
         if self._values is None:

@@ -9,6 +9,9 @@ Who takes a bucket over reads its markers to the end afterwards. From then on no
 shutting this producer out, which it learns when it commits at the latest. So a release without a marker is written,
 one with the same digest is there already, one with another digest is a conflict and never written. After any error
 (fenced, broker gone, outcome of a commit not known) the bucket is taken over anew and the markers decide.
+
+The first marker of each bucket names the run whose releases the topic holds (key ``run``). Another run, with another
+policy, secret or source, would publish the same people a second time, and is refused.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ TRANSACTION_SECONDS = 120
 """After that long the broker gives up a transaction whose writer is gone."""
 
 _SLOTS = "-kanonflow-slots"
+_RUN = "run"
 _MAY_NOT_CREATE = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 _MOST_PAUSE_SECONDS = 2.0
 
@@ -77,20 +81,20 @@ def transactional_id(topic: str, bucket: int) -> str:
 class ReleaseTopic:
     """A topic that releases are written to; used by the threads of one process together."""
 
-    def __init__(self, address: KafkaAddress, patience: Patience | None = None) -> None:
+    def __init__(self, address: KafkaAddress, run: str, patience: Patience | None = None) -> None:
         self._address = address
         self._patience = patience or Patience()
         self._trouble = TroubleLog(address)
         self._prepared = False
         self._preparing = threading.Lock()
-        self._buckets = [_Bucket(address, number) for number in range(BUCKETS)]
+        self._buckets = [_Bucket(address, number, run) for number in range(BUCKETS)]
 
     def write(self, release_id: str, digest: str, values: Collection[bytes]) -> Outcome:
         """Write a release's rows unless it is there.
 
         CREATED: they are in the topic now. SAME: the release was there. DIFFERENT: it was there with another digest.
-        Raises KafkaSinkError: not in time; InputError: no such topic, no access, a marker topic of another kind, a
-        row that is larger than the broker takes.
+        Raises KafkaSinkError: not in time; InputError: no such topic, no access, a marker topic of another kind or
+        with another run's markers, a row that is larger than the broker takes.
         """
         deadline = self._patience.clock() + self._patience.seconds
         bucket = self._buckets[bucket_of(release_id)]
@@ -132,9 +136,10 @@ class ReleaseTopic:
 class _Bucket:
     """The producer of one bucket, and the markers that it knows. A marker never changes and never goes."""
 
-    def __init__(self, address: KafkaAddress, number: int) -> None:
+    def __init__(self, address: KafkaAddress, number: int, run: str) -> None:
         self._address = address
         self._number = number
+        self._run = run
         self._lock = threading.Lock()
         self._producer: Any = None
         self._markers: dict[str, str] = {}
@@ -149,10 +154,12 @@ class _Bucket:
                 if producer is None:
                     producer = self._take_over()
                     self._read_markers()
+                    if self._markers and self._markers.get(_RUN) != self._run:
+                        raise other_run(self._address)
                     known = self._markers.get(release_id)
                 if known is None:
                     self._commit(producer, release_id, digest, values)
-                    self._markers[release_id] = digest
+                    self._markers |= {_RUN: self._run, release_id: digest}
                 self._producer = producer
         if known is None:
             return Outcome.CREATED
@@ -184,6 +191,8 @@ class _Bucket:
             for value in values:
                 _produce(producer, self._address.topic, key=key, value=value)
             slots = slots_topic(self._address.topic)
+            if _RUN not in self._markers:
+                _produce(producer, slots, key=_RUN.encode(), value=self._run.encode(), partition=self._number)
             _produce(producer, slots, key=key, value=digest.encode(), partition=self._number)
             producer.commit_transaction(TRANSACTION_SECONDS)
         except BaseException:
@@ -229,6 +238,15 @@ class _Bucket:
                     raise library.KafkaException(library.KafkaError(library.KafkaError._TIMED_OUT))
         finally:
             consumer.close()
+
+
+def other_run(address: KafkaAddress) -> InputError:
+    """What a topic is refused with that holds the releases of another run."""
+    return InputError(
+        f"{address}: the topic holds releases of another run (of another policy, secret or source, or written before"
+        " topics knew their run). Published twice, the same people are easier to find: choose another topic, for rows"
+        " that no release holds"
+    )
 
 
 def _produce(producer: Any, topic: str, **message: Any) -> None:

@@ -7,6 +7,9 @@
 Two runs in one directory would publish the same people twice, under different policies or secrets, which is
 what the promise excludes. A run that continues (--resume) must therefore be the same in everything its
 releases depend on; then every release that exists already comes out again, byte for byte, and is left alone.
+
+A stream's releases depend on its state too, and on what came late when: begun anew over the same feed it makes others.
+So it goes on from a checkpoint or savepoint, or not at all, and a directory is taken as soon as a stream has begun.
 """
 
 import contextlib
@@ -14,7 +17,7 @@ import fcntl
 import glob
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -48,11 +51,54 @@ class RunDirectoryError(Exception):
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """A directory that is ready to be written to. notes: what the user should know, one sentence each."""
+    """A directory that is ready to be written to. notes: what the user should know, one sentence each.
+
+    run: keyed digest of what makes this run the same as before: policy, secret and input.
+    """
 
     output: str
     secret: Secret
     notes: tuple[str, ...]
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class StreamStart:
+    """How a stream begins.
+
+    sink: where its releases go: ``files``, or the name of a topic. job: its name and cluster.
+    from_state: whether it goes on from a checkpoint or savepoint, or takes over a running job. how: the flag that
+    would say so on its runner. goes_on: whether a job, as an earlier start recorded it, still runs.
+    """
+
+    sink: str
+    job: Mapping[str, str]
+    from_state: bool
+    how: str
+    goes_on: Callable[[Mapping[str, str]], bool]
+
+
+class NotBegunError(Exception):
+    """A stream's job is not there, and wrote nothing but into the directory. reason: why."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _refuse_stream(output: str, stream: StreamStart, record: Mapping[str, Any]) -> None:
+    if not stream.from_state:
+        raise RunDirectoryError(
+            f"{output} holds a stream that has begun, and this one would read the feed from its beginning: without"
+            " its state a stream makes other releases of the same rows, and both would be out. Go on from its last"
+            f" checkpoint or savepoint with {stream.how}, or choose another --output for rows that no release holds"
+        )
+    job = record.get("job")
+    if isinstance(job, dict) and stream.goes_on(job):
+        raise RunDirectoryError(
+            f"{output}: the job {job.get('name')} that writes there still runs; stop it with a savepoint and go on"
+            " from that"
+        )
 
 
 @contextlib.contextmanager
@@ -63,7 +109,7 @@ def open_run_directory(
     secret: Secret | None,
     *,
     resume: bool,
-    streaming: bool = False,
+    stream: StreamStart | None = None,
     previous: Sequence[Secret] = (),
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
@@ -73,30 +119,31 @@ def open_run_directory(
         inputs: what is read, as a resumed run must read it too.
         secret: None draws one, or takes the one that the resumed run drew.
         resume: continue the run that is there; on an unused directory the same as a new run.
-        streaming: a stream goes on from its savepoint under a newer kanonflow too, and says so.
+        stream: how a stream begins; None for bounded input. A stream goes on under a newer kanonflow too, and says so.
         previous: secrets that the run used before ``secret``; a stream may take up a new one (``secret_lineage``).
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
-            secret or version; somebody else is writing.
+            secret or version, or is a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
     """
     restricted = restricted_directory(output)
-    used = holds_output(output)
+    record = read_record(restricted)
+    # A stream's state may hold rows before anything was released.
+    used = holds_output(output) or (stream is not None and record is not None)
     if used and not resume:
         raise RunDirectoryError(
-            f"{output} holds the output of another run. Choose another --output, or continue that run with"
-            " --resume: rows must not be published twice. (anonymize --second-release does it all the same, and says"
-            " what it costs.)"
+            f"{output} holds the output of another run, or another stream has begun there. Choose another --output,"
+            " or continue that run with --resume: rows must not be published twice. (anonymize --second-release does"
+            " it all the same, and says what it costs.)"
         )
-    record = read_record(restricted)
+    if used and stream is not None:
+        _refuse_stream(output, stream, record or {})
     if used and record is None:
         raise RunDirectoryError(
             f"{output} holds releases but no restricted/run.json, so the run cannot be continued;"
             " choose another --output"
         )
-    # A stream's state may hold rows before anything was released.
-    used = used or (streaming and resume and record is not None)
     if previous and not (used and record is not None):
         raise RunDirectoryError(
             "--previous-secret: for a run that goes on with --resume, and none began here"
@@ -105,11 +152,13 @@ def open_run_directory(
     with lock_directory(restricted):
         secret, notes = _find_secret(restricted, secret, resumed=used)
         if used and record is not None:
-            secret, told = continued_secret(record, secret, previous, rotates=streaming)
+            secret, told = continued_secret(record, secret, previous, rotates=stream is not None)
             notes += told
         this = _record_of(policy, inputs, secret)
+        if stream is not None:
+            this |= {"sink": stream.sink, "job": dict(stream.job)}
         if used and record is not None:
-            if streaming and record.get("kanonflow") != this["kanonflow"]:
+            if stream is not None and record.get("kanonflow") != this["kanonflow"]:
                 notes += (f"Begun by kanonflow {record.get('kanonflow')}, resumed by {this['kanonflow']}.",)
                 record = {**record, "kanonflow": this["kanonflow"]}
             _refuse_differences(output, record, this)
@@ -117,7 +166,14 @@ def open_run_directory(
         told_before = {name: record[name] for name in _KEPT if record is not None and name in record}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
-        yield RunDirectory(output, secret, notes)
+        try:
+            same = [this[name] for name in ("policy_name", "policy", "secret", "input")]
+            run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
+            yield RunDirectory(output, secret, notes, run)
+        except NotBegunError as error:
+            if is_local(restricted) and not used and not holds_output(output):
+                os.unlink(os.path.join(restricted, "run.json"))
+            raise error.reason from None
 
 
 def holds_output(output: str) -> bool:
@@ -183,6 +239,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
             differences.append("the policy is another one")
     elif there.get("policy") != this["policy"]:
         differences.append("the policy (or --evaluations, --deadline-ms, --seed) is another one")
+    if there.get("sink", this.get("sink")) != this.get("sink"):
+        differences.append("the releases went to another place")
     if there.get("input") != this["input"]:
         differences.append("the input has other files, or files of another size")
     if differences:

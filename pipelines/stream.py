@@ -30,14 +30,14 @@ from kanonflow.pipelines.anonymize_files import (
     with_overrides,
 )
 from kanonflow.pipelines.dataflow_jobs import check_for_dataflow, is_dataflow, only_submits
-from kanonflow.pipelines.feed_address import FeedAddress, release_sink
+from kanonflow.pipelines.feed_address import FeedAddress, feed_topic, release_sink
 from kanonflow.pipelines.feed_end import end_file
 from kanonflow.pipelines.flink_flags import flag_value, is_flink
-from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address, is_running, was_stopped
-from kanonflow.pipelines.options import RunOptions, beam_options
+from kanonflow.pipelines.flink_jobs import cancel_jobs, cluster_address, is_alive, is_running, was_stopped
+from kanonflow.pipelines.options import OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.polled_source import ReadPolled
 from kanonflow.pipelines.progress import progress, read_metrics
-from kanonflow.pipelines.run_directory import open_run_directory
+from kanonflow.pipelines.run_directory import NotBegunError, StreamStart, open_run_directory
 from kanonflow.pipelines.secret_sources import previous_sources
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
@@ -59,6 +59,18 @@ class StreamSummary:
     releases: int
     rows_released: int
     rejected: Mapping[str, int]
+
+    def problems(self) -> tuple[str, ...]:
+        """Why the stream must not count as done; empty when it may."""
+        said = {
+            "release_conflict": "belong to releases that exist already with other rows, and were not published",
+            "gate_refused": "were refused by the gate, which is a fault of this software; please report it",
+        }
+        return tuple(
+            f"{self.rejected[reason]} rows {what}; they are in restricted/rejected ({reason})"
+            for reason, what in said.items()
+            if self.rejected.get(reason)
+        )
 
     def render(self) -> str:
         """The table as plain text, a line each."""
@@ -99,6 +111,10 @@ def stream_feed(
         check_for_dataflow(flags, options.output, [str(source)], source_of_secret, replaced)
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
+    start = stream_start(options, name, topic)
+    if _goes_on(start.job):
+        # The end of this feed would stop that job too.
+        raise OptionsError(f"--job_name {name}: a job of that name runs there already; choose another name")
     pipeline = make_pipeline(replace(options, beam_flags=(*options.beam_flags, f"--job_name={name}")))
     metrics_folder = metrics_directory(options.output)
     with ExitStack() as stack:
@@ -109,7 +125,7 @@ def stream_feed(
                 [source.record()],
                 secret,
                 resume=options.resume,
-                streaming=True,
+                stream=start,
                 previous=[each.resolve() for each in replaced],
             )
         )
@@ -128,15 +144,37 @@ def stream_feed(
             options.output,
             options.runner,
             streaming=True,
-            write_releases=release_sink(topic, bound),
+            write_releases=release_sink(topic, bound, directory.run),
         )
         stack.enter_context(beam_log(options.output))
         quiet = options.quiet or not is_local(metrics_folder)
         stack.enter_context(progress(Path(metrics_folder), terminal, quiet=quiet))
-        if not _run_until_end(pipeline, options, name):
+        if not _run_until_end(pipeline, options, start):
             print(f"submitted as {name}", file=terminal)
             return None
     return summarize_stream(options.output)
+
+
+def stream_start(options: RunOptions, name: str, topic: str | None) -> StreamStart:
+    """How the stream of these options begins."""
+    how = "--update" if is_dataflow(options.runner) else "--savepoint_path=..."
+    flags = options.beam_flags
+    from_state = "--update" in flags or bool(flag_value(flags, "--savepoint_path"))
+    cluster = cluster_address(flags) if is_flink(options.runner) else None
+    return StreamStart(
+        sink="files" if topic is None else feed_topic(topic),
+        job={"name": name, **({} if cluster is None else {"cluster": cluster})},
+        from_state=from_state,
+        how=how,
+        goes_on=_goes_on,
+    )
+
+
+def _goes_on(job: Mapping[str, str]) -> bool:
+    """Whether a job still runs on its Flink cluster, as far as that one can be asked."""
+    with contextlib.suppress(OSError, KeyError):
+        return is_alive(job["cluster"], job["name"])
+    return False
 
 
 def job_name(policy: str, options: RunOptions) -> str:
@@ -158,12 +196,12 @@ def summarize_stream(output: str) -> StreamSummary:
     )
 
 
-def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str) -> bool:
+def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamStart) -> bool:
     """Run until the job ends or says that its feed did; False when nobody is to wait for that.
 
-    A stop from outside (a savepoint) is an end like any other.
+    A stop from outside (a savepoint) is an end like any other. Raises NotBegunError: the job is not there.
     """
-    ended = end_file(options.output)
+    ended, name = end_file(options.output), start.job["name"]
     if is_local(ended):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(ended)
@@ -181,7 +219,10 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, name: str) -> b
         if result.state not in _ENDED and not _stopped_from_outside(options, name):
             result.wait_until_finish()  # raises, and says why
     except Exception as error:  # runners raise whatever they like
-        raise run_failure(error, options.output) from None
+        reason = run_failure(error, options.output)
+        if start.sink == "files" and not _goes_on(start.job):
+            raise NotBegunError(reason) from None
+        raise reason from None
     return True
 
 

@@ -68,13 +68,15 @@ def _run_partition(
     clock = PartitionClock(pending=tuple(sorted(windows)))
     warm = WarmState()
     while (action := clock.next_action(policy)) is not None and action.kind != "forget":
-        slot = ReleaseSlot(key, None if policy.window_ms is None else action.at, clock.release_no)
+        end = None if policy.window_ms is None else action.at
         if action.kind == "release":
+            slot = ReleaseSlot(key, end, 0)
             rows = pa.Table.from_batches(windows[window_number(action.at, policy)])
             results = list(release_parts(rows, bound, warm, secret, slot, threads=threads))
             warm = results[-1].warm
             clock = clock.released(earliest_deadline(warm, bound), True, policy, len(results))
         else:
+            slot = ReleaseSlot(key, end, clock.release_no, "expiry")
             results = [expire(bound, warm, None, secret, slot)]
             warm = results[-1].warm
             clock = clock.expired(earliest_deadline(warm, bound))

@@ -127,9 +127,9 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
             values, beyond = floor_to_unit(raw, kind)
             return values, bad | beyond
         values = raw if raw.type == kind else raw.cast(kind, safe=not pa.types.is_date(kind))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
         where = f"{source or 'a batch'}: column {column.name}"
-        raise InputError(f"{where} has type {raw.type}, but the policy was bound to {kind}") from error
+        raise InputError(f"{where} has type {raw.type}, but the policy was bound to {kind}") from None
     if pa.types.is_date(kind):
         bad |= days_beyond_the_calendar(values)
     elif pa.types.is_floating(kind):

@@ -87,7 +87,9 @@ def class_cohorts(
     who, label = people[pairs[:, 0]], pairs[:, 1].astype(np.int64)
     at = _positions(before.people, who)
     old = np.where(at >= 0, before.labels[at] if before.labels.size else -1, -1)
-    names, following = _continued(label, old, before.next_label)
+    # A class that other parts of this window were cut from has its label already.
+    taken = set(before.labels[before.seen == window_end].tolist()) if before.labels.size else set()
+    names, following = _continued(label, old, before.next_label, taken)
     stable = names[label]
     stays = (
         (before.seen >= forget_before) & ~np.isin(before.people, who)
@@ -114,16 +116,15 @@ def class_cohorts(
 
 
 def _continued(
-    label: NDArray[np.int64], old: NDArray[np.int64], next_label: int
+    label: NDArray[np.int64], old: NDArray[np.int64], next_label: int, taken: set[int]
 ) -> tuple[NDArray[np.int64], int]:
-    """The lasting label of each class, int64 (classes,), and the next unused one."""
+    """The lasting label of each class, int64 (classes,), and the next unused one. taken: labels that are not free."""
     classes = int(label.max(initial=-1)) + 1
     names = np.full(classes, -1, dtype=np.int64)
     returning = old >= 0
     pairs, counts = np.unique(
         np.stack([label[returning], old[returning]], axis=1), axis=0, return_counts=True
     )
-    taken: set[int] = set()
     for index in np.lexsort([pairs[:, 0], pairs[:, 1], -counts]) if counts.size else ():
         new, name = int(pairs[index, 0]), int(pairs[index, 1])
         if names[new] < 0 and name not in taken:

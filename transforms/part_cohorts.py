@@ -14,8 +14,8 @@ from kanonflow.transforms.warm_state import Cohorts
 def before_next_part(first: Cohorts, last: Cohorts) -> Cohorts:
     """What the next part begins with. first: the last window's cohorts. last: those that the part before left.
 
-    Classes follow each other, because a label is never used twice; their history is that of whole windows. Of graphs
-    each part finds its people in those of the last window.
+    Classes follow each other, because a label is not used twice in a window; their history is that of whole
+    windows. Of graphs each part finds its people in those of the last window.
     """
     return replace(last, history=first.history) if last.labels.size else first
 

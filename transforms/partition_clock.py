@@ -40,7 +40,8 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionClock:
-    """last_end: end of the last released window, None before the first. release_no: the next release's number.
+    """last_end: end of the last released window, None before the first. release_no: how many releases and
+    expiries there were, by which expiries are numbered.
 
     pending: numbers of windows with rows of their own, sorted. late: numbers of bags that hold late rows, sorted.
     late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm

@@ -32,7 +32,7 @@ def release_parts(
 ) -> Iterator[WindowResult]:
     """Release a window as ``release_window`` does, in parts if it has more than ``max_window_rows`` rows.
 
-    slot: of the first part; the others have the release numbers that follow. Waiting rows count, and are cut, like new
+    slot: of the first part; the others have the numbers that follow. Waiting rows count, and are cut, like new
     ones. Yields the result of each part as soon as it is there; the state in the last one is what the window leaves.
 
     What a part leaves behind, the next one tries with its own rows, if it is all that an individual has in the window.

@@ -38,12 +38,17 @@ class ReleaseSlot(NamedTuple):
     """The place a release occupies; a retry of the same release has the same slot.
 
     partition: the partition's key (see ``partition_key``).     window_end: milliseconds since the epoch, None
-    without windows.     release_no: the partition's release counter, from 0.
+    without windows.     release_no: of a release, the number of its part within the window, from 0.
+    kind: what takes the place: ``release``, or ``expiry`` with a number of its own count.
+
+    A release's place follows from its window alone, not from how many there were before: a replay that meets other
+    late rows, and so another number of expiries, must collide with what is published and not pass beside it.
     """
 
     partition: bytes
     window_end: int | None
     release_no: int
+    kind: str = "release"
 
 
 def encode(*parts: bytes | str | int | None) -> bytes:
@@ -266,7 +271,7 @@ def partition_key(secret: Secret, values: Sequence[str | None]) -> bytes:
 
 
 def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
-    """The name of a release, 32 hex digits: HMAC(K_id, (policy name, partition, window end, release number)).
+    """The name of a release, 32 hex digits: HMAC(K_id, (policy name, partition, window end, number, kind)).
 
     The content is left out on purpose: a replay with other rows must collide with the first file, not join
     it.

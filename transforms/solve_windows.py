@@ -201,8 +201,8 @@ class SolveWindows(beam.DoFn):
         """The results of an expiry, or of each part of a window."""
         policy = self._bound.policy
         end = None if policy.window_ms is None else action.at
-        slot = ReleaseSlot(key, end, clock.release_no)
         if action.kind == "expire":
+            slot = ReleaseSlot(key, end, clock.release_no, "expiry")
             late = _table(self._take(bags, clock.late, late_only=True))
             # Of the state: the order of the rejected rows must be that of a retry, also after a rotation.
             yield expire(self._bound, warm, late, self._secret.of(clock.secret_version), slot)
@@ -211,7 +211,7 @@ class SolveWindows(beam.DoFn):
         due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
         rows = _table(self._take(bags, due, late_only=False))
         threads = self._threads or os.cpu_count() or 1
-        secret = self._secret.of(clock.version_of(number))
+        secret, slot = self._secret.of(clock.version_of(number)), ReleaseSlot(key, end, 0)
         yield from release_parts(rows, self._bound, warm, secret, slot, threads=threads, clock=time.monotonic)
 
     def _after(self, action: Action, clock: PartitionClock, warm: WarmState, parts: int) -> PartitionClock:

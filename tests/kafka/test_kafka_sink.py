@@ -94,7 +94,9 @@ def _reasons(rejected: RejectedRows) -> list[str]:
 def _sink(topics: Topics, topic: str, bound: BoundPolicy, releases: list[Release], how: str) -> Sunk:
     address = kafka_sink_address(f"kafka://{topics.bootstrap}/{topic}?{how}")
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    written = pipeline | beam.Create(releases, reshuffle=False) | WriteReleasesToKafka(address, bound)
+    written = (
+        pipeline | beam.Create(releases, reshuffle=False) | WriteReleasesToKafka(address, bound, "a run")
+    )
     with tempfile.TemporaryDirectory() as folder:
         _ = written.released | "Note ids" >> beam.Map(_note, f"{folder}/released")
         _ = written.conflicts | "Note rows" >> beam.FlatMap(_reasons) | beam.Map(_note, f"{folder}/conflicts")
@@ -108,7 +110,7 @@ def _sink(topics: Topics, topic: str, bound: BoundPolicy, releases: list[Release
 
 def _writer(topics: Topics, topic: str, **how: Any) -> ReleaseTopic:
     address = kafka_sink_address(f"kafka://{topics.bootstrap}/{topic}?format=avro")
-    return ReleaseTopic(address, Patience(**how))
+    return ReleaseTopic(address, "a run", Patience(**how))
 
 
 def _values(topics: Topics, topic: str) -> list[bytes | None]:
@@ -231,7 +233,7 @@ class Halfway(list):
         time.sleep(600)
 
 address = kafka_sink_address("kafka://{topics.bootstrap}/{topic}?format=avro")
-ReleaseTopic(address).write("{ONE}", "d", Halfway([b"a"] * 5000))
+ReleaseTopic(address, "a run").write("{ONE}", "d", Halfway([b"a"] * 5000))
 """
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
@@ -323,3 +325,14 @@ def test_a_large_release_is_one_transaction(topics: Topics) -> None:
     many = [b"%06d" % number for number in range(150_000)]
     assert _writer(topics, topic).write(ONE, "d", many) is Outcome.CREATED
     assert len(topics.committed(topic)) == 150_000
+
+
+def test_a_topic_of_another_run_is_refused(topics: Topics) -> None:
+    """Another policy, secret or source may not add to it; the same run may, from another process too."""
+    topic = topics.create()
+    address = kafka_sink_address(f"kafka://{topics.bootstrap}/{topic}?format=avro")
+    assert ReleaseTopic(address, "one").write(ONE, "d", [b"a"]) is Outcome.CREATED
+    assert ReleaseTopic(address, "one").write(ONE, "d", [b"a"]) is Outcome.SAME
+    with pytest.raises(InputError, match="another run"):
+        ReleaseTopic(address, "two").write(ONE, "d", [b"a"])
+    assert _values(topics, topic) == [b"a"]

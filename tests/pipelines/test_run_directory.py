@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from kanonflow.pipelines import run_directory
-from kanonflow.pipelines.run_directory import RunDirectoryError, open_run_directory
+from kanonflow.pipelines.run_directory import (
+    NotBegunError,
+    RunDirectoryError,
+    StreamStart,
+    open_run_directory,
+)
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.transforms.seeds import Secret
@@ -36,8 +41,10 @@ def open_it(tmp_path: Path, policy: Policy) -> Callable[..., run_directory.RunDi
         secret: Secret | None = SECRET,
         resume: bool = False,
         release: bool = True,
+        stream: StreamStart | None = None,
     ) -> run_directory.RunDirectory:
-        with open_run_directory(str(tmp_path / "out"), policy, files, secret, resume=resume) as directory:
+        output = str(tmp_path / "out")
+        with open_run_directory(output, policy, files, secret, resume=resume, stream=stream) as directory:
             if release:
                 (tmp_path / "out" / "release" / "r1.avro").write_bytes(b"rows")
             return directory
@@ -161,3 +168,55 @@ def test_a_remote_directory_needs_a_secret_of_its_own(
 def _any_policy() -> Policy:
     fields = {"age": {"role": "quasi", "type": "numeric"}}
     return parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test")
+
+
+def start(*, sink: str = "files", from_state: bool = False, alive: bool = False) -> StreamStart:
+    """A stream's start; ``alive``: jobs that began before still run."""
+    return StreamStart(sink, {"name": "job"}, from_state, "--savepoint_path=...", lambda job: alive)
+
+
+def test_a_stream_that_began_takes_the_directory(open_it: Callable[..., Any]) -> None:
+    """Also before its first release, which may come an hour later."""
+    open_it(release=False, stream=start())
+    with pytest.raises(RunDirectoryError, match="another stream has begun"):
+        open_it(release=False, stream=start(), secret=Secret(b"t" * 32))
+
+
+def test_a_stream_goes_on_from_its_state_only(open_it: Callable[..., Any]) -> None:
+    """From its feed's beginning it would make other releases of the same rows."""
+    open_it(stream=start())
+    with pytest.raises(RunDirectoryError, match=r"without its state.*--savepoint_path"):
+        open_it(stream=start(), resume=True)
+    assert any("Resuming" in note for note in open_it(stream=start(from_state=True), resume=True).notes)
+
+
+def test_two_jobs_of_one_stream_are_refused(open_it: Callable[..., Any]) -> None:
+    """Two that go on from one savepoint would publish the same rows; so would one beside the first."""
+    open_it(stream=start())
+    with pytest.raises(RunDirectoryError, match=r"job job .* still runs"):
+        open_it(stream=start(from_state=True, alive=True), resume=True)
+
+
+def test_a_stream_does_not_change_its_sink(open_it: Callable[..., Any]) -> None:
+    """What a replay makes would be new there, whatever stands in the first place."""
+    open_it(stream=start())
+    with pytest.raises(RunDirectoryError, match="went to another place"):
+        open_it(stream=start(sink="topic", from_state=True), resume=True)
+
+
+def begin_in_vain(folder: Path, policy: Policy, writes: bool) -> None:
+    with open_run_directory(str(folder / "out"), policy, FILES, SECRET, resume=False, stream=start()):
+        if writes:
+            (folder / "out/restricted/rejected/r.avro").write_bytes(b"")
+        raise NotBegunError(ValueError("no cluster"))
+
+
+def test_a_stream_that_could_not_begin_leaves_the_directory_free(tmp_path: Path, policy: Policy) -> None:
+    """A cluster that is not there is no reason for another directory; but one that wrote something is."""
+    for writes in (False, False, True):
+        with pytest.raises(ValueError, match="no cluster"):
+            begin_in_vain(tmp_path, policy, writes)
+    with pytest.raises(RunDirectoryError, match="another stream has begun"):
+        open_run_directory(
+            str(tmp_path / "out"), policy, FILES, SECRET, resume=False, stream=start()
+        ).__enter__()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kanonflow.pipelines.anonymize_files import shipped_secret
-from kanonflow.pipelines.run_directory import RunDirectory, RunDirectoryError, open_run_directory
+from kanonflow.pipelines.run_directory import RunDirectory, RunDirectoryError, StreamStart, open_run_directory
 from kanonflow.pipelines.secret_lineage import continued_secret, lineage_record
 from kanonflow.pipelines.secret_sources import SecretFile, SecretVariable, previous_sources
 from kanonflow.schemas.policy_file import parse_policy
@@ -31,8 +31,15 @@ def stream(tmp_path: Path) -> Callable[..., RunDirectory]:
         secret: Secret, *previous: Secret, resume: bool = True, streaming: bool = True, release: bool = True
     ) -> RunDirectory:
         output = str(tmp_path / "out")
+        start = StreamStart("files", {"name": "job"}, True, "--savepoint_path=...", lambda job: False)
         with open_run_directory(
-            output, POLICY, INPUT, secret, resume=resume, streaming=streaming, previous=previous
+            output,
+            POLICY,
+            INPUT,
+            secret,
+            resume=resume,
+            stream=start if streaming else None,
+            previous=previous,
         ) as directory:
             if release:
                 (tmp_path / "out" / "release" / "r.avro").write_bytes(b"rows")
@@ -57,6 +64,11 @@ def test_a_stream_takes_up_a_new_secret(stream: Callable[..., RunDirectory], tmp
     record = json.loads((tmp_path / "out" / "restricted" / "run.json").read_text())
     assert record["secrets"] == [[1, A.commit()], [2, B.commit()], [3, C.commit()]]
     assert record["secret"] == A.commit()
+
+
+def test_a_rotated_stream_is_the_same_run(stream: Callable[..., RunDirectory]) -> None:
+    """Its topic, which holds the run's digest, takes releases of it still."""
+    assert stream(A).run == stream(B, A).run == stream(C, A, B).run != ""
 
 
 def test_a_secret_managers_numbers_are_kept(stream: Callable[..., RunDirectory]) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from kanonflow.pipelines import columnar_files
 from kanonflow.pipelines.csv_files import csv_header, sniff_delimiter
 from kanonflow.pipelines.input_files import find_inputs, input_schema
 from kanonflow.pipelines.sources import ReadBatches, read_batches
@@ -294,3 +295,41 @@ def test_the_transform_reads_all_files(tmp_path: Path, open_pipeline: Callable[.
             | beam.FlatMap(lambda batch: from_ipc(batch.ipc).column("name").to_pylist())
         )
         assert_that(names, equal_to(["ann", "bob", "eve", "bob"]))
+
+
+class Failing:
+    """A file on storage that goes away when half of it is read."""
+
+    def __init__(self, path: Path, failure: type[Exception]) -> None:
+        self._stream = path.open("rb")
+        self._failure = failure
+        self._half = path.stat().st_size // 2
+
+    def read(self, size: int = -1) -> bytes:
+        if self._stream.tell() + max(size, 0) > self._half:
+            raise self._failure("storage")
+        return self._stream.read(size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@pytest.mark.parametrize("failure", [ConnectionResetError, BufferError])
+@pytest.mark.parametrize("ending", ["avro", "parquet"])
+def test_storage_that_fails_is_not_a_damaged_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, failure: type[Exception]
+) -> None:
+    """A feed counts a damaged file as read: what fails for now must be an error of its own."""
+    path = tmp_path / f"a.{ending}"
+    rows = [{"n": number} for number in range(200_000)]
+    if ending == "avro":
+        with path.open("wb") as stream:
+            fields = [{"name": "n", "type": "long"}]
+            fastavro.writer(stream, {"type": "record", "name": "R", "fields": fields}, rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=10_000)
+    (file,) = find_inputs([str(path)])
+    assert sum(from_ipc(batch.ipc).num_rows for batch in read_batches(file, ["n"], None)) == 200_000
+    monkeypatch.setattr(columnar_files.FileSystems, "open", lambda path, **_: Failing(Path(path), failure))
+    with pytest.raises((columnar_files.StorageError, failure)):
+        list(read_batches(file, ["n"], None))

@@ -14,7 +14,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.sdf_utils import RestrictionTrackerView, ThreadsafeRestrictionTracker
 from apache_beam.utils.timestamp import Timestamp
 
-from kanonflow.pipelines import flink_flags, flink_jobs
+from kanonflow.pipelines import flink_flags, flink_jobs, stream
 from kanonflow.pipelines.anonymize_files import connect, kanonymize
 from kanonflow.pipelines.arriving_files import ArrivingFiles
 from kanonflow.pipelines.cli import main
@@ -35,6 +35,7 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.durable_boundary import STABLE_INPUT, durable_boundary
 from kanonflow.transforms.element_rows import text_schema
 from kanonflow.transforms.sinks import make_output_directories
+from tests.flink.stream_runs import policy_text
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
 
@@ -304,3 +305,17 @@ def test_jobs_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert flink_jobs.was_stopped("host:1", "n")
     assert not flink_jobs.was_stopped("host:1", "other")
     assert not flink_jobs.was_stopped("host:1", "nobody")
+
+
+def test_a_name_that_is_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a feed ends, its job is cancelled by name, and its namesake would be too."""
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed/a.csv").write_text("who,when,age,job,town,amount,reference\n")
+    (tmp_path / "secret").write_bytes(b"s" * 32)
+    (tmp_path / "policy.yaml").write_text(policy_text())
+    monkeypatch.setattr(stream, "is_alive", lambda address, name: (address, name) == ("there:8081", "mine"))
+    command = ["stream", "--policy", "policy.yaml", "--source", "feed", "--output", "out"]
+    command += ["--secret-file", "secret", "--runner", "FlinkRunner", "--flink_master=there:8081"]
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--job_name=mine"]) == 2
+    assert not (tmp_path / "out").exists()

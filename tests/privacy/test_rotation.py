@@ -98,7 +98,7 @@ def test_nothing_is_lost_or_published_twice_over_a_rotation(shape: str) -> None:
     assert out == Counter(each["reference"] for each in feed)
     assert set(after.cells) == {partition_key(SECRET, (town,)) for town in TOWNS}
     slots = Counter(
-        (metrics["partition"], metrics["window_end"], metrics["release_no"])
+        (metrics["kind"], metrics["partition"], metrics["window_end"], metrics["release_no"])
         for step in (before, after)
         for metrics in step.metrics
     )
@@ -117,7 +117,7 @@ def test_waiting_rows_leave_with_the_window_that_takes_them() -> None:
     assert sorted(after.published()) == ["r0", "r1", "r7"]
     (release,) = after.released
     (key,) = after.cells
-    slot = ReleaseSlot(key, START + 2 * HOUR, 1)
+    slot = ReleaseSlot(key, START + 2 * HOUR, 0)
     assert release.release_id == release_id(SECRET, after.bound.policy.name, slot)
     assert versions(after) == [(2, "2")]
 

@@ -170,3 +170,13 @@ def test_peer_retention_of_graphs_counts_pairs_of_slots() -> None:
         1,
     )
     assert peer_retention(old, new) == pytest.approx(2 / 3)
+
+
+def test_a_class_that_is_cut_apart_gives_its_label_once() -> None:
+    """Two parts of one window continue one class: taken for one, its people would count as each other's peers."""
+    (whole,) = after([dict.fromkeys(range(6), 0)])
+    first = class_cohorts(whole, Partition(np.zeros(3, np.int32)), np.arange(3), digests([0, 1, 2]), 1, -9)
+    second = class_cohorts(first, Partition(np.zeros(3, np.int32)), np.arange(3), digests([3, 4, 5]), 1, -9)
+    label = dict(zip(second.people.tolist(), second.labels.tolist(), strict=True))
+    of = [label[int(digest)] for digest in digests(list(range(6)))]
+    assert (len(set(of[:3])), len(set(of[3:])), of[0] != of[3]) == (1, 1, True)
