@@ -190,6 +190,13 @@ class Secret:
             )
         return Secret(chain[place]._key, chain[place].version, chain[:place])
 
+    def committed(self, commitment: str) -> Secret | None:
+        """The secret of the feed that has this commitment, with those before it; None: it is none of them."""
+        for each in self.chain:
+            if hmac.compare_digest(each.commit(), commitment):
+                return self.of(each.version)
+        return None
+
     def after(self, replaced: Sequence[Secret], version: int | None = None) -> Secret:
         """This secret as the one that replaced others, oldest first; version: its number among them."""
         return Secret(self._key, self._version if version is None else version, replaced)

@@ -226,6 +226,9 @@ def test_a_leaked_first_secret_opens_no_later_window() -> None:
     assert ROTATED.of(1).derive("publish") == SECRET.derive("publish")
     assert ROTATED.of(2) == ROTATED
     assert ROTATED.of(None).commit() == SECRET.commit()
+    assert ROTATED.committed(SECRET.commit()) == SECRET
+    assert ROTATED.committed(NEW.commit()) == ROTATED
+    assert SECRET.committed(NEW.commit()) is None
     with pytest.raises(SecretError, match="same version"):
         NEW.after([SECRET], SECRET.version)
 
