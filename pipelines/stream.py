@@ -42,6 +42,7 @@ from kanonflow.pipelines.secret_sources import previous_sources
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.create_if_absent import is_local, read_whole
+from kanonflow.transforms.seeds import SecretSource
 from kanonflow.transforms.sinks import metrics_directory, rejected_directory
 from kanonflow.transforms.solver_check import check_solver
 
@@ -104,11 +105,7 @@ def stream_feed(
     check_solver(policy)
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, source=str(source))
-    source_of_secret = given_secret(options)
-    replaced = previous_sources(options.previous_secrets)
-    if is_dataflow(options.runner):
-        flags = beam_options(options.beam_flags)
-        check_for_dataflow(flags, options.output, [str(source)], source_of_secret, replaced)
+    source_of_secret, replaced = _secrets(options, str(source))
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
     start = stream_start(options, name, topic)
@@ -153,6 +150,14 @@ def stream_feed(
             print(f"submitted as {name}", file=terminal)
             return None
     return summarize_stream(options.output)
+
+
+def _secrets(options: RunOptions, source: str) -> tuple[SecretSource | None, tuple[SecretSource, ...]]:
+    """Where the secret is, and those that it replaced. Raises OptionsError: the runner's workers cannot get them."""
+    now, replaced = given_secret(options), previous_sources(options.previous_secrets)
+    if is_dataflow(options.runner):
+        check_for_dataflow(beam_options(options.beam_flags), options.output, [source], now, replaced)
+    return now, replaced
 
 
 def stream_start(options: RunOptions, name: str, topic: str | None) -> StreamStart:
