@@ -23,12 +23,15 @@ from kanonflow.pipelines.feed_end import TellEnd
 from kanonflow.pipelines.input_files import InputSchema, find_inputs, input_schema
 from kanonflow.pipelines.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.progress import progress, read_metrics
-from kanonflow.pipelines.run_directory import RunDirectory, open_run_directory
+from kanonflow.pipelines.run_directory import RunDirectory
+from kanonflow.pipelines.second_release import open_release_directory
 from kanonflow.pipelines.secret_sources import (
     ManagedSecret,
     PinnedSecret,
     SecretFile,
     SecretVariable,
+    pinned_secret,
+    previous_sources,
     secret_source,
 )
 from kanonflow.pipelines.sources import ReadBatches
@@ -85,17 +88,19 @@ def anonymize_files(
     bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
     pipeline = make_pipeline(options)
     source_of_secret = given_secret(options)
+    replaced = previous_sources(options.previous_secrets)
     if is_dataflow(options.runner):
-        check_for_dataflow(beam_options(options.beam_flags), options.output, patterns, source_of_secret)
+        flags = beam_options(options.beam_flags)
+        check_for_dataflow(flags, options.output, patterns, source_of_secret, replaced)
     told = [{"name": file.name, "bytes": file.size} for file in files]
     secret = None if source_of_secret is None else source_of_secret.resolve()
-    with open_run_directory(options.output, policy, told, secret, resume=options.resume) as directory:
+    previous = [each.resolve() for each in replaced]
+    with open_release_directory(options, policy, told, secret, previous) as directory:
         for note in directory.notes:
             print(note, file=terminal)
         source = ReadBatches(files, bound.input_columns, delimiter)
-        anonymize = kanonymize(
-            policy, shipped_secret(source_of_secret, directory), schema, certificates=options.certificates
-        )
+        shipped = shipped_secret(source_of_secret, directory, replaced)
+        anonymize = kanonymize(policy, shipped, schema, certificates=options.certificates)
         connect(pipeline, source, anonymize, bound, options.output, options.runner)
         metrics_folder = metrics_directory(options.output)
         if only_submits(beam_options(options.beam_flags)):
@@ -128,10 +133,15 @@ def given_secret(options: RunOptions) -> SecretFile | SecretVariable | ManagedSe
     return secret_source(options.secret_file, options.secret_env, options.secret_manager)
 
 
-def shipped_secret(source: SecretSource | None, directory: RunDirectory) -> SecretSource:
-    """What the job graph holds in the place of the secret: where a worker finds it, and how it knows that one."""
+def shipped_secret(
+    source: SecretSource | None, directory: RunDirectory, replaced: Sequence[SecretSource] = ()
+) -> PinnedSecret:
+    """What the job graph holds in the place of the secret: where a worker finds it, and how it knows that one.
+
+    replaced: where the secrets are that the run used before.
+    """
     own = os.path.abspath(os.path.join(restricted_directory(directory.output), "secret"))
-    return PinnedSecret(source or SecretFile(own), directory.secret.commit())
+    return pinned_secret(directory.secret, (*replaced, source or SecretFile(own)))
 
 
 def make_pipeline(options: RunOptions) -> beam.Pipeline:

@@ -78,10 +78,16 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.anonymize_files import anonymize_files
     from kanonflow.pipelines.options import run_options
+    from kanonflow.pipelines.policy_commands import unmeasured
     from kanonflow.pipelines.policy_location import read_policy_at
+    from kanonflow.pipelines.second_release import second_release_options
 
     options = run_options(arguments, beam_flags)
     policy = read_policy_at(arguments.policy)
+    if arguments.second_release:
+        options = second_release_options(options)
+    if not options.quiet:
+        print(unmeasured(policy, arguments.policy), end="", file=sys.stderr)
     summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
     if summary is None:
         return DONE
@@ -120,6 +126,7 @@ def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # typ
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.audit import audit
     from kanonflow.pipelines.kafka_address import is_kafka_address
+    from kanonflow.pipelines.second_release import second_release_notes
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
     checks = {name: getattr(arguments, name) for name in ("waiting", "certificates", "known")}
@@ -135,6 +142,8 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     else:
         report = audit(policy, arguments.input, Path(arguments.release), delimiter=delimiter, **checks)
     print(report.to_json() if arguments.json else report.render())
+    for note in second_release_notes(arguments.restricted or arguments.release):
+        print(f"note: {note}", file=sys.stderr if arguments.json else sys.stdout)
     return DONE if report.passed else AUDIT_FAILED
 
 
@@ -148,11 +157,13 @@ def _recipe(arguments: argparse.Namespace) -> "Recipe | None":  # type: ignore[n
     if not arguments.certificates:
         raise OptionsError("--secret-...: only verify --certificates has a use for the secret")
     from kanonflow.pipelines.certificate_recipe import recipe_check
-    from kanonflow.pipelines.secret_sources import secret_source
+    from kanonflow.pipelines.run_directory import secret_of_run
+    from kanonflow.pipelines.secret_sources import previous_sources, secret_source
 
     source = secret_source(*given)
     assert source is not None
-    return recipe_check(source.resolve())
+    replaced = [each.resolve() for each in previous_sources(arguments.previous_secret)]
+    return recipe_check(secret_of_run(arguments.restricted or arguments.release, source.resolve(), replaced))
 
 
 def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -161,7 +172,10 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.action == "draft":
         print(draft_from_input(arguments.input, arguments.delimiter), end="")
     else:
-        print(check_policy(arguments.policy, arguments.input, arguments.delimiter))
+        check = check_policy(arguments.policy, arguments.input, arguments.delimiter)
+        print(check.text)
+        if check.refusal is not None:
+            raise check.refusal
     return DONE
 
 

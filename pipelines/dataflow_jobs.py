@@ -30,26 +30,31 @@ def only_submits(options: PipelineOptions) -> bool:
 
 
 def check_for_dataflow(
-    options: PipelineOptions, output: str, inputs: Sequence[str], secret: SecretSource | None
+    options: PipelineOptions,
+    output: str,
+    inputs: Sequence[str],
+    secret: SecretSource | None,
+    replaced: Sequence[SecretSource] = (),
 ) -> None:
     """Refuse what cannot work when Dataflow runs the job. Raises OptionsError with every mistake.
 
     inputs: patterns, directories or addresses, as given. secret: where it comes from; None: no flag was given.
+    replaced: where the secrets are that the run used before.
     """
-    mistakes = list(_mistakes(options, output, inputs, secret))
+    mistakes = list(_mistakes(options, output, inputs, [secret, *replaced]))
     if mistakes:
         raise OptionsError("--runner DataflowRunner: " + "; ".join(mistakes))
 
 
 def _mistakes(
-    options: PipelineOptions, output: str, inputs: Sequence[str], secret: SecretSource | None
+    options: PipelineOptions, output: str, inputs: Sequence[str], secrets: Sequence[SecretSource | None]
 ) -> Iterator[str]:
     if FileSystems.get_scheme(output) is None:
         yield f"--output {output} is on this machine, which workers do not see; give a gs:// prefix"
     for given in inputs:
         if "://" not in given:
             yield f"{given} is on this machine, which workers do not see; put it in a bucket"
-    if not isinstance(secret, ManagedSecret):
+    if not all(isinstance(secret, ManagedSecret) for secret in secrets):
         yield (
             "workers get the secret from Secret Manager only; give --secret-manager"
             " projects/PROJECT/secrets/SECRET/versions/NUMBER"

@@ -18,7 +18,8 @@ from kanonflow.pipelines.flink_flags import (
     split_flink_flags,
     with_stream_defaults,
 )
-from kanonflow.pipelines.verify_arguments import add_checks, add_secret
+from kanonflow.pipelines.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
+from kanonflow.pipelines.verify_arguments import add_checks
 
 DEFAULT_RUNNER = "FnApiRunner"
 STREAM_RUNNER = "FlinkRunner"
@@ -41,6 +42,8 @@ class RunOptions:
     runner: a Beam runner by name.     beam_flags: flags for Beam, checked.     detach: submit a stream and leave it.
     evaluations: search budget, a row; deadline_ms: wall-clock limit, a window; threads, search_seed: of the
     solver; None: what the policy says.     certificates: write one for each release.
+    previous_secrets: references, as --previous-secret has them.
+    second_release_of: the --output whose rows are released again, below which ``output`` is.
     """
 
     output: str
@@ -57,6 +60,8 @@ class RunOptions:
     secret_manager: str | None = None
     detach: bool = False
     certificates: bool = False
+    previous_secrets: tuple[str, ...] = ()
+    second_release_of: str | None = None
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
@@ -74,6 +79,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[
 def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> RunOptions:
     """The checked options of a command that runs a pipeline. Raises OptionsError."""
     if arguments.command == "stream":
+        refuse_for_streams(beam_flags)
         beam_flags = stream_flags(arguments.runner, beam_flags)
         if arguments.detach and "--environment_type=LOOPBACK" in beam_flags:
             raise OptionsError("--detach needs a cluster (--flink_master): this process is the job's worker")
@@ -115,6 +121,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         secret_manager=arguments.secret_manager,
         detach=getattr(arguments, "detach", False),
         certificates=arguments.certificates,
+        previous_secrets=tuple(arguments.previous_secret),
     )
 
 
@@ -210,7 +217,7 @@ def _run_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--runner", default=DEFAULT_RUNNER, help="Beam runner (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="continue the run that began in --output")
-    add_secret(parser)
+    add_secret_flags(parser)
     parser.add_argument("--evaluations", type=_positive(float), help="search budget: evaluations a row")
     parser.add_argument(
         "--deadline-ms",
@@ -261,6 +268,7 @@ def _add_anonymize(commands: Any) -> None:
     anonymize.add_argument(
         "--output", required=True, metavar="DIR", help="a directory of its own for each run"
     )
+    add_second_release(anonymize)
     anonymize.add_argument(
         "--seed",
         dest="search_seed",

@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
 
 from kanonflow.pipelines.csv_files import csv_header, read_csv
 from kanonflow.pipelines.input_files import FileFormat, InputFile, find_inputs, input_schema
+from kanonflow.pipelines.payload_risks import payload_risks
+from kanonflow.pipelines.payload_sample import read_sample
+from kanonflow.pipelines.row_mode_notes import row_mode_notes
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import draft_policy
+from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Cohort, Policy, Protection, Shape
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.solver_check import check_solver
@@ -52,37 +57,62 @@ def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> s
     return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
 
 
-def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> str:
+class PolicyCheck(NamedTuple):
+    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can."""
+
+    text: str
+    refusal: PolicyError | None
+
+
+def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
+    Over files the risks of every payload field are measured (see ``payload_risks``).
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
     check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
+    table, refusal = "", None
     if patterns:
-        schema = input_schema(find_inputs(patterns), delimiter)
+        files = find_inputs(patterns)
+        schema = input_schema(files, delimiter)
         bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
         dropped = [name for name in schema.columns.names if name not in bound.input_columns]
         lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
-    return "\n".join([*lines, *(f"- {note}" for note in _notes(policy))])
+        risks = payload_risks(read_sample(files, bound, delimiter), bound)
+        table, refusal = f"\n{risks.render()}", risks.refusal(path)
+    return PolicyCheck("\n".join([*lines, *(f"- {note}" for note in _notes(policy))]) + table, refusal)
+
+
+def unmeasured(policy: Policy, path: str) -> str:
+    """A line for runs over files, which do not measure payload themselves; empty when every risk is accepted.
+
+    Why not: it reads the input a second time, and takes seconds; and a run that goes on must not be refused by a
+    measure that came out otherwise.
+    """
+    fields = [field.name for field in policy.payload if field.accept_risk is None]
+    if not fields:
+        return ""
+    return (
+        f"Published as they are, not measured here: {', '.join(fields)}. What they tell about people:"
+        f" kanonflow policy check {path} --input ...\n"
+    )
 
 
 def _notes(policy: Policy) -> list[str]:
     notes = list(_GRAPH_COVERS if policy.shape is Shape.GRAPH else _COVERS[policy.protect])
+    notes += row_mode_notes(policy)
     if policy.cohort is Cohort.STRICT:
         notes.append(
             f"cohort: strict. Over any {policy.cohort_windows} released windows of a partition in a row, at least k"
             " individuals share all classes of each that is released. Over more windows, and across partitions, it"
             " promises nothing; rows of people whose class fell apart are rejected until those windows are over."
         )
-    if policy.protect is Protection.ROW and policy.individual is not None:
-        notes.append(
-            "linked_candidates in the restricted metrics says how many individuals are left when all rows of one are"
-            " linked; often it is one alone. protect: individual covers that."
-        )
     if policy.gated:
         notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
+    accepted = [field for field in policy.payload if field.accept_risk is not None]
+    notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
     if policy.event_id is None:
         notes.append(
             "No event_id: rows that are equal count as separate records. If the source may deliver a row"

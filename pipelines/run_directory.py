@@ -1,6 +1,6 @@
 """The output directory of a run: one run each, continued only by the same run.
 
-    OUT/restricted/run.json    what the run is: keyed digest of its policy, its input, its secret's commitment
+    OUT/restricted/run.json    what the run is: keyed digest of its policy, its input, its secrets' commitments
     OUT/restricted/secret      the secret, when the run drew it itself (mode 0600)
     OUT/restricted/lock        held while a process writes here
 
@@ -25,6 +25,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.transforms.create_if_absent import PRIVATE_FILE, is_local, read_whole
@@ -37,6 +38,9 @@ from kanonflow.transforms.sinks import (
     release_directory,
     restricted_directory,
 )
+
+_KEPT = ("second_releases",)
+"""What others have written into run.json: it stays when the run resumes."""
 
 
 class RunDirectoryError(Exception):
@@ -106,6 +110,7 @@ def open_run_directory(
     *,
     resume: bool,
     stream: StreamStart | None = None,
+    previous: Sequence[Secret] = (),
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -115,19 +120,22 @@ def open_run_directory(
         secret: None draws one, or takes the one that the resumed run drew.
         resume: continue the run that is there; on an unused directory the same as a new run.
         stream: how a stream begins; None for bounded input. A stream goes on under a newer kanonflow too, and says so.
+        previous: secrets that the run used before ``secret``; a stream may take up a new one (``secret_lineage``).
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
             secret or version, or is a stream without its state, or goes on; somebody else is writing.
+        SecretError: the secrets given are not those that the run has used.
     """
     restricted = restricted_directory(output)
-    record = _read_record(restricted)
-    holds_output = _holds_output(output)
-    used = holds_output or (stream is not None and record is not None)
+    record = read_record(restricted)
+    # A stream's state may hold rows before anything was released.
+    used = holds_output(output) or (stream is not None and record is not None)
     if used and not resume:
         raise RunDirectoryError(
             f"{output} holds the output of another run, or another stream has begun there. Choose another --output,"
-            " or continue that run with --resume: rows must not be published twice."
+            " or continue that run with --resume: rows must not be published twice. (anonymize --second-release does"
+            " it all the same, and says what it costs.)"
         )
     if used and stream is not None:
         _refuse_stream(output, stream, record or {})
@@ -136,9 +144,16 @@ def open_run_directory(
             f"{output} holds releases but no restricted/run.json, so the run cannot be continued;"
             " choose another --output"
         )
+    if previous and not (used and record is not None):
+        raise RunDirectoryError(
+            "--previous-secret: for a run that goes on with --resume, and none began here"
+        )
     make_output_directories(output, policy)
-    with _lock(restricted):
+    with lock_directory(restricted):
         secret, notes = _find_secret(restricted, secret, resumed=used)
+        if used and record is not None:
+            secret, told = continued_secret(record, secret, previous, rotates=stream is not None)
+            notes += told
         this = _record_of(policy, inputs, secret)
         if stream is not None:
             this |= {"sink": stream.sink, "job": dict(stream.job)}
@@ -148,19 +163,21 @@ def open_run_directory(
                 record = {**record, "kanonflow": this["kanonflow"]}
             _refuse_differences(output, record, this)
             notes += ("Resuming: releases that exist already are left as they are.",)
-        _write_record(restricted, this)
+        told_before = {name: record[name] for name in _KEPT if record is not None and name in record}
+        write_record(restricted, this | told_before)
         _remove_leftovers(output)
         try:
             same = [this[name] for name in ("policy_name", "policy", "secret", "input")]
-            run = secret.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
+            run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
             yield RunDirectory(output, secret, notes, run)
         except NotBegunError as error:
-            if is_local(restricted) and not used and not _holds_output(output):
+            if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
             raise error.reason from None
 
 
-def _holds_output(output: str) -> bool:
+def holds_output(output: str) -> bool:
+    """Whether a run has written releases, metrics or rejected rows there."""
     places = (
         release_directory(output),
         metrics_directory(output),
@@ -192,15 +209,26 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
 
 
 def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
-    # The number of threads does not change a release.
-    fixed = replace(policy, solver=replace(policy.solver, threads=None))
+    # Neither the number of threads nor the reason why a risk is accepted changes a release.
+    fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
+    fixed = replace(policy, solver=replace(policy.solver, threads=None), fields=fields)
     return {
         "kanonflow": version("kanonflow"),
         "policy_name": policy.name,
-        "policy": secret.derive("run", "policy", policy_digest(fixed)).hex(),
-        "secret": secret.commit(),
+        "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
+        **lineage_record(secret),
         "input": [dict(each) for each in inputs],
+        "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
+
+
+def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Secret:
+    """The secret of a finished run with those that it replaced, as run.json has them; the given one without run.json.
+
+    Raises SecretError: one that the run has used is not given, or one that it never used is.
+    """
+    record = read_record(restricted_directory(output))
+    return given if record is None else continued_secret(record, given, previous, rotates=False)[0]
 
 
 def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]) -> None:
@@ -213,7 +241,9 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         )
     if there.get("secret") != this["secret"]:
         # The policy's digest is keyed by the secret, so it says nothing here.
-        differences.append("the secret is another one")
+        differences.append(
+            "the secret is another one (a stream that rotates its secret: see --previous-secret)"
+        )
         if there.get("policy_name") != this["policy_name"]:
             differences.append("the policy is another one")
     elif there.get("policy") != this["policy"]:
@@ -230,7 +260,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         )
 
 
-def _read_record(restricted: str) -> dict[str, Any] | None:
+def read_record(restricted: str) -> dict[str, Any] | None:
+    """run.json; None when there is none. Raises RunDirectoryError: it is damaged."""
     path = FileSystems.join(restricted, "run.json")
     if not FileSystems.exists(path):
         return None
@@ -243,7 +274,8 @@ def _read_record(restricted: str) -> dict[str, Any] | None:
     return record
 
 
-def _write_record(restricted: str, record: dict[str, Any]) -> None:
+def write_record(restricted: str, record: dict[str, Any]) -> None:
+    """Replace run.json at once."""
     data = json.dumps(record, indent=1).encode()
     path = FileSystems.join(restricted, "run.json")
     if not is_local(path):
@@ -257,7 +289,8 @@ def _write_record(restricted: str, record: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _lock(restricted: str) -> Iterator[None]:
+def lock_directory(restricted: str) -> Iterator[None]:
+    """Keep other processes of this machine out. Raises RunDirectoryError: one is in."""
     if not is_local(restricted):
         yield
         return

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hmac
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kanonflow.transforms.seeds import Secret, SecretError, SecretSource
 
@@ -101,10 +102,13 @@ class PinnedSecret:
     """A source whose secret must be the one that a job began with.
 
     commitment: ``Secret.commit`` of that secret, which fixes it and tells nothing about it.
+    version: its number in the run; None: its own.  replaced: those that the run used before it, oldest first.
     """
 
     source: SecretSource
     commitment: str
+    version: int | None = None
+    replaced: tuple[PinnedSecret, ...] = ()
 
     def resolve(self) -> Secret:
         """The source's secret. Raises SecretError: it cannot be had, or is another one by now."""
@@ -112,9 +116,9 @@ class PinnedSecret:
         if not hmac.compare_digest(secret.commit(), self.commitment):
             raise SecretError(
                 f"{_flag(self.source)}: this worker finds another secret there than the launcher did. A job keeps its"
-                " secret: restore it, or drain the job and begin a new one with an --output of its own"
+                " secret: restore it, or stop the job and resume it with the new one (--previous-secret)"
             )
-        return secret
+        return secret.after([each.resolve() for each in self.replaced], self.version)
 
 
 def secret_source(
@@ -134,6 +138,29 @@ def secret_source(
     if variable is not None:
         return SecretVariable(variable)
     return None if managed is None else ManagedSecret(managed)
+
+
+def previous_sources(given: Sequence[str]) -> tuple[SecretFile | SecretVariable | ManagedSecret, ...]:
+    """The references that --previous-secret gives: file:PATH, env:NAME or manager:VERSION. Raises SecretError."""
+    sources = []
+    for reference in given:
+        kind, _, name = reference.partition(":")
+        if kind not in ("file", "env", "manager") or not name:
+            raise SecretError(
+                f"--previous-secret {reference}: expected file:PATH, env:NAME or"
+                " manager:projects/PROJECT/secrets/SECRET/versions/NUMBER"
+            )
+        source = secret_source(**{{"file": "file", "env": "variable", "manager": "managed"}[kind]: name})
+        assert source is not None
+        sources.append(source)
+    return tuple(sources)
+
+
+def pinned_secret(secret: Secret, sources: Sequence[SecretSource]) -> PinnedSecret:
+    """What a job graph holds of a secret and of those that it replaced; ``sources``: where each of them is."""
+    by_commitment = {source.resolve().commit(): source for source in sources}
+    links = [PinnedSecret(by_commitment[each.commit()], each.commit(), each.version) for each in secret.chain]
+    return replace(links[-1], replaced=tuple(links[:-1]))
 
 
 def _flag(source: SecretSource) -> str:

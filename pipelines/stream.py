@@ -38,9 +38,11 @@ from kanonflow.pipelines.options import OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.polled_source import ReadPolled
 from kanonflow.pipelines.progress import progress, read_metrics
 from kanonflow.pipelines.run_directory import NotBegunError, StreamStart, open_run_directory
+from kanonflow.pipelines.secret_sources import previous_sources
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.create_if_absent import is_local, read_whole
+from kanonflow.transforms.seeds import SecretSource
 from kanonflow.transforms.sinks import metrics_directory, rejected_directory
 from kanonflow.transforms.solver_check import check_solver
 
@@ -103,9 +105,7 @@ def stream_feed(
     check_solver(policy)
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, source=str(source))
-    source_of_secret = given_secret(options)
-    if is_dataflow(options.runner):
-        check_for_dataflow(beam_options(options.beam_flags), options.output, [str(source)], source_of_secret)
+    source_of_secret, replaced = _secrets(options, str(source))
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
     start = stream_start(options, name, topic)
@@ -123,6 +123,7 @@ def stream_feed(
                 secret,
                 resume=options.resume,
                 stream=start,
+                previous=[each.resolve() for each in replaced],
             )
         )
         for note in directory.notes:
@@ -132,7 +133,7 @@ def stream_feed(
             ReadPolled(feed.reading(bound), policy.out_of_orderness_ms),
             kanonymize(
                 policy,
-                shipped_secret(source_of_secret, directory),
+                shipped_secret(source_of_secret, directory, replaced),
                 feed.schema,
                 watermark_waits=True,
                 certificates=options.certificates,
@@ -150,6 +151,14 @@ def stream_feed(
             print(f"submitted as {name}", file=terminal)
             return None
     return summarize_stream(options.output)
+
+
+def _secrets(options: RunOptions, source: str) -> tuple[SecretSource | None, tuple[SecretSource, ...]]:
+    """Where the secret is, and those that it replaced. Raises OptionsError: the runner's workers cannot get them."""
+    now, replaced = given_secret(options), previous_sources(options.previous_secrets)
+    if is_dataflow(options.runner):
+        check_for_dataflow(beam_options(options.beam_flags), options.output, [source], now, replaced)
+    return now, replaced
 
 
 def stream_start(options: RunOptions, name: str, topic: str | None) -> StreamStart:

@@ -1,20 +1,10 @@
-"""What ``kanonflow verify`` can be asked to check, and the flags that say where the secret is."""
+"""What ``kanonflow verify`` can be asked to check."""
 
 from __future__ import annotations
 
 import argparse
 
-
-def add_secret(parser: argparse.ArgumentParser) -> None:
-    """The flags that say where the secret is; never its value."""
-    secret = parser.add_mutually_exclusive_group()
-    secret.add_argument("--secret-file", metavar="FILE", help="file with at least 32 random bytes")
-    secret.add_argument("--secret-env", metavar="NAME", help="environment variable that holds the secret")
-    secret.add_argument(
-        "--secret-manager",
-        metavar="VERSION",
-        help="projects/PROJECT/secrets/SECRET/versions/NUMBER in Google Cloud's Secret Manager",
-    )
+from kanonflow.pipelines.secret_flags import add_secret_flags
 
 
 def add_checks(verify: argparse.ArgumentParser) -> None:
@@ -30,7 +20,7 @@ def add_checks(verify: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also check the certificates of the run; with the secret, that each matching is the one it draws",
     )
-    add_secret(verify)
+    add_secret_flags(verify)
     verify.add_argument(
         "--known",
         type=int,

@@ -17,7 +17,7 @@ from kanonflow.schemas.policy_keys import (
 )
 
 QUASI_KEYS = ("type", "domain", "grid", "weight", "outside", "hierarchy")
-FIELD_KEYS = ("role", "as", "also_quasi", *QUASI_KEYS, *DIVERSITY_KEYS)
+FIELD_KEYS = ("role", "as", "also_quasi", "accept_risk", *QUASI_KEYS, *DIVERSITY_KEYS)
 UNCLASSIFIED = "?"
 """What a drafted policy holds in the place of a role."""
 
@@ -51,7 +51,18 @@ def read_field(name: str, entry: object, mistakes: list[str]) -> Field:
         quasi,
         read_diversity(entry.get("diversity"), mistakes, where),
         read_closeness(entry.get("closeness"), mistakes, where),
+        _read_accepted_risk(entry, mistakes, where),
     )
+
+
+def _read_accepted_risk(entry: Mapping[str, Any], mistakes: list[str], where: str) -> str | None:
+    if "accept_risk" not in entry:
+        return None
+    reason = entry["accept_risk"]
+    if isinstance(reason, str) and reason.strip():
+        return reason.strip()
+    mistakes.append(f"{where}accept_risk: must be the reason, as text, why the field's risk is accepted")
+    return None
 
 
 def _read_quasi(entry: Mapping[str, Any], role: Role | None, mistakes: list[str], where: str) -> Quasi | None:

@@ -119,6 +119,7 @@ class Field:
         date, timestamp or decimal(p,s); None lets the role decide.
     quasi: set for ``role: quasi`` and for a time field that is also a quasi-identifier.
     diversity, closeness: what every class must show of a sensitive field; None: nothing.
+    accept_risk: why a payload field is published although it was measured to tell more than 1/k; None: it is not to be.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Field:
     quasi: Quasi | None = None
     diversity: Diversity | None = None
     closeness: Closeness | None = None
+    accept_risk: str | None = None
 
     @property
     def also_quasi(self) -> bool:

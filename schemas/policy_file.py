@@ -283,6 +283,8 @@ def _field_mapping(field: Field) -> dict[str, Any]:
         if field.also_quasi:
             mapping["also_quasi"] = True
         mapping |= _quasi_mapping(field.quasi)
+    if field.accept_risk is not None:
+        mapping["accept_risk"] = field.accept_risk
     return mapping | diversity_mapping(field)
 
 

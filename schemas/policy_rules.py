@@ -193,6 +193,8 @@ def _rules_of_field(field: Field) -> Iterator[str]:
         yield f"{where}.as: must be one of {', '.join(PLAIN_VALUES)} or decimal(p,s) with s <= p <= 38"
     if field.role is Role.QUASI and field.quasi is None:
         yield f"{where}.type: a quasi-identifier needs a type: numeric, date or categorical"
+    if field.accept_risk is not None:
+        yield from _rules_of_accepted_risk(where, field)
     if field.quasi is not None:
         if field.role not in (Role.QUASI, Role.TIME):
             yield f"{where}: only role: quasi, or a time field with also_quasi: true, can be generalized"
@@ -200,6 +202,16 @@ def _rules_of_field(field: Field) -> Iterator[str]:
             yield f"{where}.type: a time field that is also a quasi-identifier needs type: date"
         yield from _rules_of_quasi(where, field.quasi)
         yield from _rules_of_value(where, field)
+
+
+def _rules_of_accepted_risk(where: str, field: Field) -> Iterator[str]:
+    if field.role not in (Role.SENSITIVE, Role.INSENSITIVE):
+        yield (
+            f"{where}.accept_risk: belongs to fields that are published as they are (role: sensitive or insensitive); "
+            f"leave it out with role: {field.role}"
+        )
+    elif not isinstance(field.accept_risk, str) or not field.accept_risk.strip():
+        yield f"{where}.accept_risk: must be the reason, as text, why the field's risk is accepted"
 
 
 def _rules_of_value(where: str, field: Field) -> Iterator[str]:

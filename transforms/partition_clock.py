@@ -15,9 +15,10 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.state_versions import damaged, other_layout
 
-VERSION = 2
-"""Of the bytes. 1, written by kanonflow 0.1, is the same without the version."""
-_LACKS: dict[int, dict[str, Any]] = {1: {}, 2: {}}
+VERSION = 3
+"""Of the bytes. 1, written by kanonflow 0.1, is the same without the version; 2 knew of one secret only."""
+_ONE_SECRET: dict[str, Any] = {"began": (), "secret_version": None}
+_LACKS: dict[int, dict[str, Any]] = {1: _ONE_SECRET, 2: _ONE_SECRET, 3: {}}
 """For each version that can be read, the fields that it lacks and what they were then."""
 _WHAT = "partition clock"
 
@@ -45,6 +46,8 @@ class PartitionClock:
     pending: numbers of windows with rows of their own, sorted. late: numbers of bags that hold late rows, sorted.
     late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm
     state. warm: whether the warm state holds anything worth forgetting. refused: batches refused as late so far.
+    began: for each pending window, (its number, the secret's version when its first row came). secret_version: that of
+    the window that began last; None, here and where ``began`` lacks a window: the feed's first secret.
     """
 
     last_end: int | None = None
@@ -55,6 +58,8 @@ class PartitionClock:
     waiting_deadline: int | None = None
     warm: bool = False
     refused: int = 0
+    began: tuple[tuple[int, int], ...] = ()
+    secret_version: int | None = None
 
     def to_bytes(self) -> bytes:
         """The state as JSON text, with the version of its layout."""
@@ -81,10 +86,15 @@ class PartitionClock:
         # Nothing else is filled in: a clock without its release number would use the slots of old releases again.
         if values.keys() != cls.__dataclass_fields__.keys():
             raise damaged(_WHAT, "it lacks values, or has others")
-        return cls(**{**values, "pending": tuple(values["pending"]), "late": tuple(values["late"])})
+        tuples = {name: tuple(values[name]) for name in ("pending", "late")}
+        return cls(**{**values, **tuples, "began": tuple((number, key) for number, key in values["began"])})
 
-    def arrive(self, number: int, policy: Policy) -> Arrival:
-        """A batch of rows of window ``number`` came.
+    def version_of(self, number: int) -> int | None:
+        """The secret's version under which a pending window began; it is finished under it."""
+        return dict(self.began).get(number)
+
+    def arrive(self, number: int, policy: Policy, secret_version: int | None = None) -> Arrival:
+        """A batch of rows of window ``number`` came, while this version of the secret was in force.
 
         Rows of a window that was not released yet wait for its end. Late ones join the next release there is, in
         the bag of the window after the last released one, or are refused when no release may take them any more.
@@ -93,7 +103,11 @@ class PartitionClock:
         if self.last_end is None or end > self.last_end:
             if number in self.pending:
                 return Arrival(self, number, False)
-            return Arrival(replace(self, pending=tuple(sorted((*self.pending, number)))), number, False)
+            begun = replace(self, pending=tuple(sorted((*self.pending, number))))
+            if secret_version is not None:
+                versions = tuple(sorted((*self.began, (number, secret_version))))
+                begun = replace(begun, began=versions, secret_version=secret_version)
+            return Arrival(begun, number, False)
         deadline = end + policy.max_delay_ms
         if policy.window_ms is None or deadline <= self.last_end:
             return Arrival(replace(self, refused=self.refused + 1), None, True)
@@ -139,6 +153,7 @@ class PartitionClock:
             last_end=window_end(number, policy),
             release_no=self.release_no + parts,
             pending=self.pending[1:],
+            began=tuple(entry for entry in self.began if entry[0] != number),
             late=late,
             late_deadline=self.late_deadline if late else None,
             waiting_deadline=waiting_deadline,

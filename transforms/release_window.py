@@ -151,7 +151,7 @@ def _people(
     encoded = whole(rows.column(field.name)).dictionary_encode()
     names = render_text(encoded.dictionary).to_pylist()
     return np.asarray(encoded.indices).astype(np.int64), person_digests(
-        names, secret.derive("partition", "people")
+        names, secret.lasting.derive("partition", "people")
     )
 
 
@@ -174,7 +174,7 @@ def _gather(
         return ordered, origin, warm.events
     new = origin >= warm.waiting_rows
     names = render_text(whole(ordered.column(field.name))).to_pylist()
-    digests = person_digests(names, secret.derive("partition", "events"))
+    digests = person_digests(names, secret.lasting.derive("partition", "events"))
     fresh = np.zeros(digests.size, dtype=np.bool_)
     places = np.flatnonzero(new)
     fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
@@ -396,6 +396,5 @@ def expire(
 
 def earliest_deadline(state: WarmState, bound: BoundPolicy) -> int | None:
     """When the first waiting row must be released or rejected, in ms; None when none waits or there are no windows."""
-    if state.waiting is None or bound.policy.window_ms is None:
-        return None
-    return int(_deadlines(state.waiting, bound).min())
+    held = state.waiting if bound.policy.window_ms is not None else None
+    return None if held is None else int(_deadlines(held, bound).min())

@@ -84,17 +84,26 @@ class Secret:
     """The random bytes all keys come from, with the version under which windows remember them.
 
     key: at least 32 random bytes; SecretError when there are fewer.  version: a number of the owner's choice.
+    replaced: the secrets that a feed used before this one, oldest first; SecretError when two have one version.
+
+    Rotation. What a window publishes is derived from the version that it began under (``of``): order, search and
+    matching. What only names things, and must be found again as long as the feed goes on, is derived from the first
+    secret (``lasting``): partition keys, which address the state; the digests by which individuals and event ids are
+    recognized in it; release ids, so that a slot has one name, and a window that is replayed from before a rotation
+    collides with its first release and is not published twice. None of them drives a matching, so a leaked first
+    secret opens no later window.
 
     No representation, format or error shows the key. It can be pickled (Beam ships it to its workers inside
     the transforms), so a pickled pipeline that was given a Secret, and not a reference to one, is as confidential as
     the secret itself.
     """
 
-    __slots__ = ("_key", "_version")
+    __slots__ = ("_key", "_replaced", "_version")
     _key: bytes
     _version: int
+    _replaced: tuple[Secret, ...]
 
-    def __init__(self, key: bytes, version: int = 1) -> None:
+    def __init__(self, key: bytes, version: int = 1, replaced: Sequence[Secret] = ()) -> None:
         if not isinstance(key, bytes):
             raise SecretError("the secret must be given as bytes")
         if len(key) < MINIMUM_SECRET_BYTES:
@@ -103,7 +112,11 @@ class Secret:
                 " (for example: head -c 32 /dev/urandom > FILE)"
             )
         object.__setattr__(self, "_key", key)
+        if len({version, *(each.version for each in replaced)}) <= len(replaced):
+            raise SecretError("two secrets of a feed have the same version; a window could not tell its own")
         object.__setattr__(self, "_version", version)
+        # Each stands alone: the chain is kept in one place.
+        object.__setattr__(self, "_replaced", tuple(Secret(each._key, each.version) for each in replaced))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], version: int = 1) -> Secret:
@@ -153,6 +166,41 @@ class Secret:
         """The number under which a window remembers which secret it began with."""
         return self._version
 
+    @property
+    def chain(self) -> tuple[Secret, ...]:
+        """Every secret of the feed, oldest first, this one last; each by itself."""
+        return (*self._replaced, Secret(self._key, self._version))
+
+    @property
+    def lasting(self) -> Secret:
+        """The first secret of the feed, which names what must be found again after a rotation."""
+        return self._replaced[0] if self._replaced else self
+
+    def of(self, version: int | None) -> Secret:
+        """The secret of a version, with those before it; None, as state from before versions has it: the first.
+
+        Raises SecretError: the feed's secrets do not have that version.
+        """
+        chain = self.chain
+        place = next((n for n, each in enumerate(chain) if version in (None, each.version)), None)
+        if place is None:
+            raise SecretError(
+                f"a window began under version {version} of the secret, which is not given: name it with"
+                " --previous-secret, or its rows cannot leave"
+            )
+        return Secret(chain[place]._key, chain[place].version, chain[:place])
+
+    def committed(self, commitment: str) -> Secret | None:
+        """The secret of the feed that has this commitment, with those before it; None: it is none of them."""
+        for each in self.chain:
+            if hmac.compare_digest(each.commit(), commitment):
+                return self.of(each.version)
+        return None
+
+    def after(self, replaced: Sequence[Secret], version: int | None = None) -> Secret:
+        """This secret as the one that replaced others, oldest first; version: its number among them."""
+        return Secret(self._key, self._version if version is None else version, replaced)
+
     def resolve(self) -> Secret:
         """Itself: a ``SecretSource``."""
         return self
@@ -181,13 +229,14 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(self._key, other._key) and self._version == other._version
+        same = hmac.compare_digest(self._key, other._key) and self._version == other._version
+        return same and self._replaced == other._replaced
 
     def __hash__(self) -> int:
         return hash((self.commit(), self._version))
 
-    def __reduce__(self) -> tuple[type[Secret], tuple[bytes, int]]:
-        return Secret, (self._key, self._version)
+    def __reduce__(self) -> tuple[type[Secret], tuple[bytes, int, tuple[Secret, ...]]]:
+        return Secret, (self._key, self._version, self._replaced)
 
 
 class Keystream:
@@ -225,7 +274,7 @@ class Keystream:
 
 def partition_key(secret: Secret, values: Sequence[str | None]) -> bytes:
     """The key of a partition in Beam and in the metrics: 16 bytes, HMAC(K_partition, its field values)."""
-    return _mac(secret.derive("partition"), encode(*values))
+    return _mac(secret.lasting.derive("partition"), encode(*values))
 
 
 def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
@@ -234,7 +283,7 @@ def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
     The content is left out on purpose: a replay with other rows must collide with the first file, not join
     it.
     """
-    return _mac(secret.derive("id"), encode(policy_name, *slot)).hex()
+    return _mac(secret.lasting.derive("id"), encode(policy_name, *slot)).hex()
 
 
 def search_seed(secret: Secret, slot: ReleaseSlot) -> int:

@@ -16,7 +16,9 @@ bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``cl
 ``clock.fires_at``. ``process`` writes to a bag and never reads one. A firing does one action per due time and re-arms.
 
 A retry sees the state as it was, so it repeats the same releases under the same slots: release numbers are state, and
-a window that is released in parts (``release_parts``) is cut the same way again, a number for each part.
+a window that is released in parts (``release_parts``) is cut the same way again, a number for each part. The secret's
+version is state, too: a window is finished under the one that was in force when its first row came, whatever the job
+was given since; waiting rows leave with, and under the version of, the window that takes them.
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ class SolveWindows(beam.DoFn):
         bags = (b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10, b11, b12, b13, b14, b15)
         key, (number, ipc) = element
         before = PartitionClock.from_bytes(clock_state.read())
-        arrival = before.arrive(number, self._bound.policy)
+        arrival = before.arrive(number, self._bound.policy, self._secret.version)
         if arrival.clock != before:
             clock_state.write(arrival.clock.to_bytes())
             self._arm(due, arrival.clock, before)
@@ -206,18 +208,19 @@ class SolveWindows(beam.DoFn):
         if action.kind == "expire":
             slot = ReleaseSlot(key, end, clock.release_no, "expiry")
             late = _table(self._take(bags, clock.late, late_only=True))
-            yield expire(self._bound, warm, late, self._secret, slot)
+            # Of the state: the order of the rejected rows must be that of a retry, also after a rotation.
+            yield expire(self._bound, warm, late, self._secret.of(clock.secret_version), slot)
             return
         number = window_number(action.at, policy)
         due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
         rows = _table(self._take(bags, due, late_only=False))
         threads = self._threads or os.cpu_count() or 1
-        slot = ReleaseSlot(key, end, 0)
+        secret, slot = self._secret.of(clock.version_of(number)), ReleaseSlot(key, end, 0)
         yield from release_parts(
             rows,
             self._bound,
             warm,
-            self._secret,
+            secret,
             slot,
             threads=threads,
             clock=time.monotonic,

@@ -25,6 +25,8 @@ LEFT_OUT = {
     "runner": "the launcher's, which knows one",
     "secret_file": "workers have no file of the launcher's",
     "secret_env": "workers have no variables of the launcher's",
+    "previous_secret": "may be given several times, which a parameter cannot",
+    "second_release": "needs an output on the launcher's machine",
     "quiet": "nobody watches the launcher",
     "detach": "the launcher only submits",
     "checkpointing_interval": "Flink's; Dataflow keeps its own state",

@@ -16,6 +16,7 @@ from kanonflow.pipelines.secret_sources import (
     PinnedSecret,
     SecretFile,
     SecretVariable,
+    pinned_secret,
     secret_source,
 )
 from kanonflow.transforms.anonymize import KAnonymize
@@ -174,6 +175,18 @@ def test_a_job_graph_holds_the_reference_and_not_the_secret(source: SecretSource
     """Neither in clear nor as hex, in no payload; given as a Secret, the bytes are in it (so the test can fail)."""
     assert not any(form in graph(PinnedSecret(source, source.resolve().commit())) for form in FORMS)
     assert KEY in graph(source.resolve())
+
+
+def test_a_job_graph_holds_no_previous_secret(source: SecretSource, tmp_path: Path) -> None:
+    """A rotated secret is shipped as references, each with its commitment."""
+    old = b"speak friend and enter, said the older of the two"
+    (tmp_path / "old").write_bytes(old)
+    first, now = Secret(old), source.resolve()
+    chain = now.after([first], first.version + now.version)
+    pinned = pinned_secret(chain, (SecretFile(str(tmp_path / "old")), source))
+    assert pinned.resolve() == chain
+    assert not any(form in graph(pinned) for form in (*FORMS, old, old.hex().encode()))
+    assert old in graph(chain)
 
 
 def graph(secret: SecretSource) -> bytes:

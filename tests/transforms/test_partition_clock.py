@@ -105,27 +105,59 @@ def test_a_clock_of_version_0_1_is_read_and_written_with_a_version() -> None:
     assert clock == PartitionClock(
         START + 2 * HOUR, 2, (window,), (window,), START + 3 * HOUR, START + 4 * HOUR, warm=True, refused=0
     )
-    assert json.loads(clock.to_bytes())["version"] == 2
+    assert json.loads(clock.to_bytes())["version"] == 3
     assert PartitionClock.from_bytes(clock.to_bytes()) == clock
 
 
 def test_clocks_of_this_version_keep_their_layout() -> None:
     """These bytes are in the state of running jobs: another layout needs another version, and a migration."""
     data = (
-        b'{"version": 2, "last_end": 7200000, "release_no": 5, "pending": [2, 9], "late": [], "late_deadline": null,'
-        b' "waiting_deadline": 10800000, "warm": true, "refused": 1}'
+        b'{"version": 3, "last_end": 7200000, "release_no": 5, "pending": [2, 9], "late": [], "late_deadline": null,'
+        b' "waiting_deadline": 10800000, "warm": true, "refused": 1, "began": [[2, 1], [9, 2]], "secret_version": 2}'
     )
-    clock = PartitionClock(2 * HOUR, 5, (2, 9), (), None, 3 * HOUR, warm=True, refused=1)
+    clock = PartitionClock(
+        2 * HOUR,
+        5,
+        (2, 9),
+        (),
+        None,
+        3 * HOUR,
+        warm=True,
+        refused=1,
+        began=((2, 1), (9, 2)),
+        secret_version=2,
+    )
     assert PartitionClock.from_bytes(data) == clock
     assert clock.to_bytes() == data
 
 
-@pytest.mark.parametrize("version", [0, 3, 99, "2b", None])
+def test_a_clock_of_layout_2_knows_one_secret() -> None:
+    """Its windows began under the feed's only secret, the first."""
+    data = (
+        b'{"version": 2, "last_end": 7200000, "release_no": 5, "pending": [2, 9], "late": [], "late_deadline": null,'
+        b' "waiting_deadline": null, "warm": true, "refused": 1}'
+    )
+    clock = PartitionClock.from_bytes(data)
+    assert clock == PartitionClock(2 * HOUR, 5, (2, 9), warm=True, refused=1)
+    assert clock.version_of(9) is None
+    assert clock.arrive(11, HOURS, 4).clock.began == ((11, 4),)
+
+
+def test_a_window_remembers_the_secret_it_began_under() -> None:
+    """The version of its first row, whatever is in force when others come; forgotten with its release."""
+    clock = PartitionClock().arrive(3, HOURS, 1).clock.arrive(4, HOURS, 1).clock
+    clock = clock.arrive(3, HOURS, 2).clock.arrive(5, HOURS, 2).clock
+    assert [clock.version_of(number) for number in (3, 4, 5)] == [1, 1, 2]
+    assert clock.released(None, True, HOURS).began == ((4, 1), (5, 2))
+    assert clock.secret_version == 2
+
+
+@pytest.mark.parametrize("version", [0, 4, 99, "2b", None])
 def test_a_clock_of_another_version_is_refused_with_what_to_do(version: object) -> None:
     """The message names both layouts and both ways out."""
     data = json.dumps({**json.loads(state_of_0_1.CLOCK), "version": version}).encode()
     message = (
-        f"partition clock has layout {version}, this version reads 1 to 2; drain .* or start with empty state"
+        f"partition clock has layout {version}, this version reads 1 to 3; drain .* or start with empty state"
     )
     with pytest.raises(StateError, match=message) as caught:
         PartitionClock.from_bytes(data)
