@@ -18,7 +18,7 @@ def told(folder: Path, **head: object) -> str:
     path = folder / "policy.yaml"
     mapping = to_mapping(feed_policy(**{key: value for key, value in head.items() if key != "solver"}))
     path.write_text(yaml.safe_dump(mapping | {key: value for key, value in head.items() if key == "solver"}))
-    return check_policy(str(path), None)
+    return check_policy(str(path), None).text
 
 
 @pytest.mark.parametrize(
