@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.part_cohorts import after_all_parts, before_next_part
-from kanonflow.transforms.release_window import OVER_LIMIT, Clock, WindowResult, release_window
+from kanonflow.transforms.release_window import Clock, WindowResult, release_window
 from kanonflow.transforms.seeds import ReleaseSlot, Secret
 from kanonflow.transforms.warm_state import Cohorts, WarmState
+from kanonflow.transforms.window_ledger import OVER_LIMIT
 from kanonflow.transforms.window_parts import WindowParts, window_parts
 
 _NEXT_WINDOW = -1

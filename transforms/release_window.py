@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +35,6 @@ from kanonflow.transforms.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.gate import GateError
 from kanonflow.transforms.publish import Published, publish
 from kanonflow.transforms.raw_batch import Certificate, Release, to_ipc
-from kanonflow.transforms.rejected import rejected_records
 from kanonflow.transforms.row_bytes import content_digest
 from kanonflow.transforms.seeds import (
     ReleaseSlot,
@@ -48,9 +46,9 @@ from kanonflow.transforms.seeds import (
 )
 from kanonflow.transforms.sensitive_values import sensitive_fields
 from kanonflow.transforms.sort_keys import whole
-from kanonflow.transforms.split import window_numbers
-from kanonflow.transforms.strict_cohorts import COHORT_AT_RISK, without_risk
+from kanonflow.transforms.strict_cohorts import without_risk
 from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
+from kanonflow.transforms.window_ledger import NOT_DIVERSE, OVER_LIMIT, Ledger, deadlines, own_ends
 from kanonflow.transforms.window_metrics import Attempt, window_metrics
 from kanonflow.transforms.window_structures import (
     described,
@@ -61,11 +59,6 @@ from kanonflow.transforms.window_structures import (
 )
 
 Clock = Callable[[], float]
-OVER_LIMIT = "individual_over_limit"
-"""Why a row waits or is rejected although other rows of the same individual were released."""
-
-NOT_DIVERSE = "not_diverse"
-"""The same where no class was found that meets the policy's rules for sensitive values."""
 
 
 class WindowResult(NamedTuple):
@@ -79,66 +72,6 @@ class WindowResult(NamedTuple):
     rejected: list[dict[str, Any]]
     metrics: dict[str, Any]
     certificate: Certificate | None = None
-
-
-@dataclass
-class _Ledger:
-    """Rows on their way through one call; every row leaves it released, waiting or rejected."""
-
-    bound: BoundPolicy
-    waiting: list[pa.Table]
-    waiting_reasons: list[str]
-    rejected: list[dict[str, Any]]
-    last_end: int | None
-    more: bool = False
-
-    def rest(self, warm: WarmState, resting: NDArray[np.bool_] | None) -> WarmState:
-        """These waiting rows wait on, before all others and in their order; the state with the rest of them."""
-        if warm.waiting is None or resting is None or not resting.any():
-            return warm
-        reasons = np.array(warm.waiting_reason, dtype=object)
-        self.waiting.append(warm.waiting.filter(pa.array(resting)))
-        self.waiting_reasons += list(reasons[resting])
-        waiting = warm.waiting.filter(pa.array(~resting))
-        return replace(warm, waiting=waiting, waiting_reason=tuple(reasons[~resting]))
-
-    def reject(self, rows: pa.Table, reason: str, field: str | None = None) -> None:
-        """These rows leave the feed."""
-        self.rejected += rejected_records(rows, self.bound, reason, field)
-
-    def hold(self, rows: pa.Table, reason: str) -> None:
-        """These rows wait if a later release may still take them, else they are rejected for the same reason.
-
-        The next part of the window takes whole individuals only.
-        """
-        if rows.num_rows == 0:
-            return
-        if self.more and reason != OVER_LIMIT:
-            self.waiting.append(rows)
-            self.waiting_reasons += [reason] * rows.num_rows
-            return
-        late = _deadlines(rows, self.bound) <= (
-            self.last_end if self.last_end is not None else np.iinfo(np.int64).max
-        )
-        self.reject(rows.filter(pa.array(late)), reason)
-        stays = rows.filter(pa.array(~late))
-        if stays.num_rows:
-            self.waiting.append(stays)
-            self.waiting_reasons += [reason] * stays.num_rows
-
-
-def _own_ends(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
-    """End of each row's own window in ms, int64 (n,); 0 without windows."""
-    policy = bound.policy
-    if policy.window_ms is None or policy.time is None:
-        return np.zeros(rows.num_rows, dtype=np.int64)
-    numbers = window_numbers(whole(rows.column(policy.time.name)), policy)
-    return (numbers + 1) * policy.window_ms + policy.window_offset_ms
-
-
-def _deadlines(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
-    """The latest window end whose release may take each row: own window's end + max_delay."""
-    return _own_ends(rows, bound) + bound.policy.max_delay_ms
 
 
 def _people(
@@ -156,7 +89,7 @@ def _people(
 
 
 def _gather(
-    warm: WarmState, rows: pa.Table | None, ledger: _Ledger, secret: Secret, slot: ReleaseSlot
+    warm: WarmState, rows: pa.Table | None, ledger: Ledger, secret: Secret, slot: ReleaseSlot
 ) -> tuple[pa.Table, NDArray[np.int64], Events]:
     """Waiting and new rows in canonical order, repeats rejected; where each row stood (waiting rows first), events.
 
@@ -215,7 +148,7 @@ def _solve(
         seed=search_seed(secret, slot) if choice.seed is None else choice.seed,
         threads=threads,
         warm=earlier,
-        priority=_own_ends(rows, bound),
+        priority=own_ends(rows, bound),
         sensitive=sensitive_fields(rows, bound),
         clock=clock,
     )
@@ -274,13 +207,13 @@ def release_window(
     """
     policy = bound.policy
     new = 0 if rows is None else rows.num_rows
-    ledger = _Ledger(bound, [], [], [], slot.window_end, more)
+    ledger = Ledger(bound, [], [], [], slot.window_end, more)
     attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
     attempt.certify = certificates
     warm = ledger.rest(warm, resting)
     candidates, _, events = _gather(warm, rows, ledger, secret, slot)
     if slot.window_end is not None:
-        gone = _deadlines(candidates, bound) < slot.window_end
+        gone = deadlines(candidates, bound) < slot.window_end
         ledger.reject(candidates.filter(pa.array(gone)), "late")
         candidates = candidates.filter(pa.array(~gone))
     release, cohorts, domains = _release(
@@ -291,7 +224,7 @@ def release_window(
 
 def _result(
     release: Release | None,
-    ledger: _Ledger,
+    ledger: Ledger,
     attempt: Attempt,
     before: WarmState,
     cohorts: Cohorts,
@@ -307,7 +240,7 @@ def _result(
 
 def _release(
     rows: pa.Table,
-    ledger: _Ledger,
+    ledger: Ledger,
     bound: BoundPolicy,
     warm: WarmState,
     secret: Secret,
@@ -325,7 +258,7 @@ def _release(
         return None, warm.cohorts, warm.domains
     if individuals is not None and policy.protect is Protection.ROW:
         limit = row_limit(counts, policy.k)
-        kept = kept_rows(individuals, np.full(counts.size, limit), _own_ends(rows, bound))
+        kept = kept_rows(individuals, np.full(counts.size, limit), own_ends(rows, bound))
         ledger.hold(rows.filter(pa.array(~kept)), OVER_LIMIT)
         rows = rows.filter(pa.array(kept))
     began = clock()
@@ -340,17 +273,11 @@ def _release(
     solved = clock()
     kept_now = kept_records(solution.structure)
     if kept_now is not None:
-        who = np.arange(rows.num_rows) if individuals is None else individuals
-        over = np.isin(who, who[kept_now])
-        ledger.hold(rows.filter(pa.array(~kept_now & over)), OVER_LIMIT)
-        ledger.hold(rows.filter(pa.array(~kept_now & ~over & risk)), COHORT_AT_RISK)
-        ledger.hold(
-            rows.filter(pa.array(~kept_now & ~over & ~risk)), NOT_DIVERSE if policy.gated else "held_back"
-        )
+        ledger.hold_back(rows, kept_now, individuals, risk)
         if not kept_now.any():
             return None, warm.cohorts, encoded.domains
     released = rows if kept_now is None else rows.filter(pa.array(kept_now))
-    start = int(_own_ends(released, bound).min()) - (policy.window_ms or 0) if policy.window_ms else None
+    start = int(own_ends(released, bound).min()) - (policy.window_ms or 0) if policy.window_ms else None
     window = (start, slot.window_end)
     try:
         published = _publish(rows, solution, bound, secret, attempt.release_id, window)
@@ -383,7 +310,7 @@ def expire(
     late: rows that arrived after their window was released and found no later one since. Those whose time is not
     over wait on.
     """
-    ledger = _Ledger(bound, [], [], [], slot.window_end)
+    ledger = Ledger(bound, [], [], [], slot.window_end)
     name = release_id(secret, bound.policy.name, slot)
     new = 0 if late is None else late.num_rows
     attempt = Attempt(bound, slot, name, new, warm.waiting_rows, kind="expiry")
@@ -397,4 +324,4 @@ def expire(
 def earliest_deadline(state: WarmState, bound: BoundPolicy) -> int | None:
     """When the first waiting row must be released or rejected, in ms; None when none waits or there are no windows."""
     held = state.waiting if bound.policy.window_ms is not None else None
-    return None if held is None else int(_deadlines(held, bound).min())
+    return None if held is None else int(deadlines(held, bound).min())

@@ -129,7 +129,8 @@ class TopicRun(StreamRun):
 
     def releases(self) -> dict[str, bytes]:
         """Every release that is visible; its marker stands in for a file."""
-        markers = self.topics.committed(slots_topic(self.release_topic)) if self._has_slots() else []
+        written = self.topics.committed(slots_topic(self.release_topic)) if self._has_slots() else []
+        markers = [message for message in written if message.key != b"run"]
         count = collections.Counter(message.key for message in markers)
         assert not [key for key, times in count.items() if times > 1]
         keys = {message.key for message in self.topics.committed(self.release_topic)}
