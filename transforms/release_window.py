@@ -289,15 +289,8 @@ def _release(
         ledger.reject(released, "gate_refused")
         return None, warm.cohorts, encoded.domains
     cohorts = _next_cohorts(solution, individuals, digests, warm, bound, slot.window_end or 0)
-    attempt.record(
-        solution,
-        encoded,
-        published,
-        individuals,
-        start,
-        (solved - began) * 1000.0,
-        (clock() - solved) * 1000.0,
-    )
+    milliseconds = ((solved - began) * 1000.0, (clock() - solved) * 1000.0)
+    attempt.record(solution, encoded, published, individuals, start, *milliseconds)
     release = Release(attempt.release_id, start, slot.window_end, to_ipc(published.rows.combine_chunks()))
     return release, cohorts, encoded.domains
 
