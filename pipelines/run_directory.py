@@ -130,7 +130,8 @@ def open_run_directory(
     restricted = restricted_directory(output)
     record = read_record(restricted)
     # A stream's state may hold rows before anything was released.
-    used = holds_output(output) or (stream is not None and record is not None)
+    begun = record is not None and (stream is not None or "job" in record)
+    used = begun or holds_output(output)
     if used and not resume:
         raise RunDirectoryError(
             f"{output} holds the output of another run, or another stream has begun there. Choose another --output,"

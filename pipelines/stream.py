@@ -163,10 +163,13 @@ def _secrets(options: RunOptions, source: str) -> tuple[SecretSource | None, tup
 
 def stream_start(options: RunOptions, name: str, topic: str | None) -> StreamStart:
     """How the stream of these options begins."""
-    how = "--update" if is_dataflow(options.runner) else "--savepoint_path=..."
     flags = options.beam_flags
-    from_state = "--update" in flags or bool(flag_value(flags, "--savepoint_path"))
     cluster = cluster_address(flags) if is_flink(options.runner) else None
+    how, from_state = "--update", "--update" in flags
+    if not is_dataflow(options.runner):
+        # Beam gives no savepoint to an embedded cluster, which would begin with the feed's first row.
+        how = "--savepoint_path=... on the cluster that took it (--flink_master)"
+        from_state = cluster is not None and bool(flag_value(flags, "--savepoint_path"))
     return StreamStart(
         sink="files" if topic is None else feed_topic(topic),
         job={"name": name, **({} if cluster is None else {"cluster": cluster})},

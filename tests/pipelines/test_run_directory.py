@@ -182,6 +182,15 @@ def test_a_stream_that_began_takes_the_directory(open_it: Callable[..., Any]) ->
         open_it(release=False, stream=start(), secret=Secret(b"t" * 32))
 
 
+def test_a_run_over_files_leaves_a_streams_directory_alone(open_it: Callable[..., Any]) -> None:
+    """Before the stream's first release too, and with --resume."""
+    open_it(release=False, stream=start())
+    with pytest.raises(RunDirectoryError, match="another stream has begun"):
+        open_it(release=False)
+    with pytest.raises(RunDirectoryError, match="went to another place"):
+        open_it(release=False, resume=True)
+
+
 def test_a_stream_goes_on_from_its_state_only(open_it: Callable[..., Any]) -> None:
     """From its feed's beginning it would make other releases of the same rows."""
     open_it(stream=start())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -328,3 +329,20 @@ def test_a_name_that_is_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     assert main([*command, "--job_name=mine"]) == 2
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("runner", "flags", "goes_on"),
+    [
+        ("FlinkRunner", ["--flink_master=there:8081", "--savepoint_path=file:///s"], True),
+        ("FlinkRunner", ["--flink_master=there:8081"], False),
+        ("FlinkRunner", ["--flink_master=[local]", "--savepoint_path=file:///s"], False),
+        ("FlinkRunner", ["--savepoint_path=file:///s"], False),
+        ("DataflowRunner", ["--update"], True),
+        ("DataflowRunner", ["--savepoint_path=file:///s"], False),
+    ],
+)
+def test_what_counts_as_state(runner: str, flags: list[str], goes_on: bool) -> None:
+    """An embedded cluster ignores a savepoint and would read the feed from its beginning."""
+    options = argparse.Namespace(runner=runner, beam_flags=tuple(flags))
+    assert stream.stream_start(options, "job", None).from_state is goes_on  # type: ignore[arg-type]
