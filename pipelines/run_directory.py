@@ -43,6 +43,11 @@ _KEPT = ("second_releases",)
 """What others have written into run.json: it stays when the run resumes."""
 
 
+_NAMES = 2
+"""How releases are named (``seeds.release_id``): 2, by window and part. 1 counted them; under the other way of naming a
+window that is made again would pass beside the file that is there."""
+
+
 class RunDirectoryError(Exception):
     """The output directory cannot be used for this run; the message says why and what to do."""
 
@@ -215,6 +220,7 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
     fixed = replace(policy, solver=replace(policy.solver, threads=None), fields=fields)
     return {
         "kanonflow": version("kanonflow"),
+        "names": _NAMES,
         "policy_name": policy.name,
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
         **lineage_record(secret),
@@ -235,6 +241,8 @@ def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Sec
 def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]) -> None:
     """Raise RunDirectoryError naming everything in which the two runs differ."""
     differences = []
+    if there.get("names", 1) != this["names"]:
+        differences.append("an earlier build began it, which named the releases of a window otherwise")
     if there.get("kanonflow") != this["kanonflow"]:
         differences.append(
             f"kanonflow {there.get('kanonflow')} began it, this is {this['kanonflow']},"

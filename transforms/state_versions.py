@@ -13,8 +13,8 @@ def other_layout(what: str, found: object, newest: int) -> StateError:
     """The error for state of a layout that this version, which reads 1 to ``newest``, does not. what: its part."""
     reads = "1" if newest == 1 else f"1 to {newest}"
     return StateError(
-        f"the {what} has layout {found}, this version reads {reads}; drain the job with the version that wrote it and"
-        " begin a new one, or start with empty state"
+        f"the {what} has layout {found}, this version reads {reads}; go on with the version that wrote it, or end the"
+        " feed with that and begin a new one behind the last row it read: never with empty state over released rows"
     )
 
 

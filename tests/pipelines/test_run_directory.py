@@ -94,6 +94,21 @@ def test_another_version_cannot_resume(open_it: Callable[..., Any], monkeypatch:
         open_it(resume=True)
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_run_that_named_its_releases_otherwise_cannot_resume(
+    open_it: Callable[..., Any], tmp_path: Path, streaming: bool
+) -> None:
+    """Its windows would be published again under other names, also by a stream that has its state."""
+    begin = start() if streaming else None
+    open_it(stream=begin)
+    path = tmp_path / "out" / "restricted" / "run.json"
+    record = json.loads(path.read_text())
+    del record["names"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(RunDirectoryError, match="named the releases"):
+        open_it(resume=True, stream=start(from_state=True) if streaming else None)
+
+
 def test_a_run_that_released_nothing_leaves_the_directory_free(open_it: Callable[..., Any]) -> None:
     """After a run that ended at once the directory can be used without --resume, and with it."""
     open_it(release=False)

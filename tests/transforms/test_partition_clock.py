@@ -156,9 +156,7 @@ def test_a_window_remembers_the_secret_it_began_under() -> None:
 def test_a_clock_of_another_version_is_refused_with_what_to_do(version: object) -> None:
     """The message names both layouts and both ways out."""
     data = json.dumps({**json.loads(state_of_0_1.CLOCK), "version": version}).encode()
-    message = (
-        f"partition clock has layout {version}, this version reads 1 to 3; drain .* or start with empty state"
-    )
+    message = f"partition clock has layout {version}, this version reads 1 to 3; go on with .* never with empty state"
     with pytest.raises(StateError, match=message) as caught:
         PartitionClock.from_bytes(data)
     assert caught.value.exit_code == 3

@@ -97,7 +97,7 @@ def test_state_that_is_cut_off_is_refused(seed: int, share: float) -> None:
 def test_state_of_another_layout_is_refused_with_what_to_do() -> None:
     """The message names both layouts."""
     with pytest.raises(
-        StateError, match=r"warm state has layout 99, this version reads 1; drain .* empty state"
+        StateError, match=r"warm state has layout 99, this version reads 1; go on with .* empty state"
     ):
         warm_state_from_bytes(struct.pack("<4sII", MAGIC, 99, 0))
 
