@@ -18,6 +18,7 @@ from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_cla
 from kanonflow.solvers.solve_cohorts import FixedCohorts, solve_cohorts
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph
 from kanonflow.solvers.solve_levels import solve_levels
+from kanonflow.solvers.starts.graph_starts import BUILT_STARTS
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_start import WarmGraph
 
@@ -25,9 +26,7 @@ from kanonflow.solvers.warm_start import WarmGraph
 METHODS: dict[str, tuple[str | None, bool]] = {
     "auto": (None, True),
     "iterated-local-search": (None, True),
-    "l-greedy": ("l-greedy", False),
-    "kd-leaves": ("kd-leaves", False),
-    "constructive": ("constructive", False),
+    **{start: (start, False) for start in BUILT_STARTS},
     "pass-through": ("one-class", False),
 }
 # shape -> what the previous window leaves for it

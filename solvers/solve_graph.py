@@ -23,9 +23,7 @@ from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph
 from kanonflow.solvers.search.slots import PLACE, Slots, build_slots
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.starts.circulant import constructive_members
-from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
-from kanonflow.solvers.starts.l_greedy import l_greedy_members
+from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, StartInput
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.warm_start import WarmGraph, warm_members
@@ -34,7 +32,7 @@ NEIGHBOURS = 5
 # Below this size, or above this k, a start of good classes saves more than it costs.
 LEAST_ROWS_FOR_LEAVES = 15_000
 LARGEST_K_FOR_LEAVES = 5
-GRAPH_STARTS = ("auto", "kd-leaves", "l-greedy", "constructive")
+GRAPH_STARTS = ("auto", *BUILT_STARTS)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -77,23 +75,17 @@ def _neighbours(
     return into
 
 
-def _cold_members(
-    units: Units, tree: KdTree, k: int, start: str, distinct: bool
-) -> tuple[NDArray[np.int32], str]:
-    """The start by name; what l-greedy or the leaves cannot build, the constructive graph always can."""
+def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
+    """The start by name; what it cannot build, the leaves or else the constructive graph can."""
     chosen = start
     if start == "auto":
-        leaves = k <= LARGEST_K_FOR_LEAVES and int(units.weight.sum()) >= LEAST_ROWS_FOR_LEAVES
+        leaves = given.k <= LARGEST_K_FOR_LEAVES and int(given.units.weight.sum()) >= LEAST_ROWS_FOR_LEAVES
         chosen = "kd-leaves" if leaves else "l-greedy"
+    last = "kd-leaves" if start == "auto" else "constructive"
     try:
-        if chosen == "l-greedy":
-            return l_greedy_members(units, tree, k, distinct=distinct), chosen
-        if chosen == "kd-leaves":
-            return kd_leaf_members(units, k, distinct=distinct), chosen
+        return BUILT_STARTS[chosen](given), chosen
     except InfeasibleError:
-        if start == "auto":
-            return kd_leaf_members(units, k, distinct=distinct), "kd-leaves"
-    return constructive_members(units, k, distinct=distinct), "constructive"
+        return BUILT_STARTS[last](given), last
 
 
 def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
@@ -114,19 +106,12 @@ class _Start(NamedTuple):
     cold_loss: float | None = None
 
 
-def _start(
-    units: Units,
-    tree: KdTree,
-    nearest: NDArray[np.int32],
-    k: int,
-    start: str,
-    distinct: bool,
-    warm: WarmGraph | None,
-) -> _Start:
+def _start(given: StartInput, nearest: NDArray[np.int32], start: str, warm: WarmGraph | None) -> _Start:
     """The cold start, or the completed old graph when it costs no more."""
-    members, name = _cold_members(units, tree, k, start, distinct)
+    units = given.units
+    members, name = _cold_members(given, start)
     cold = build_slots(units, members)
-    completed = None if warm is None else warm_members(units, nearest, tree, warm, k)
+    completed = None if warm is None else warm_members(units, nearest, given.tree, warm, given.k)
     if completed is None:
         return _Start(cold, name)
     slots = build_slots(units, completed.members)
@@ -179,7 +164,8 @@ def solve_graph(
     nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
     bound = neighbour_bound(units, nearest, distance, k)
     nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
-    begun = _start(units, tree, nearest, k, start, table.individuals is not None, warm)
+    given = StartInput(units, tree, k, table.individuals is not None, seed)
+    begun = _start(given, nearest, start, warm)
     slots, name = begun.slots, begun.name
     start_loss = float(slots.loss.mean())
     result = SearchResult(0, False, ())

@@ -1,0 +1,38 @@
+"""The starts of the graph search by name: each builds a legal graph over units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
+from kanonflow.solvers.starts.l_greedy import l_greedy_members
+
+
+class StartInput(NamedTuple):
+    """What a start is built from.
+
+    tree: over the units. distinct: whether a slot may hold an individual once only. seed: of starts that draw.
+    """
+
+    units: Units
+    tree: KdTree
+    k: int
+    distinct: bool
+    seed: int
+
+
+# Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError.
+GraphStart = Callable[[StartInput], NDArray[np.int32]]
+
+BUILT_STARTS: dict[str, GraphStart] = {
+    "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
+    "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
+    "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
+}
