@@ -27,7 +27,7 @@ from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.search.class_gate import Gate, build_gate, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
-from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
+from kanonflow.solvers.search.class_moves import build_scratch, class_descend
 from kanonflow.solvers.search.class_state import (
     POOL,
     Classes,
@@ -55,11 +55,37 @@ LARGEST_K = 255
 class WarmClasses(NamedTuple):
     """labels: int64 (u,), the old class of each individual of the table (sorted distinct), -1 for newcomers.
 
-    keep: whether those whose class still has k present members may not leave it.
+    keep: whether those whose class still has k present members may not leave it. stability: what it costs when such
+    an individual stands in another class, per row, where a row that waits costs 1; 0 leaves the search free.
     """
 
     labels: NDArray[np.int64]
     keep: bool
+    stability: float = 0.0
+
+
+class _Ties(NamedTuple):
+    """movable: bool (u,), who may leave a class. home, tie: as in ``ClassScratch``."""
+
+    movable: NDArray[np.bool_]
+    home: NDArray[np.int32]
+    tie: NDArray[np.float64]
+
+    def of(self, chosen: NDArray[np.int64], numbers: NDArray[np.int32]) -> _Ties:
+        """The ties of some individuals among some of the classes, whose numbers (sorted) become 0, 1, ..."""
+        home = np.searchsorted(numbers, self.home[chosen]).astype(np.int32)
+        here = np.isin(self.home[chosen], numbers[numbers >= 0])
+        home -= np.int32(numbers.size > 0 and numbers[0] < 0)
+        return _Ties(
+            self.movable[chosen],
+            np.where(here, home, POOL).astype(np.int32),
+            np.where(here, self.tie[chosen], 0.0),
+        )
+
+    def renumbered(self, numbers: NDArray[np.int64]) -> _Ties:
+        """numbers: int64 (c,), the new number of each class, -1 for those that are gone, with the ties to them."""
+        home = np.where(self.home >= 0, numbers[np.maximum(self.home, 0)], POOL).astype(np.int32)
+        return _Ties(self.movable, home, np.where(home >= 0, self.tie, 0.0))
 
 
 class _Outcome(NamedTuple):
@@ -94,7 +120,7 @@ def waiting_bound(table: Table, k: int) -> float:
 def _search(
     people: Individuals,
     labels: NDArray[np.int32],
-    movable: NDArray[np.bool_],
+    ties: _Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -110,7 +136,7 @@ def _search(
     nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
-    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable)
+    scratch = build_scratch(classes, *ties)
     for unit in tour:
         push(work, unit)
     trace: list[tuple[int, float]] = []
@@ -151,7 +177,7 @@ def _part(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
 def _search_parts(
     people: Individuals,
     labels: NDArray[np.int32],
-    movable: NDArray[np.bool_],
+    ties: _Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -160,8 +186,11 @@ def _search_parts(
     deadline: float | None,
     clock: Callable[[], float],
     gate: Gate | None,
-) -> tuple[NDArray[np.int32], int, bool]:
-    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are."""
+) -> tuple[NDArray[np.int32], _Ties, int, bool]:
+    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
+
+    Returns the labels, the ties in their numbers, evaluations made and whether the deadline struck.
+    """
     parts = tour.size // PART_SIZE
     stretch = np.empty(tour.size, dtype=np.int64)
     for number, members in enumerate(np.array_split(tour, parts)):
@@ -172,27 +201,31 @@ def _search_parts(
     within = np.where(labels >= 0, owner[labels] == stretch, True)
     seeds = np.random.SeedSequence(seed).generate_state(parts, np.uint64)
 
-    def solve_part(number: int) -> tuple[NDArray[np.int64], _Outcome]:
+    def solve_part(number: int) -> tuple[NDArray[np.int64], NDArray[np.int32], _Outcome]:
         chosen = tour[(stretch[tour] == number) & within[tour]]
         own, local = np.unique(labels[chosen], return_inverse=True)
         local = local - (1 if own.size and own[0] < 0 else 0)
         share = evaluations * chosen.size // tour.size
-        return chosen, _search(
-            _part(people, chosen), local.astype(np.int32), movable[chosen], np.arange(chosen.size), k, share,
+        return chosen, own[own >= 0], _search(
+            _part(people, chosen), local.astype(np.int32), ties.of(chosen, own), np.arange(chosen.size), k, share,
             int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
         )  # fmt: skip
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
         results = list(pool.map(solve_part, range(parts)))
     joined = np.where(within, POOL, labels)
-    _, kept = np.unique(joined[joined >= 0], return_inverse=True)
+    across, kept = np.unique(joined[joined >= 0], return_inverse=True)
     joined[joined >= 0] = kept
-    following = int(joined.max(initial=-1)) + 1
-    for chosen, outcome in results:
+    numbers = np.full(int(labels.max(initial=-1)) + 1, POOL, dtype=np.int64)
+    numbers[across] = np.arange(across.size)
+    following = across.size
+    for chosen, own, outcome in results:
         part = outcome.classes.label
         joined[chosen] = np.where(part >= 0, part + following, POOL)
-        following = int(joined.max(initial=-1)) + 1
-    return joined.astype(np.int32), sum(r[1].evaluations for r in results), any(r[1].struck for r in results)
+        numbers[own] = np.where(outcome.classes.size[: own.size] > 0, following + np.arange(own.size), POOL)
+        following = max(following, int(joined.max(initial=-1)) + 1)
+    evaluations, struck = sum(r[2].evaluations for r in results), any(r[2].struck for r in results)
+    return joined.astype(np.int32), ties.renumbered(numbers), evaluations, struck
 
 
 def _start(
@@ -201,13 +234,16 @@ def _start(
     k: int,
     warm: WarmClasses | None,
     gate: Gate | None,
-) -> tuple[NDArray[np.int32], NDArray[np.bool_], str, float | None, float | None]:
-    """Labels, who may move, the start's name, and the losses of the warm and the cold start where both exist."""
+) -> tuple[NDArray[np.int32], _Ties, str, float | None, float | None]:
+    """Labels, ties, the start's name, and the losses of the warm and the cold start where both exist.
+
+    With a stability weight the cold start is taken only where it saves more than all its broken ties cost.
+    """
     u = people.rows.size
-    movable = np.ones(u, dtype=np.bool_)
+    free = _Ties(np.ones(u, dtype=np.bool_), np.full(u, POOL, dtype=np.int32), np.zeros(u))
     cold = diverse_greedy_labels(people, tour, k, gate)
     if warm is None:
-        return cold, movable, "l-greedy", None, None
+        return cold, free, "l-greedy", None, None
     old = warm.labels.copy()
     # One count more than there are labels, so that -1 has one to read when nobody returned.
     present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 2)
@@ -225,11 +261,13 @@ def _start(
     labels[stay] = dense
     labels[rest] = np.where(fresh >= 0, fresh + int(labels.max(initial=-1)) + 1, POOL)
     losses = [total_loss(people, build_classes(people, some, k, gate)) for some in (labels, cold)]
+    tie = np.where(stay, warm.stability * people.rows, 0.0)
+    home = np.where(stay, labels, POOL).astype(np.int32)
     if warm.keep:
-        return labels, ~stay, "warm", losses[0], losses[1]
-    if losses[0] <= losses[1]:
-        return labels, movable, "warm", losses[0], losses[1]
-    return cold, movable, "l-greedy", losses[0], losses[1]
+        return labels, free._replace(movable=~stay), "warm", losses[0], losses[1]
+    if losses[0] <= losses[1] + tie.sum() / max(people.rows.sum(), 1):
+        return labels, _Ties(free.movable, home, tie), "warm", losses[0], losses[1]
+    return cold, free, "l-greedy", losses[0], losses[1]
 
 
 def solve_classes(
@@ -273,18 +311,18 @@ def solve_classes(
         return finish(everybody, start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
-    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate)
+    labels, ties, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
     if evaluations and tour.size >= 2 * PART_SIZE:
-        labels, spent, struck = _search_parts(
-            people, labels, movable, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
+        labels, ties, spent, struck = _search_parts(
+            people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
         )
     if evaluations:
         outcome = _search(
-            people, labels, movable, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
+            people, labels, ties, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
         )
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]
