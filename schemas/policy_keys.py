@@ -68,6 +68,18 @@ def read_whole(
     return value
 
 
+def read_share(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> float | None:
+    """The number from 0 to 1 under ``key``; None when the key is absent or wrong."""
+    value = given.get(key)
+    if value is None:
+        return None
+    number = read_number(value)
+    if number is None or not 0 <= number <= 1:
+        mistakes.append(f"{where}{key}: must be a number from 0 to 1")
+        return None
+    return float(number)
+
+
 def read_text(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> str | None:
     """The text under ``key``; None when the key is absent or wrong."""
     value = given.get(key)

@@ -65,6 +65,8 @@ class PolicyParts(Protocol):
     def cohort(self) -> str: ...
     @property
     def cohort_windows(self) -> int: ...
+    @property
+    def stability(self) -> float: ...
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:
@@ -103,6 +105,7 @@ def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
     if isinstance(windows, bool) or not isinstance(windows, int) or not 2 <= windows <= MOST_COHORT_WINDOWS:
         yield f"cohort_windows: must be a whole number from 2 to {MOST_COHORT_WINDOWS}"
         windows = 2
+    yield from _rules_of_stability(policy)
     if policy.cohort not in ("keep", "strict"):
         return
     if policy.protect == "row":
@@ -114,6 +117,20 @@ def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
             yield "cohort: strict is about several windows; give a window or leave it out"
         elif policy.state_ttl_ms < windows * policy.window_ms:
             yield "state_ttl: must be at least cohort_windows * window, or cohort: strict would forget too early"
+
+
+def _rules_of_stability(policy: PolicyParts) -> Iterator[str]:
+    weight = policy.stability
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
+        yield "stability: must be a number from 0 to 1"
+    elif not weight:
+        return
+    elif policy.protect == "row" or policy.shape == "graph":
+        yield "stability: weighs the classes of before; it needs protect: individual and shape: classes"
+    elif policy.cohort != "free":
+        yield f"stability: belongs to cohort: free; with {policy.cohort} nobody leaves a class for a smaller loss"
+    elif policy.window_ms is None:
+        yield "stability: is about several windows; give a window or leave it out"
 
 
 def _rules_of_parts(policy: PolicyParts) -> Iterator[str]:

@@ -14,12 +14,13 @@ from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_classes
+from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
 from kanonflow.solvers.solve_cohorts import FixedCohorts, solve_cohorts
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph
 from kanonflow.solvers.solve_levels import solve_levels
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS
 from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 
 # method -> (the start it stands for, whether the search goes on from there)

@@ -38,9 +38,9 @@ from kanonflow.solvers.search.class_state import (
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
+from kanonflow.solvers.warm_classes import Ties, WarmClasses, no_ties, part_of_people, ties_to, warm_labels
 
 CLASS_STARTS = ("auto", "l-greedy", "one-class")
 NEIGHBOURS = 12
@@ -50,42 +50,6 @@ PART_SIZE = 5000
 # Rounds of kicks between two entries of the trace.
 ROUNDS = 8
 LARGEST_K = 255
-
-
-class WarmClasses(NamedTuple):
-    """labels: int64 (u,), the old class of each individual of the table (sorted distinct), -1 for newcomers.
-
-    keep: whether those whose class still has k present members may not leave it. stability: what it costs when such
-    an individual stands in another class, per row, where a row that waits costs 1; 0 leaves the search free.
-    """
-
-    labels: NDArray[np.int64]
-    keep: bool
-    stability: float = 0.0
-
-
-class _Ties(NamedTuple):
-    """movable: bool (u,), who may leave a class. home, tie: as in ``ClassScratch``."""
-
-    movable: NDArray[np.bool_]
-    home: NDArray[np.int32]
-    tie: NDArray[np.float64]
-
-    def of(self, chosen: NDArray[np.int64], numbers: NDArray[np.int32]) -> _Ties:
-        """The ties of some individuals among some of the classes, whose numbers (sorted) become 0, 1, ..."""
-        home = np.searchsorted(numbers, self.home[chosen]).astype(np.int32)
-        here = np.isin(self.home[chosen], numbers[numbers >= 0])
-        home -= np.int32(numbers.size > 0 and numbers[0] < 0)
-        return _Ties(
-            self.movable[chosen],
-            np.where(here, home, POOL).astype(np.int32),
-            np.where(here, self.tie[chosen], 0.0),
-        )
-
-    def renumbered(self, numbers: NDArray[np.int64]) -> _Ties:
-        """numbers: int64 (c,), the new number of each class, -1 for those that are gone, with the ties to them."""
-        home = np.where(self.home >= 0, numbers[np.maximum(self.home, 0)], POOL).astype(np.int32)
-        return _Ties(self.movable, home, np.where(home >= 0, self.tie, 0.0))
 
 
 class _Outcome(NamedTuple):
@@ -120,7 +84,7 @@ def waiting_bound(table: Table, k: int) -> float:
 def _search(
     people: Individuals,
     labels: NDArray[np.int32],
-    ties: _Ties,
+    ties: Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -163,21 +127,10 @@ def _search(
     return _Outcome(classes, int(work.evaluations[0]), struck, trace)
 
 
-def _part(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
-    """Some of the individuals, as a table of their own."""
-    return people._replace(
-        low=people.low[chosen],
-        high=people.high[chosen],
-        words=people.words[chosen],
-        touched=people.touched[chosen],
-        rows=people.rows[chosen],
-    )
-
-
 def _search_parts(
     people: Individuals,
     labels: NDArray[np.int32],
-    ties: _Ties,
+    ties: Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -186,7 +139,7 @@ def _search_parts(
     deadline: float | None,
     clock: Callable[[], float],
     gate: Gate | None,
-) -> tuple[NDArray[np.int32], _Ties, int, bool]:
+) -> tuple[NDArray[np.int32], Ties, int, bool]:
     """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
 
     Returns the labels, the ties in their numbers, evaluations made and whether the deadline struck.
@@ -207,8 +160,8 @@ def _search_parts(
         local = local - (1 if own.size and own[0] < 0 else 0)
         share = evaluations * chosen.size // tour.size
         return chosen, own[own >= 0], _search(
-            _part(people, chosen), local.astype(np.int32), ties.of(chosen, own), np.arange(chosen.size), k, share,
-            int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
+            part_of_people(people, chosen), local.astype(np.int32), ties.of(chosen, own), np.arange(chosen.size),
+            k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
         )  # fmt: skip
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
@@ -234,40 +187,21 @@ def _start(
     k: int,
     warm: WarmClasses | None,
     gate: Gate | None,
-) -> tuple[NDArray[np.int32], _Ties, str, float | None, float | None]:
+) -> tuple[NDArray[np.int32], Ties, str, float | None, float | None]:
     """Labels, ties, the start's name, and the losses of the warm and the cold start where both exist.
 
     With a stability weight the cold start is taken only where it saves more than all its broken ties cost.
     """
-    u = people.rows.size
-    free = _Ties(np.ones(u, dtype=np.bool_), np.full(u, POOL, dtype=np.int32), np.zeros(u))
     cold = diverse_greedy_labels(people, tour, k, gate)
     if warm is None:
-        return cold, free, "l-greedy", None, None
-    old = warm.labels.copy()
-    # One count more than there are labels, so that -1 has one to read when nobody returned.
-    present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 2)
-    old[(old >= 0) & (present[old] < k)] = -1
-    # A class of more than 3k has no room for moves; its last members by number look for another.
-    order = np.lexsort([np.arange(u), old])
-    begins = np.searchsorted(old[order], old[order])
-    old[order[(np.arange(u) - begins >= 3 * k) & (old[order] >= 0)]] = -1
-    stay = old >= 0
-    # Who has no class left is grouped afresh, so that the warm start is not charged for newcomers.
-    rest = tour[~stay[tour]]
-    fresh = class_greedy_labels(_part(people, rest), np.arange(rest.size), k)
-    _, dense = np.unique(old[stay], return_inverse=True)
-    labels = np.full(u, POOL, dtype=np.int32)
-    labels[stay] = dense
-    labels[rest] = np.where(fresh >= 0, fresh + int(labels.max(initial=-1)) + 1, POOL)
-    losses = [total_loss(people, build_classes(people, some, k, gate)) for some in (labels, cold)]
-    tie = np.where(stay, warm.stability * people.rows, 0.0)
-    home = np.where(stay, labels, POOL).astype(np.int32)
-    if warm.keep:
-        return labels, free._replace(movable=~stay), "warm", losses[0], losses[1]
-    if losses[0] <= losses[1] + tie.sum() / max(people.rows.sum(), 1):
-        return labels, _Ties(free.movable, home, tie), "warm", losses[0], losses[1]
-    return cold, free, "l-greedy", losses[0], losses[1]
+        return cold, no_ties(people.rows.size), "l-greedy", None, None
+    before = build_classes(people, cold, k, gate)
+    labels, stay = warm_labels(people, tour, k, warm, before, gate)
+    losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
+    ties = ties_to(labels, stay, people.rows, warm)
+    if warm.keep or losses[0] <= losses[1] + ties.tie.sum() / max(people.rows.sum(), 1):
+        return labels, ties, "warm", *losses
+    return cold, no_ties(people.rows.size), "l-greedy", *losses
 
 
 def solve_classes(

@@ -75,7 +75,7 @@ def _neighbours(
     return into
 
 
-def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
+def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
     """The start by name; what it cannot build, the leaves or else the constructive graph can."""
     chosen = start
     if start == "auto":
@@ -109,7 +109,7 @@ class _Start(NamedTuple):
 def _start(given: StartInput, nearest: NDArray[np.int32], start: str, warm: WarmGraph | None) -> _Start:
     """The cold start, or the completed old graph when it costs no more."""
     units = given.units
-    members, name = _cold_members(given, start)
+    members, name = cold_members(given, start)
     cold = build_slots(units, members)
     completed = None if warm is None else warm_members(units, nearest, given.tree, warm, given.k)
     if completed is None:
@@ -164,8 +164,7 @@ def solve_graph(
     nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
     bound = neighbour_bound(units, nearest, distance, k)
     nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
-    given = StartInput(units, tree, k, table.individuals is not None, seed)
-    begun = _start(given, nearest, start, warm)
+    begun = _start(StartInput(units, tree, k, table.individuals is not None, seed), nearest, start, warm)
     slots, name = begun.slots, begun.name
     start_loss = float(slots.loss.mean())
     result = SearchResult(0, False, ())

@@ -337,6 +337,7 @@ MAPPINGS = st.fixed_dictionaries(
         "protect": st.sampled_from(["row", "individual"]),
         "others": st.sampled_from(["refuse", "drop"]),
         "cohort_windows": st.integers(2, 100),
+        "stability": st.just(0),
         "metrics": st.sampled_from(["restricted", "public"]),
         "solver": st.fixed_dictionaries(
             {},

@@ -12,8 +12,9 @@ from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.solve import METHODS, STARTS, solve
-from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses
+from kanonflow.solvers.solve_classes import CLASS_STARTS
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from tests.mixed_tables import mixed_table
 
