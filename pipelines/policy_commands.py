@@ -109,6 +109,11 @@ def _notes(policy: Policy) -> list[str]:
             " individuals share all classes of each that is released. Over more windows, and across partitions, it"
             " promises nothing; rows of people whose class fell apart are rejected until those windows are over."
         )
+    if policy.stability:
+        notes.append(
+            f"stability: {policy.stability}. Returning individuals tend to stay with those they were published with."
+            " It promises nothing over several windows: cohort: strict does."
+        )
     if policy.gated:
         notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
     accepted = [field for field in policy.payload if field.accept_risk is not None]
