@@ -21,7 +21,8 @@ from kanonflow.solvers.kd_tree import KdTree, build_tree
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph
-from kanonflow.solvers.search.slots import PLACE, Slots, build_slots
+from kanonflow.solvers.search.slot_loss import PLACE
+from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, StartInput
 from kanonflow.solvers.table import Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Cohort, Policy, Shape
-from kanonflow.solvers.search.slots import PLACE
+from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.solve import METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
