@@ -1,4 +1,4 @@
-"""S0's search as a method of ``solve``: a start by name, the local search over its rows, the result as others give it."""
+"""S0's search as a method of ``solve``: a start by name, the search over its rows, the result as others give it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def solve_paper(
     budget: without ``evaluations_per_row`` the search goes to its local optimum, the iterated one twice as far: on
     10,000 rows minutes, growing with the square of the rows; a deadline counts from the call. threads: for the start
     only. untie: exchange two-edge cuts away at the end, as ``solve_graph`` does.
-    The solution's loss is the one that was searched (``sil-own``: SIL); for SIL its lower bound is 0, which says nothing.
+    The solution's loss is the one that was searched (``sil-own``: SIL); for SIL its lower bound is 0, which says
+    nothing.
 
     Raises InfeasibleError when no graph exists, BudgetError for an unknown method or start, or a table with too many
     categorical values for the paper's counters.
@@ -51,7 +52,15 @@ def solve_paper(
     given = parameters if parameters is not None else PaperSearch()
     began = clock()
     begun = solve_graph(
-        table, k, start=start, budget=budget, seed=seed, threads=threads, search=False, untie=False, clock=clock
+        table,
+        k,
+        start=start,
+        budget=budget,
+        seed=seed,
+        threads=threads,
+        search=False,
+        untie=False,
+        clock=clock,
     )
     state = paper_state(table, begun.graph.members, given)
     start_loss = float(state.loss.mean())

@@ -9,6 +9,7 @@ from kanonflow.solvers.solve import METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.solvers.solve_paper import PAPER_METHODS
 
 
 def check_solver(policy: Policy) -> None:
@@ -22,6 +23,8 @@ def check_solver(policy: Policy) -> None:
     choice = policy.solver
     mistakes = []
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
+    if closed or policy.shape is Shape.GRAPH:
+        usable = [name for name in usable if name not in PAPER_METHODS]
     if choice.method not in usable:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
     if choice.start not in starts:

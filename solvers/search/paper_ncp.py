@@ -136,8 +136,8 @@ def build_ncp(table: Table, members: NDArray[np.int32], *, incremental: bool = T
         codes=values.codes,
         code_weight=weights[dn:] / np.maximum(table.cardinality - 1, 1),
         extremes=np.empty((n, dn, 4)),
-        counts=np.zeros((n, values.count), dtype=np.uint8),
-        seen=np.zeros(values.count, dtype=np.int64),
+        counts=np.zeros((n, values.total), dtype=np.uint8),
+        seen=np.zeros(values.total, dtype=np.int64),
         scans=np.zeros(1, dtype=np.int64),
     )
     for slot in range(n):

@@ -194,10 +194,10 @@ def build_sil(
         sums=np.empty((n, varies.size)),
         knowns=np.empty((n, varies.size)),
         codes=values.codes,
-        counts=np.zeros((n, values.count), dtype=np.uint8),
+        counts=np.zeros((n, values.total), dtype=np.uint8),
         top=np.zeros((n, values.codes.shape[1]), dtype=np.uint8),
         ties=np.zeros((n, values.codes.shape[1]), dtype=np.uint8),
-        tally=np.zeros(values.count, dtype=np.int64),
+        tally=np.zeros(values.total, dtype=np.int64),
     )
     for slot in range(n):
         refresh_sil(slots, slot)

@@ -17,11 +17,11 @@ MOST_COUNTERS = 2**31
 class Values(NamedTuple):
     """codes: int32 (n, dc), the number of each row's value; an attribute's values follow the order of their codes.
 
-    count: V, how many values there are over all attributes.
+    total: V, how many values there are over all attributes.
     """
 
     codes: NDArray[np.int32]
-    count: int
+    total: int
 
 
 def occurring_values(table: Table) -> Values:

@@ -13,6 +13,7 @@ from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.search import paper_moves
 from kanonflow.solvers.search import paper_search as paper
 from kanonflow.solvers.search.paper_search import PaperSearch, paper_state, with_own_records
 from kanonflow.solvers.search.paper_values import occurring_values
@@ -20,7 +21,7 @@ from kanonflow.solvers.table import Table
 from tests import naive_paper_search as naive
 from tests.mixed_tables import mixed_table, scrambled_graph, tables
 
-SMALL = tables(k=3, least=5, most=9)
+SMALL = tables(k=3, least=4, most=7)
 parameters = st.builds(
     PaperSearch,
     improvement=st.sampled_from(paper.IMPROVEMENTS),
@@ -30,7 +31,7 @@ parameters = st.builds(
     perturbation=st.integers(1, 3),
 )
 arguments = given(SMALL, st.integers(2, 3), st.integers(0, 2**64 - 1), parameters)
-quick = settings(derandomize=True, deadline=None, max_examples=60)
+quick = settings(derandomize=True, deadline=None, max_examples=40)
 
 
 def owners(table: Table) -> list[int]:
@@ -47,7 +48,7 @@ def test_a_scan_finds_the_move_of_its_twin(table: Table, k: int, seed: int, chos
     loss, first = naive.slot_loss(table, chosen.loss), chosen.improvement == "first"
     slots = state.members.tolist()
     for b in range(table.records):
-        gain = paper._scan(state, run._who, run._work, b, first, chosen.strict)
+        gain = paper_moves.scan(state, run._who, run._work, b, first, chosen.strict)
         move = naive.move_of(owners(table), slots, loss, b, first=first, strict=chosen.strict)
         assert (gain > 0) == (move is not None)
         if move is not None:
@@ -55,7 +56,7 @@ def test_a_scan_finds_the_move_of_its_twin(table: Table, k: int, seed: int, chos
             p, d, q = move
             before = loss(b, slots[b]) + loss(d, slots[d])
             slots[b][p], slots[d][q] = slots[d][q], slots[b][p]
-            paper._swap(state, b, p, d, q)
+            paper_moves.exchange(state, b, p, d, q)
             assert gain == pytest.approx(before - loss(b, slots[b]) - loss(d, slots[d]), abs=1e-12)
 
 
@@ -72,7 +73,7 @@ def test_a_search_ends_where_its_twin_ends(table: Table, k: int, seed: int, chos
         seed,
         restarts=2,
         swaps=chosen.perturbation,
-        tries=paper.DRAWS,
+        tries=paper_moves.DRAWS,
         first=chosen.improvement == "first",
         strict=chosen.strict,
     )
