@@ -135,11 +135,13 @@ def _start(
     return _Start(cold, name, None, *losses)
 
 
-def _check_names(start: str, loss: str) -> None:
+def _check(table: Table, k: int, start: str, loss: str) -> None:
+    """Raise BudgetError for unknown names, InfeasibleError when there is no graph."""
     if start not in GRAPH_STARTS:
         raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")
     if loss not in LOSSES:
         raise BudgetError(f"unknown loss {loss!r}: choose one of {', '.join(LOSSES)}")
+    _check_feasible(table, k)
 
 
 def _units_for(table: Table, k: int, loss: str) -> tuple[Units, Units, StateOf]:
@@ -189,8 +191,7 @@ def solve_graph(
     Raises InfeasibleError when no graph exists (fewer than k records, an individual with more than n / k rows),
     BudgetError for an unknown start or loss. Time O(n log^2 n + evaluations).
     """
-    _check_names(start, loss)
-    _check_feasible(table, k)
+    _check(table, k, start, loss)
     began = clock()
     units, searched, build = _units_for(table, k, loss)
     tree = build_tree(units.features, units.weight, units.individual)
