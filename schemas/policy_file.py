@@ -125,7 +125,7 @@ def policy_from_avro_schema(schema: Mapping[str, Any], source: str) -> Policy:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """The policy as a mapping of plain values with every default spelled out (but ``cohort_windows``: 5 and ``solver.loss``: ncp).
+    """The policy as a mapping of plain values with every default spelled out, but ``cohort_windows`` 5 and loss ncp.
 
     ``parse_policy(to_mapping(policy), ...)`` is equal to ``policy``.
     """
