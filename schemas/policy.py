@@ -80,6 +80,7 @@ class SolverChoice:
     evaluations_per_row: budget of the search, a record; None: the solver's default for k.
     deadline_ms: extra wall-clock limit; None: none.     threads: None: one a core.
     seed: replaces the seed that is derived from the secret (for benchmarks); it never drives publishing.
+    loss: what the search lowers, ``ncp`` or ``sil``; the metrics tell both.
     """
 
     method: str = "auto"
@@ -88,6 +89,7 @@ class SolverChoice:
     deadline_ms: int | None = None
     threads: int | None = None
     seed: int | None = None
+    loss: str = "ncp"
 
 
 @dataclass(frozen=True)

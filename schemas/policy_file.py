@@ -62,7 +62,7 @@ KEYS = (
     "fields",
     "others",
 )
-SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed")
+SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed", "loss")
 NO_SLIDING = (
     "sliding windows would publish a row several times, and the boxes of its copies narrow it down "
     "together; use fixed windows (window: 1d)"
@@ -127,7 +127,7 @@ def policy_from_avro_schema(schema: Mapping[str, Any], source: str) -> Policy:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """The policy as a mapping of plain values with the defaults spelled out (but ``cohort_windows`` and ``stability``).
+    """The policy as a mapping of plain values with the defaults spelled out, but for keys that older policies lack.
 
     ``parse_policy(to_mapping(policy), ...)`` is equal to ``policy``.
     """
@@ -155,6 +155,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
             "deadline": deadline,
             "threads": solver.threads,
             "seed": solver.seed,
+            **({} if solver.loss == "ncp" else {"loss": solver.loss}),
         },
         "fields": {field.name: _field_mapping(field) for field in policy.fields},
     }
@@ -243,6 +244,7 @@ def _read_solver(given: object, mistakes: list[str]) -> SolverChoice:
         deadline_ms=deadline,
         threads=read_whole(given, "threads", 1, mistakes, "solver."),
         seed=read_whole(given, "seed", 0, mistakes, "solver."),
+        loss=read_text(given, "loss", mistakes, "solver.") or "ncp",
     )
 
 

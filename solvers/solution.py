@@ -13,7 +13,7 @@ from kanonflow.solvers.partition import Partition
 class Solution:
     """structure: the graph, the partition or the graph over individuals found.
 
-    loss: GCP of the structure in [0, 1] on the hulls; waiting rows count 1 each.
+    loss: GCP of the structure in [0, 1] on the hulls; waiting rows count 1 each. SIL where that was asked for.
     start_loss: the same of the start. lower_bound: no structure for this table and k has less loss.
     start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.

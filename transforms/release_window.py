@@ -144,6 +144,7 @@ def _solve(
         shape=solver_shape(policy),
         method=choice.method,
         start=choice.start,
+        loss=choice.loss,
         budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
         seed=search_seed(secret, slot) if choice.seed is None else choice.seed,
         threads=threads,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Cohort, Policy, Shape
-from kanonflow.solvers.search.slots import PLACE
+from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.solve import METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
-from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
+from kanonflow.solvers.solve_paper import PAPER_METHODS
+from kanonflow.transforms.window_structures import solver_shape
 
 
 def check_solver(policy: Policy) -> None:
@@ -22,10 +24,15 @@ def check_solver(policy: Policy) -> None:
     choice = policy.solver
     mistakes = []
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
+    if solver_shape(policy) != "graph":
+        usable = [name for name in usable if name not in PAPER_METHODS]
     if choice.method not in usable:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
+    losses = LOSSES if solver_shape(policy) == "graph" and choice.method != "pass-through" else LOSSES[:1]
+    if choice.loss not in losses:
+        mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
     if policy.cohort is Cohort.STRICT:
         largest = LARGEST_K // ROOM

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.kicks import kick
-from kanonflow.solvers.search.slots import Slots, build_slots
+from kanonflow.solvers.search.slot_loss import fill
+from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 
@@ -145,9 +146,8 @@ def _restored(units: Units, slots: Slots, loss: float, members: NDArray[np.int32
     """Put the start back if the search ended above it, as heat may on a graph that was searched before."""
     if float(slots.loss.mean()) <= loss:
         return False
-    before = build_slots(units, members)
-    for name in slots._fields:
-        getattr(slots, name)[...] = getattr(before, name)
+    slots.members[...] = members
+    fill(units.features, units.individual, slots)
     return True
 
 

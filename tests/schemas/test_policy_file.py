@@ -345,6 +345,7 @@ MAPPINGS = st.fixed_dictionaries(
                 "evaluations_per_row": st.floats(0.1, 100),
                 "deadline": DURATIONS,
                 "seed": st.integers(0),
+                "loss": st.sampled_from(["ncp", "sil"]),
             },
         ),
     },
@@ -371,6 +372,7 @@ def test_the_digest_tells_policies_apart() -> None:
     reordered["fields"] = dict(reversed(reordered["fields"].items()))
     variants = [feed(k=6), feed(window="2d"), feed(name="b"), reordered, with_field("lat", "sensitive")]
     variants.append(feed(max_window_rows=100_000))
+    variants.append(feed(solver={"loss": "sil"}))
     digests = {policy_digest(parse_policy(variant, "", "feed")) for variant in variants}
     assert len(digests | {policy_digest(base)}) == len(variants) + 1
     spelled = with_field(

@@ -14,13 +14,14 @@ from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.solve import METHODS, STARTS, solve
 from kanonflow.solvers.solve_classes import CLASS_STARTS
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.solvers.solve_paper import PAPER_METHODS
 from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from tests.mixed_tables import mixed_table
 
 K = 3
 TABLE = replace(mixed_table(2, 90), individuals=np.arange(90) % 45)
-SEARCHING = ("auto", "iterated-local-search")
+SEARCHING = ("auto", "iterated-local-search", *PAPER_METHODS)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -38,8 +39,8 @@ def test_every_method_gives_a_graph(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_classes_where_it_applies(method: str) -> None:
-    """Classes that could be released; the starts that build graphs only are refused by name."""
-    if method in GRAPH_STARTS and method not in CLASS_STARTS:
+    """Classes that could be released; what builds or searches graphs only is refused by name."""
+    if method in PAPER_METHODS or (method in GRAPH_STARTS and method not in CLASS_STARTS):
         with pytest.raises(BudgetError, match=method):
             solve(TABLE, K, shape="classes", method=method, seed=1)
         return
