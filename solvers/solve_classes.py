@@ -30,6 +30,7 @@ from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.population.kab import kab_result
 from kanonflow.solvers.search.class_gate import Gate, build_gate, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
 from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
@@ -44,7 +45,13 @@ from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
-from kanonflow.solvers.starts.clusterings import CLUSTERINGS, cut_large_classes, individual_input
+from kanonflow.solvers.starts.clusterings import (
+    CLUSTERINGS,
+    ClusterInput,
+    cut_large_classes,
+    individual_input,
+    star_problem,
+)
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
 
@@ -239,6 +246,21 @@ def _start(
     return cold, movable, name, losses[0], losses[1]
 
 
+def _clustered(
+    given: ClusterInput, name: str, warm: WarmClasses | None
+) -> tuple[
+    NDArray[np.int32], str, tuple[int, bool], list[tuple[int, float]], None, float | None, float | None
+]:
+    """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
+    if name != "kab" or warm is None:
+        return CLUSTERINGS[name](given), name, (0, False), [], None, None, None
+    _, dense = np.unique(warm.labels, return_inverse=True)
+    star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
+    found = kab_result(star_problem(given), given.seed, given=star)
+    won = "warm" if found.warm else name
+    return found.labels, won, (0, False), [], None, found.warm_loss, found.cold_loss
+
+
 def solve_classes(
     table: Table,
     k: int,
@@ -281,11 +303,13 @@ def solve_classes(
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     if start in CLUSTERINGS:
-        cold = CLUSTERINGS[start](individual_input(table, people, k, seed))
-        if not search and gate is None:
-            return finish(cold, start, (0, False), [], None, None, None)
+        given = individual_input(table, people, k, seed)
+        if not search and gate is None and (warm is None or not warm.keep):
+            return finish(*_clustered(given, start, warm))
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
-        cold = merged_until_diverse(people, cut_large_classes(cold, tour, k), tour, k, gate)
+        cold = merged_until_diverse(
+            people, cut_large_classes(CLUSTERINGS[start](given), tour, k), tour, k, gate
+        )
     else:
         cold = diverse_greedy_labels(people, tour, k, gate)
     named = start if start in CLUSTERINGS else "l-greedy"

@@ -1,7 +1,7 @@
 """Homogeneous clusterings by name: over individuals for closed classes, over rows for the graph search.
 
-Over rows each row stands for itself; where the table names individuals, ``who`` says whose it is, and no class holds two
-rows of one (Mondrian, which cannot choose, leaves nobody more than a k-th of a class: the circulant keeps them apart).
+Over rows each row stands for itself; where the table names individuals, ``who`` says whose it is, and no class holds
+two rows of one (Mondrian, which cannot choose, leaves nobody more than a k-th of a class; the circulant keeps rows apart).
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.features import WORD_BITS, build_features
 from kanonflow.solvers.individuals import Individuals, pair_class_loss, touched_words
+from kanonflow.solvers.population.black_hole import StarProblem, black_hole_result
+from kanonflow.solvers.population.kab import kab_result
+from kanonflow.solvers.population.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.starts.circulant import circulant_members
+from kanonflow.solvers.starts.ika import ika_labels
 from kanonflow.solvers.starts.k_member import k_member_labels
+from kanonflow.solvers.starts.mondrian import mondrian_labels
+from kanonflow.solvers.starts.oka import oka_labels
 from kanonflow.solvers.table import Table
 
 # Classes above this stay in the order they came in: chaining them is quadratic.
@@ -39,10 +45,27 @@ class ClusterInput(NamedTuple):
     seed: int
 
 
+def _mondrian(given: ClusterInput, *, relaxed: bool) -> NDArray[np.int32]:
+    return mondrian_labels(given.people, given.who, given.codes, given.code_price, given.k, relaxed=relaxed)
+
+
+def star_problem(given: ClusterInput) -> StarProblem:
+    """The same for population methods."""
+    attributes = given.people.numeric_weight.size + given.codes.shape[1]
+    return StarProblem(given.people, given.who, given.k, attributes)
+
+
 # Closed classes of at least k, int32 (u,), -1: waits (only where individuals have several rows). Each raises
 # InfeasibleError for a table that it cannot group.
 CLUSTERINGS: dict[str, Callable[[ClusterInput], NDArray[np.int32]]] = {
     "k-member": lambda given: k_member_labels(given.people, given.who, given.k, given.seed),
+    "mondrian": lambda given: _mondrian(given, relaxed=False),
+    "relaxed-mondrian": lambda given: _mondrian(given, relaxed=True),
+    "oka": lambda given: oka_labels(given.people, given.who, given.k, given.seed),
+    "ika": lambda given: ika_labels(given.people, given.who, given.k, given.seed),
+    "ncp-clustering": lambda given: ncp_clustering_labels(given.people, given.who, given.k, given.seed),
+    "black-hole": lambda given: black_hole_result(star_problem(given), given.seed).labels,
+    "kab": lambda given: kab_result(star_problem(given), given.seed).labels,
 }
 
 

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.individuals import Individuals, pair_class_loss
 from kanonflow.solvers.starts.class_hulls import (
@@ -138,4 +139,38 @@ def join_nearest(
     Raises InfeasibleError when no class may take a unit. O(units classes d).
     """
     if units.size and _join_nearest(people, who, group_mates(who), centroids, units, labels):
+        raise InfeasibleError("a clustering leaves a row over that no class may take")
+
+
+@numba.njit(cache=True, nogil=True)
+def _join_random(
+    who: np.ndarray, mates: Mates, classes: int, units: np.ndarray, random: np.ndarray, labels: np.ndarray
+) -> int:
+    barred = np.full(classes, -1, dtype=np.int64)
+    failures = 0
+    for unit in units:
+        bar_classes(mates, who, labels, barred, unit, unit)
+        first = next_random(random, classes)
+        found = -1
+        for step in range(classes):
+            number = (first + step) % classes
+            if found < 0 and barred[number] != unit:
+                found = number
+                break
+        if found >= 0:
+            labels[unit] = found
+        else:
+            failures += 1
+    return failures
+
+
+def join_random(
+    who: NDArray[np.int64], labels: NDArray[np.int32], classes: int, units: NDArray[np.int64], seed: int
+) -> None:
+    """Each of ``units`` joins a random class (the next one that may take it); changes ``labels``.
+
+    Raises InfeasibleError when no class may take a unit. O(units) when few are barred.
+    """
+    random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    if units.size and _join_random(who, group_mates(who), classes, units, random, labels):
         raise InfeasibleError("a clustering leaves a row over that no class may take")
