@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.starts.clusterings import CLUSTERINGS, clustered_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
 from kanonflow.solvers.starts.l_greedy import l_greedy_members
 
@@ -31,8 +32,14 @@ class StartInput(NamedTuple):
 # Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError.
 GraphStart = Callable[[StartInput], NDArray[np.int32]]
 
+
+def _clustered(name: str) -> GraphStart:
+    return lambda given: clustered_members(given.units, name, given.k, given.seed, distinct=given.distinct)
+
+
 BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
     "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
     "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
+    **{name: _clustered(name) for name in CLUSTERINGS},
 }
