@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
+from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.starts.dead_ends import place_stranded
 from kanonflow.solvers.starts.open_slots import (
     OpenSlots,
@@ -26,6 +27,7 @@ from kanonflow.solvers.starts.open_slots import (
 
 LARGEST_ROWS = 20_000
 LISTED = 24
+BLOCK_ROWS = 2_000
 
 
 @numba.njit(cache=True, nogil=True)
@@ -131,20 +133,37 @@ def _sorted_round(units: Units, slots: OpenSlots, size: int, room: int, target: 
 
 
 def sort_greedy_members(
-    units: Units, k: int, *, limit: int = LARGEST_ROWS, listed: int = LISTED
+    units: Units, tree: KdTree, k: int, *, limit: int = LARGEST_ROWS, listed: int = LISTED, block_rows: int = 0
 ) -> NDArray[np.int32]:
     """Slots over units, int32 (n, k), S2's Algorithm 2 after the identity.
 
     Edges of equal weight: the source that comes first in lexicographic order, then the slot. Sources left without a
     slot are repaired with their nearest neighbours in the order, both ways (dead_ends.py). listed: edges that a
-    source remembers; it does not change the result. O(k n^2 d) for the first look of each source, and again as much
-    for every ``listed`` slots that a source loses to others.
+    source remembers; it does not change the result. block_rows: if not 0, the k-d tour is cut into blocks of about so
+    many rows, each a graph of its own; there is no limit then. O(k n^2 d) for the first look of each source, and again
+    as much for every ``listed`` slots that a source loses to others; with blocks O(k n block_rows d).
 
     Raises UnservedError beyond ``limit`` rows, InfeasibleError when a round cannot be completed (only where
     individuals have several rows).
     """
     rows = lexicographic_rows(units)
-    refuse_above("sort-greedy", rows.size, limit, "choose greedy, insertion or auto")
+    if not block_rows:
+        refuse_above("sort-greedy", rows.size, limit, "choose sort-greedy-blocks, insertion or auto")
+        return _block_members(units, rows, k, listed)
+    rank = np.empty(units.weight.size, dtype=np.int64)
+    rank[rows[::-1]] = np.arange(rows.size)[::-1]
+    tour = np.repeat(tree.order, units.weight[tree.order]).astype(np.int32)
+    blocks = np.array_split(tour, max(1, round(tour.size / max(block_rows, 2 * k))))
+    return np.concatenate(
+        [
+            _block_members(units, block[np.argsort(rank[block], kind="stable")], k, listed)
+            for block in blocks
+        ]
+    )
+
+
+def _block_members(units: Units, rows: NDArray[np.int32], k: int, listed: int) -> NDArray[np.int32]:
+    """Slots of these rows, the unit of each in order."""
     slots = open_slots(units, rows, k)
     target = np.empty(rows.size, dtype=np.int64)
     for size in range(1, k):
