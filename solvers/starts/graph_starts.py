@@ -58,5 +58,6 @@ LARGEST_ROWS: dict[str, int] = {
     "hungarian": hungarian.LARGEST_ROWS,
     "split-and-carry": split_and_carry.LARGEST_ROWS,
 }
+LARGEST_K: dict[str, int] = {"split-and-carry": split_and_carry.LARGEST_K}
 # Starts that know numeric quasi-identifiers only.
 NUMERIC_ONLY = frozenset({"split-and-carry"})

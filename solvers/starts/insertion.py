@@ -140,7 +140,7 @@ def _widen(units: Units, growing: Growing, unit: int, anew: bool) -> None:
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def _joining(units: Units, slots: Slots, growing: Growing, size: int, count: int, unit: int) -> float:
-    """How much the box of the new slot, of ``count`` members so far, grows by a unit; infinite where it may not join."""
+    """How much the new slot, of ``count`` members so far, grows by a unit; infinite where it may not join."""
     features = units.features
     named = 0
     total = 0.0

@@ -133,7 +133,13 @@ def _sorted_round(units: Units, slots: OpenSlots, size: int, room: int, target: 
 
 
 def sort_greedy_members(
-    units: Units, tree: KdTree, k: int, *, limit: int = LARGEST_ROWS, listed: int = LISTED, block_rows: int = 0
+    units: Units,
+    tree: KdTree,
+    k: int,
+    *,
+    limit: int = LARGEST_ROWS,
+    listed: int = LISTED,
+    block_rows: int = 0,
 ) -> NDArray[np.int32]:
     """Slots over units, int32 (n, k), S2's Algorithm 2 after the identity.
 
@@ -155,10 +161,7 @@ def sort_greedy_members(
     tour = np.repeat(tree.order, units.weight[tree.order]).astype(np.int32)
     blocks = np.array_split(tour, max(1, round(tour.size / max(block_rows, 2 * k))))
     return np.concatenate(
-        [
-            _block_members(units, block[np.argsort(rank[block], kind="stable")], k, listed)
-            for block in blocks
-        ]
+        [_block_members(units, block[np.argsort(rank[block], kind="stable")], k, listed) for block in blocks]
     )
 
 

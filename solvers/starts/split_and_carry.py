@@ -72,7 +72,12 @@ def _program(
     matrix = csr_array((data, indices, ends), shape=(len(rows), total))
     costs = np.concatenate([np.zeros(m * classes), -np.ones(classes * d), np.ones(classes * d)])
     integrality = np.concatenate([np.ones(m * classes), np.zeros(2 * classes * d)])
-    return costs, [LinearConstraint(matrix, np.array(least), np.array(most))], integrality, Bounds(lower, upper)
+    return (
+        costs,
+        [LinearConstraint(matrix, np.array(least), np.array(most))],
+        integrality,
+        Bounds(lower, upper),
+    )
 
 
 def _range_sum(values: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> float:
