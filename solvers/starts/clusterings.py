@@ -1,7 +1,8 @@
 """Homogeneous clusterings by name: over individuals for closed classes, over rows for the graph search.
 
 Over rows each row stands for itself; where the table names individuals, ``who`` says whose it is, and no class holds
-two rows of one (Mondrian, which cannot choose, leaves nobody more than a k-th of a class; the circulant keeps rows apart).
+two rows of one (Mondrian, which cannot choose, leaves nobody more than a k-th of a class; the circulant keeps rows
+apart).
 """
 
 from __future__ import annotations
