@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +16,8 @@ from kanonflow.solvers.lattice.genetic_operators import (
     selection_weights,
     standard_mutation,
 )
-from kanonflow.solvers.lattice.level_table import LevelVector
 from kanonflow.solvers.lattice.losses import log_of
-from kanonflow.solvers.lattice.node_checks import NodeChecks
+from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 
 
 @dataclass(frozen=True)
@@ -73,16 +71,16 @@ class KGenSearch:
         self.left -= 1
         return self.checks.anonymous(tuple(int(level) for level in node))
 
-    def run(self, start: Iterable[LevelVector]) -> None:
+    def run(self, known: KnownNodes | None) -> None:
         """Generations until the evaluations are spent."""
         try:
-            self._run(start)
+            self._run(known)
         except _EvaluationsSpentError:
             return
 
-    def _run(self, start: Iterable[LevelVector]) -> None:
+    def _run(self, known: KnownNodes | None) -> None:
         size = self.parameters.population
-        nodes = [np.array(node, dtype=np.int32) for node in self.checks.note(start)][:size]
+        nodes = [] if known is None else list(self.checks.clipped(known.anonymous)[:size])
         nodes += [between(self.low, self.high, self.generator) for _ in range(size - len(nodes))]
         population = np.stack(nodes)
         fit = np.array([self.ask(node) for node in population])
@@ -175,12 +173,12 @@ def kgen(
     *,
     seed: int,
     parameters: KGenParameters | None = None,
-    start: Iterable[LevelVector] = (),
+    known: KnownNodes | None = None,
 ) -> NDArray[np.int32]:
     """The lowest k-anonymous nodes found, int32 (m, d). O(evaluations (n d + border d)).
 
-    start: nodes of an earlier window join the first population. Always has an answer, the top at worst.
+    known: the k-anonymous nodes of an earlier window join the first population. Always has an answer, the top at worst.
     Source: S1, section 3, with the minimum of the lattice raised as in ``NodeChecks``.
     """
-    KGenSearch(checks, parameters or KGenParameters(), seed).run(start)
+    KGenSearch(checks, parameters or KGenParameters(), seed).run(known)
     return checks.minimal

@@ -7,8 +7,8 @@ which no node is k-anonymous.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -83,6 +83,16 @@ class Border:
             self._nodes = np.concatenate([self._nodes, np.empty_like(self._nodes)])
         self._nodes[self._count] = node
         self._count += 1
+
+
+class KnownNodes(NamedTuple):
+    """What an earlier window found out, to be checked first in the next: int32 (m, d) each.
+
+    anonymous: its lowest k-anonymous nodes, least loss first. failing: its highest nodes that were not k-anonymous.
+    """
+
+    anonymous: NDArray[np.int32]
+    failing: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -175,16 +185,16 @@ class NodeChecks:
         found = check_columns(self.columns, chosen, self.k, self.limit, self.even_share, self.work)
         return bool(found <= self.limit)
 
-    def note(self, nodes: Iterable[LevelVector]) -> list[LevelVector]:
-        """Nodes of another run (a warm start's), clipped to this lattice, without repeats."""
-        clipped = {
-            tuple(
-                min(max(int(level), low), high)
-                for level, low, high in zip(node, self.floor, self.lattice.top, strict=True)
-            )
-            for node in nodes
-        }
-        return sorted(clipped)
+    def clipped(self, nodes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Nodes of another window between the raised minimum and the top, int32 (m, d), without repeats, in order.
+
+        Raises BudgetError when they are of another number of attributes.
+        """
+        if nodes.ndim != 2 or nodes.shape[1] != self.lattice.attributes:
+            raise BudgetError("the nodes to start from have another number of attributes than the lattice")
+        inside = np.clip(nodes, self.floor, self.lattice.top).astype(np.int32)
+        _, first = np.unique(inside, axis=0, return_index=True)
+        return inside[np.sort(first)]
 
     def _raised_minimum(self) -> LevelVector:
         """Each attribute's lowest level that is k-anonymous by itself, under the same limit (S1, 3.2).

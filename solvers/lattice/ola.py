@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.errors import BudgetError
-from kanonflow.solvers.lattice.level_table import LevelVector
-from kanonflow.solvers.lattice.node_checks import NodeChecks
+from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 from kanonflow.solvers.lattice.tags import (
     NO_BETTER,
     UNKNOWN,
@@ -67,34 +64,56 @@ class OlaSearch:
         low, high = 0, path.size
         while low < high:
             middle = (low + high) // 2
-            if self.tags[path[middle]] == NO_BETTER or self.decide(int(path[middle])):
+            if self.decide(int(path[middle])):
                 high = middle
             else:
                 low = middle + 1
 
-    def run(self, start: Iterable[LevelVector]) -> NDArray[np.int32]:
-        """All minimal k-anonymous nodes (of those decided), int32 (m, d)."""
-        for node in self.checks.note(start):
-            number = self.box.number(np.array(node, dtype=np.int32))
+    def start_from(self, known: KnownNodes) -> NDArray[np.int32]:
+        """Decide an earlier window's k-anonymous nodes as far as they matter; returns its failing ones, largest first.
+
+        A failing node is decided later, when an unknown node stands below it, so that those that no longer matter
+        cost nothing.
+        """
+        for levels in self.checks.clipped(known.anonymous):
+            number = self.box.number(levels)
             if self.tags[number] == UNKNOWN:
                 self.decide(number)
+        hints = self.checks.clipped(known.failing)
+        below = np.log(hints - self.box.low + 1.0).sum(axis=1)
+        return np.asarray(hints[np.argsort(-below, kind="stable")])
+
+    def search_hint(self, number: int, hints: NDArray[np.int32]) -> bool:
+        """Decide the largest of the hints that stand above an unknown node; False when there is none."""
+        node = self.box.levels(np.array([number]))[0]
+        for hint in hints[np.all(hints >= node, axis=1)]:
+            above = self.box.number(hint)
+            if self.tags[above] <= NO_BETTER:
+                self.decide(above)
+                return True
+        return False
+
+    def run(self, known: KnownNodes | None) -> NDArray[np.int32]:
+        """All minimal k-anonymous nodes (of those decided), int32 (m, d)."""
+        hints = np.empty((0, self.box.dims.size), dtype=np.int32)
+        if known is not None:
+            hints = self.start_from(known)
         number = next_unknown(self.tags, 0)
         while number >= 0:
-            self.search_path(number)
+            if not self.search_hint(number, hints):
+                self.search_path(number)
             number = next_unknown(self.tags, number)
         return self.box.levels(lowest_anonymous(self.tags, self.box.dims, self.box.strides))
 
 
-def ola(
-    checks: NodeChecks, *, start: Iterable[LevelVector] = (), only_best: bool = False
-) -> NDArray[np.int32]:
+def ola(checks: NodeChecks, *, known: KnownNodes | None = None, only_best: bool = False) -> NDArray[np.int32]:
     """All minimal k-anonymous nodes, int32 (m, d); one of least LOG is among them.
 
     The sublattices of the paper become one box of tags: while a node is unknown, a strategy path through it is
     searched by halves. About (minimal + highest failing nodes) x log(path) checks, one byte a node.
-    start: nodes of an earlier window; they are decided first, and where little has changed they decide nearly all.
+    known: what an earlier window found; where little has changed it decides nearly all.
     only_best: prune by LOG; the answer then holds a node of least LOG, and not every minimal node.
 
     Raises BudgetError when the lattice has more than 2^28 nodes. Source: El Emam et al. 2009; S1, 2.7.
     """
-    return OlaSearch(checks, only_best=only_best).run(start)
+    return OlaSearch(checks, only_best=only_best).run(known)

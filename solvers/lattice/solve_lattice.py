@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +13,9 @@ from kanonflow.solvers.lattice.exhaustive import exhaustive
 from kanonflow.solvers.lattice.incognito import incognito
 from kanonflow.solvers.lattice.kgen import KGenParameters, kgen
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, node_of
-from kanonflow.solvers.lattice.level_table import Lattice, LevelVector
+from kanonflow.solvers.lattice.level_table import Lattice
 from kanonflow.solvers.lattice.losses import additive_gcp, log_of
-from kanonflow.solvers.lattice.node_checks import CheckCounts, NodeChecks
+from kanonflow.solvers.lattice.node_checks import CheckCounts, KnownNodes, NodeChecks
 from kanonflow.solvers.lattice.ola import ola
 from kanonflow.solvers.lattice.random_search import EVALUATIONS, random_search
 from kanonflow.solvers.lattice.samarati import samarati
@@ -32,7 +31,7 @@ class LatticeSolution:
     asked for; GCP here as if nothing were suppressed (``losses.node_losses`` counts that too).
 
     best: the first node with its classes. counts: what the checks took. failing: int32 (f, d), the highest nodes that
-    turned out not to be k-anonymous; with ``nodes`` they warm-start the next window. optimal: no node has less LOG.
+    turned out not to be k-anonymous. optimal: no node has less LOG.
     """
 
     nodes: NDArray[np.int32]
@@ -43,10 +42,9 @@ class LatticeSolution:
     optimal: bool
 
     @property
-    def border(self) -> list[LevelVector]:
-        """The nodes that decided this window, as ``start`` of the next."""
-        both = np.concatenate([self.nodes, self.failing])
-        return [tuple(int(level) for level in node) for node in both]
+    def known(self) -> KnownNodes:
+        """What warm-starts the next window: level vectors, nothing of a record."""
+        return KnownNodes(self.nodes, self.failing)
 
 
 def suppression_limit(share: float, records: int) -> int:
@@ -82,14 +80,14 @@ def solve_lattice(
     kgen_parameters: KGenParameters | None = None,
     only_best: bool = False,
     even_share: bool = False,
-    start: Iterable[LevelVector] = (),
+    known: KnownNodes | None = None,
 ) -> LatticeSolution:
     """Minimal k-anonymous nodes of a lattice by one of LATTICE_METHODS.
 
     suppression: share of the rows that may be suppressed. loss: ``log`` or ``gcp``, the order of the answer.
     evaluations: of random-search and kgen (``kgen_parameters`` replaces them). only_best: of ola, prune by LOG.
-    even_share: nobody shows more than 1/k of a class's rows (group_by.py). start: nodes of an earlier window, for
-    ola, kgen and random-search.
+    even_share: nobody shows more than 1/k of a class's rows (group_by.py). known: what an earlier window found,
+    for ola, kgen and random-search.
 
     Raises BudgetError for what a method cannot take, InfeasibleError when even the top is not k-anonymous.
     """
@@ -102,7 +100,7 @@ def solve_lattice(
     if method == "exhaustive":
         nodes = exhaustive(checks)
     elif method == "ola":
-        nodes = ola(checks, start=start, only_best=only_best)
+        nodes = ola(checks, known=known, only_best=only_best)
     elif method == "incognito":
         nodes = incognito(checks)
     elif method == "samarati":
@@ -110,10 +108,10 @@ def solve_lattice(
     elif method == "datafly":
         nodes = datafly(checks)
     elif method == "random-search":
-        nodes = random_search(checks, seed=seed, evaluations=evaluations, start=start)
+        nodes = random_search(checks, seed=seed, evaluations=evaluations, known=known)
     else:
         chosen = kgen_parameters or KGenParameters(evaluations=evaluations)
-        nodes = kgen(checks, seed=seed, parameters=chosen, start=start)
+        nodes = kgen(checks, seed=seed, parameters=chosen, known=known)
     order, losses = node_order(nodes, lattice, loss)
     nodes, losses = nodes[order], losses[order]
     best = node_of(checks, tuple(int(level) for level in nodes[0]))

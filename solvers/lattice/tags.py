@@ -12,8 +12,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-UNKNOWN, ANONYMOUS, FAILING, NO_BETTER = 0, 1, 2, 3
-"""NO_BETTER: it may be k-anonymous, but loses at least as much as the best node known."""
+UNKNOWN, NO_BETTER, ANONYMOUS, FAILING = 0, 1, 2, 3
+"""NO_BETTER: unknown too, but it loses at least as much as the best node known: nobody needs to know."""
 
 
 class Box(NamedTuple):
@@ -59,11 +59,7 @@ def next_unknown(tags: np.ndarray, begin: int) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray, upwards: bool) -> None:
-    """Tag the node and all above it ANONYMOUS, or all below it FAILING. Amortized O(d) a node that becomes known.
-
-    Nodes that are NO_BETTER are passed on the way up, for all above them are so too; none stands below a node that
-    somebody still asks about.
-    """
+    """Tag the node and all above it ANONYMOUS, or all below it FAILING. Amortized O(d) a node that becomes known."""
     tag = ANONYMOUS if upwards else FAILING
     stack = np.empty(1024, dtype=np.int64)
     stack[0] = number
@@ -77,7 +73,7 @@ def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray,
             if (level + 1 == dims[j]) if upwards else (level == 0):
                 continue
             other = node + strides[j] if upwards else node - strides[j]
-            if tags[other] != UNKNOWN:
+            if tags[other] > NO_BETTER:
                 continue
             tags[other] = tag
             if held == stack.size:
@@ -91,6 +87,8 @@ def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray,
 @numba.njit(cache=True, nogil=True)
 def unknown_path(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray) -> np.ndarray:
     """The unknown nodes of a strategy path through an unknown node, lowest first, int64 (length,).
+
+    Nodes that are NO_BETTER are on it: when one of them fails, it decides many that matter.
 
     Climbs at the attribute of least relative level and descends at that of greatest, so that the path leads through
     the middle of what is unknown, where an answer decides most.
@@ -116,7 +114,7 @@ def unknown_path(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.nd
                 other = node + strides[j] if upwards else node - strides[j]
                 relative = level / (dims[j] - 1)
                 rank = relative if upwards else 1.0 - relative
-                if tags[other] == UNKNOWN and rank < best:
+                if tags[other] <= NO_BETTER and rank < best:
                     best = rank
                     chosen = other
             if chosen >= 0:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.lattice.kgen import KGenParameters
 from kanonflow.solvers.lattice.level_table import Lattice
+from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.lattice.solve_lattice import (
     EXACT_METHODS,
     LATTICE_METHODS,
@@ -97,14 +98,21 @@ def test_equal_seeds_give_equal_answers_and_starts_save_checks() -> None:
     runs = [solve_lattice(lattice, 4, method="kgen", seed=9, evaluations=300) for _ in range(2)]
     assert np.array_equal(runs[0].nodes, runs[1].nodes)
     cold = solve_lattice(lattice, 4, method="ola")
-    warm = solve_lattice(lattice, 4, method="ola", start=cold.border)
+    warm = solve_lattice(lattice, 4, method="ola", known=cold.known)
     assert np.array_equal(cold.nodes, warm.nodes)
     assert warm.counts.checked < cold.counts.checked
+    pruned = solve_lattice(lattice, 4, method="ola", known=cold.known, only_best=True)
+    assert pruned.losses[0] == cold.losses[0]
+    assert pruned.counts.checked < warm.counts.checked
     # A border of some other lattice only costs time.
-    other = solve_lattice(lattice, 4, method="ola", start=[(99, 0, 2, 1), (0, 0, 0, 0)])
+    strange = np.array([[99, 0, 2, 1], [0, 0, 0, 0]], dtype=np.int32)
+    wrong = KnownNodes(strange, cold.nodes)
+    other = solve_lattice(lattice, 4, method="ola", known=wrong)
     assert np.array_equal(cold.nodes, other.nodes)
-    seeded = solve_lattice(lattice, 4, method="kgen", seed=9, evaluations=10, start=cold.border)
+    seeded = solve_lattice(lattice, 4, method="kgen", seed=9, evaluations=10, known=cold.known)
     assert seeded.losses[0] == cold.losses[0]
+    with pytest.raises(BudgetError):
+        solve_lattice(lattice, 4, method="ola", known=KnownNodes(strange[:, :2], strange))
 
 
 @given(lattices())
