@@ -87,14 +87,14 @@ class KGenSearch:
         age = np.zeros(size, dtype=np.int64)
         while True:
             children = self._children(population, fit, age)
-            known = np.array([self.ask(child) for child in children])
+            found = np.array([self.ask(child) for child in children])
             if self.parameters.descent:
-                lowered = self._descend(children[known])
+                lowered = self._descend(children[found])
                 if lowered is not None:
                     children = np.concatenate([children, lowered[None, :]])
-                    known = np.append(known, True)
+                    found = np.append(found, True)
             population = np.concatenate([population, children])
-            fit = np.concatenate([fit, known])
+            fit = np.concatenate([fit, found])
             age = np.concatenate([age + 1, np.zeros(len(children), dtype=np.int64)])
             kept = self._survivors(population, fit)
             population, fit, age = population[kept], fit[kept], age[kept]
