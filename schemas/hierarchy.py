@@ -20,7 +20,7 @@ from kanonflow.schemas.errors import HierarchyError
 ROOT = "*"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hierarchy:
     """rows: one a leaf, leaf first and root last, all of the same length; a label is a node's name at its level.
 
@@ -36,10 +36,18 @@ class Hierarchy:
         if mistakes:
             raise HierarchyError(mistakes)
 
+    def __repr__(self) -> str:
+        return f"Hierarchy({len(self.rows)} leaves, height {self.height})"
+
     @property
     def height(self) -> int:
         """Steps from a leaf to the root."""
         return len(self.rows[0]) - 1
+
+    @property
+    def root(self) -> str:
+        """The label that stands for everything, a missing value included."""
+        return self.rows[0][-1]
 
     @cached_property
     def leaves(self) -> tuple[str, ...]:
@@ -70,6 +78,12 @@ class Hierarchy:
             for label, count in zip(labels, np.bincount(codes), strict=True)
         }
 
+    @cached_property
+    def ncp(self) -> NDArray[np.float64]:
+        """float64 (height + 1, leaves): leaves below the node above each leaf / all leaves; 0 for one (S4, eq. 2)."""
+        below = np.stack([np.bincount(codes)[codes] for codes in self.codes])
+        return np.where(below > 1, below / len(self.rows), 0.0)
+
     def leaf_codes(self, texts: pa.StringArray) -> NDArray[np.int32]:
         """The place of each value among the leaves, int32 (n,); -1 for a null and for a value without a leaf. O(n)."""
         found = pc.index_in(texts, value_set=pa.array(self.leaves, pa.string()))
@@ -95,6 +109,10 @@ def find_hierarchy_mistakes(rows: Sequence[Sequence[str]], lines: Sequence[int] 
     lines = list(range(1, len(rows) + 1)) if lines is None else lines
     mistakes = []
     width = max(len(row) for row in rows)
+    if width == 1:
+        mistakes.append(
+            "has one level only; write the value first and the root last (in a file with ; between them)"
+        )
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
             mistakes.append(

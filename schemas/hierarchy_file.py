@@ -26,8 +26,6 @@ def parse_hierarchy(text: str, source: str = "") -> Hierarchy:
                 lines.append(reader.line_num)
     except csv.Error as error:
         mistakes.append(f"line {reader.line_num}: is not CSV ({error})")
-    if rows and all(len(row) == 1 for row in rows):
-        mistakes.append(f"has one level only; separate the levels of a row by {SEPARATOR!r}, the root last")
     mistakes += find_hierarchy_mistakes(rows, lines)
     if mistakes:
         raise HierarchyError(mistakes, source)
