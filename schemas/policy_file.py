@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from kanonflow.schemas.declared_hierarchies import with_hierarchy_rows
 from kanonflow.schemas.diversity_declaration import diversity_mapping
 from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.errors import PolicyError
@@ -85,19 +86,21 @@ def load_policy(path: str | Path) -> Policy:
         place = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or "not a YAML file"
         raise PolicyError([f"{place}not valid YAML: {problem}"], str(path)) from error
-    return parse_policy(mapping, str(path), path.stem)
+    return parse_policy(mapping, str(path), path.stem, path.parent)
 
 
-def parse_policy(mapping: object, source: str, default_name: str) -> Policy:
+def parse_policy(mapping: object, source: str, default_name: str, folder: Path | None = None) -> Policy:
     """The policy of a mapping as a YAML file would hold it.
 
     source: what an error calls it.     default_name: the policy's name unless the mapping says another.
+    folder: where the files of hierarchies are; None: they stand in the mapping as rows.
     Raises PolicyError with all mistakes.
     """
     if not isinstance(mapping, Mapping):
         raise PolicyError(["file: must hold a mapping with version, k and fields"], source)
     mistakes = unknown_keys((key for key in mapping if key not in SLIDING), KEYS, "")
     mistakes += [f"{key}: {NO_SLIDING}" for key in SLIDING if key in mapping]
+    mapping = with_hierarchy_rows(mapping, folder)
     parts = _read_head(mapping, default_name, mistakes)
     fields, unread = _read_fields(mapping, mistakes)
     parts["fields"] = fields
@@ -298,6 +301,8 @@ def _quasi_mapping(quasi: Quasi) -> dict[str, Any]:
     mapping: dict[str, Any] = {"type": str(quasi.type)}
     if quasi.domain is not None:
         mapping["domain"] = [_plain(value) for value in quasi.domain]
+    if quasi.hierarchy is not None:
+        mapping["hierarchy"] = [list(row) for row in quasi.hierarchy.rows]
     mapping |= {"grid": _plain(quasi.grid), "weight": float(quasi.weight), "outside": str(quasi.outside)}
     return mapping
 

@@ -129,7 +129,7 @@ def read_domain(value: object, kind: QuasiType | None, mistakes: list[str], wher
         if len(dates) == len(value) == 2:
             return dates  # type: ignore[return-value]
         mistakes.append(f"{where}domain: must be [first, last], two ISO dates such as 1930-01-01")
-    elif kind is QuasiType.CATEGORICAL:
+    elif kind in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
         texts = tuple(item for item in value if isinstance(item, str))
         if len(texts) == len(value):
             return texts

@@ -242,8 +242,7 @@ def _rules_of_value(where: str, field: Field) -> Iterator[str]:
 
 
 def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
-    if quasi.type is QuasiType.HIERARCHY or quasi.hierarchy is not None:
-        yield f"{where}.type: hierarchy is not available in this version; use type: categorical"
+    yield from _rules_of_hierarchy(where, quasi)
     weight = quasi.weight
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
         yield f"{where}.weight: must be a positive, finite number"
@@ -252,8 +251,24 @@ def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
     if quasi.outside is Outside.CODE:
         if quasi.domain is None:
             yield f"{where}.outside: code needs a domain to cut to"
-        if quasi.type is QuasiType.CATEGORICAL:
+        if quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
             yield f"{where}.outside: code works for numeric and date only; a category has no nearest one"
+
+
+def _rules_of_hierarchy(where: str, quasi: Quasi) -> Iterator[str]:
+    if quasi.type is not QuasiType.HIERARCHY:
+        if quasi.hierarchy is not None:
+            yield (
+                f"{where}.hierarchy: belongs to type: hierarchy, and this is type: {quasi.type}; whole numbers may "
+                "have that type too"
+            )
+        return
+    if quasi.hierarchy is None:
+        yield f"{where}.hierarchy: missing; name its file (a row a value, the value first, separated by ;)"
+    if quasi.domain is not None:
+        yield f"{where}.domain: the values of a hierarchy are its domain; leave it out"
+    if quasi.grid != "auto":
+        yield f"{where}.grid: a hierarchy has no grid; leave it out"
 
 
 def _rules_of_domain(where: str, quasi: Quasi) -> Iterator[str]:
