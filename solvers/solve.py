@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.certify import certify_graph
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.search.rounds import Progress
@@ -26,6 +27,7 @@ from kanonflow.solvers.warm_start import WarmGraph
 METHODS: dict[str, tuple[str | None, bool]] = {
     "auto": (None, True),
     "iterated-local-search": (None, True),
+    "certify": (None, True),
     **{start: (start, False) for start in BUILT_STARTS},
     "pass-through": ("one-class", False),
 }
@@ -36,6 +38,8 @@ SHAPES: dict[str, type] = {
     "levels": WarmGraph,
     "cohorts": FixedCohorts,
 }
+# Methods that build graphs over records and nothing else.
+GRAPH_ONLY = ("certify",)
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))
 
 
@@ -60,6 +64,7 @@ def solve(
     shape: ``graph`` (k-regular graph over records), ``classes`` (closed classes of individuals) ``levels``
     (k-regular graph over individuals of equal row count) or ``cohorts`` (closed classes that keep given ones whole).
     method: ``auto`` and ``iterated-local-search`` search from ``start``; a start's name returns that start;
+    ``certify`` adds the LP bound with its certificate, and rounds the program (shape graph; no warm start);
     ``pass-through`` puts everybody into one class, for measuring what solving costs. warm: what the previous window
     left, by shape (cohorts keep to it whatever the method). priority: which rows of an individual stay (of all shapes
     but graph). sensitive: fields whose values in each class must meet rules (shape classes only).
@@ -73,6 +78,8 @@ def solve(
         raise BudgetError(f"unknown shape {shape!r}: choose one of {', '.join(SHAPES)}")
     if warm is not None and not isinstance(warm, SHAPES[shape]):
         raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
+    if method in GRAPH_ONLY and shape != "graph":
+        raise BudgetError(f"method {method} needs shape graph, not {shape}")
     if sensitive and shape != "classes":
         raise BudgetError("rules for sensitive values need shape classes")
     named, search = METHODS[method]
@@ -92,6 +99,8 @@ def solve(
     if shape == "cohorts":
         fixed = warm if isinstance(warm, FixedCohorts) else None
         return solve_cohorts(table, k, warm=fixed, priority=priority, **given)
+    if method == "certify":
+        return certify_graph(table, k, **{name: value for name, value in given.items() if name != "search"})
     graph = warm if search and isinstance(warm, WarmGraph) else None
     if shape == "levels":
         return solve_levels(table, k, warm=graph, priority=priority, **given)

@@ -88,7 +88,7 @@ def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str
         return BUILT_STARTS[last](given), last
 
 
-def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
+def tour_of(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
     """Slots in the tree order of the middle one of their members."""
     rank = np.empty(tree.order.size, dtype=np.int64)
     rank[tree.order] = np.arange(tree.order.size)
@@ -175,7 +175,7 @@ def solve_graph(
             units,
             slots,
             nearest,
-            _tour(slots.members, tree),
+            tour_of(slots.members, tree),
             evaluations=evaluations,
             seed=seed,
             threads=threads,

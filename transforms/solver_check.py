@@ -5,10 +5,11 @@ from __future__ import annotations
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Cohort, Policy, Shape
 from kanonflow.solvers.search.slots import PLACE
-from kanonflow.solvers.solve import METHODS
+from kanonflow.solvers.solve import GRAPH_ONLY, METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.transforms.window_structures import solver_shape
 
 
 def check_solver(policy: Policy) -> None:
@@ -22,6 +23,8 @@ def check_solver(policy: Policy) -> None:
     choice = policy.solver
     mistakes = []
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
+    if solver_shape(policy) != "graph":
+        usable = [name for name in usable if name not in GRAPH_ONLY]
     if choice.method not in usable:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
     if choice.start not in starts:

@@ -137,7 +137,9 @@ def check_bound(table: Table, certificate: Certificate) -> float:
     units = group_rows(table)
     k = certificate.k
     if certificate.dual.shape != units.weight.shape or certificate.shift.shape != units.weight.shape:
-        raise StructureError("the certificate is of other records: it needs one dual for each distinct record")
+        raise StructureError(
+            "the certificate is of other records: it needs one dual for each distinct record"
+        )
     lowered = certificate.dual - certificate.shift
     bound = certified_bound(units.weight, k, lowered)
     if not np.all(np.isfinite(lowered)) or not abs(bound - certificate.bound) <= SLACK:

@@ -8,8 +8,8 @@ the gap or the limits end it. Pricing is heuristic (few candidates an anchor) wh
 
 Every exact pass gives a valid bound: lower the dual of each anchor, the last in rank first, by the violation of the
 cheapest of its slots (or by a bound of it, where the nodes did not suffice); then no slot is violated.
-Duals are smoothed: a pass prices half-way between the program's and those of the best bound, which a vertex far off
-cannot throw about (Wentges' smoothing).
+Heuristic passes price at a moving mean of the program's duals, which a vertex far off cannot throw about (in the
+manner of Wentges' smoothing); exact passes at the program's own, for there the bound meets its value.
 """
 
 from __future__ import annotations
@@ -128,13 +128,10 @@ class _Generation:
             new += self.price(dual, False)[0]
         return new
 
-    def exact_pass(self, dual: NDArray[np.float64], smooth: bool) -> int:
-        """Price exactly, half-way to the best duals (``smooth``) or at the program's own."""
-        at = dual
-        if smooth:
-            at = SMOOTHING * (self.best.dual - self.best.shift) + (1 - SMOOTHING) * dual
-        new, lowered = self.price(at, True)
-        self.take(at, lowered)
+    def exact_pass(self, dual: NDArray[np.float64]) -> int:
+        """Price every anchor and keep the bound if it is the best."""
+        new, lowered = self.price(dual, True)
+        self.take(dual, lowered)
         return new
 
 
@@ -168,16 +165,11 @@ def linear_bound(
             known = run.master.slots
             if new < limits.enough * units.weight.size:
                 break
-        new = run.exact_pass(dual, passes > 0)
+        new = run.exact_pass(dual)
         passes += 1
-        if new == 0 and passes > 1 and not run.struck():
-            new = run.exact_pass(dual, False)
-            passes += 1
         trace.append((passes, run.nodes, value / run.rows, run.best.bound))
         if new == 0 or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
             break
         value, dual, x = run.master.solve()
         known = run.master.slots
-    return LinearBound(
-        run.best, value / run.rows, known, x, passes, run.nodes, tuple(trace), run.struck()
-    )
+    return LinearBound(run.best, value / run.rows, known, x, passes, run.nodes, tuple(trace), run.struck())

@@ -1,6 +1,6 @@
 """The linear program over the slots known so far, solved again from its last basis as slots are added (HiGHS).
 
-    minimize sum over S of c(S) x_S,   subject to sum over S of mult_i(S) x_S = k w_i for each unit i,   x >= 0
+minimize sum over S of c(S) x_S,   subject to sum over S of mult_i(S) x_S = k w_i for each unit i,   x >= 0
 """
 
 from __future__ import annotations
@@ -37,7 +37,12 @@ class RestrictedMaster:
         self._known: set[bytes] = set()
         self.slots = np.empty((0, k), dtype=np.int32)
         self._highs = highspy.Highs()
-        for option, value in (("output_flag", False), ("threads", 1), ("presolve", "off"), ("solver", "simplex")):
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("presolve", "off"),
+            ("solver", "simplex"),
+        ):
             self._highs.setOptionValue(option, value)
         places = units.weight.astype(np.float64) * k
         empty = np.empty(0, dtype=np.int32)
