@@ -33,14 +33,14 @@ class Nodes(NamedTuple):
     """Scratch of one depth-first walk, one row a depth.
 
     unit: int32 (k + 1, room), candidates; box: float64 (k + 1, room), loss of the box with each; least: float64, a
-    bound of each branch. count, cursor: int64 (k + 1,). taken: int32 (k,), members. low, high: float64 (k + 1, dn);
+    bound of each branch. filled, cursor: int64 (k + 1,). taken: int32 (k,), members. low, high: float64 (k + 1, dn);
     words: uint64 (k + 1, W); categorical, dual: float64 (k + 1,), of the members. top: float64 (k,).
     """
 
     unit: NDArray[np.int32]
     box: NDArray[np.float64]
     least: NDArray[np.float64]
-    count: NDArray[np.int64]
+    filled: NDArray[np.int64]
     cursor: NDArray[np.int64]
     taken: NDArray[np.int32]
     low: NDArray[np.float64]
@@ -59,7 +59,7 @@ def build_nodes(features: Features, units: int, k: int) -> Nodes:
         unit=np.empty((k + 1, room), dtype=np.int32),
         box=np.empty((k + 1, room)),
         least=np.empty((k + 1, room)),
-        count=np.zeros(k + 1, dtype=np.int64),
+        filled=np.zeros(k + 1, dtype=np.int64),
         cursor=np.zeros(k + 1, dtype=np.int64),
         taken=np.empty(k, dtype=np.int32),
         low=np.empty((k + 1, dn)),
@@ -120,7 +120,7 @@ def _take(features: Features, nodes: Nodes, depth: int, unit: int, dual: float) 
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def _sort(nodes: Nodes, depth: int) -> None:
     """Candidates of a depth by box loss, then by unit, so that copies of one stand together (shell sort)."""
-    count = nodes.count[depth]
+    count = nodes.filled[depth]
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
@@ -162,7 +162,7 @@ def _bound_branches(nodes: Nodes, dual: np.ndarray, depth: int, k: int) -> None:
     for p in range(others):
         nodes.top[p] = -np.inf
     total = 0.0
-    for p in range(nodes.count[depth]):
+    for p in range(nodes.filled[depth]):
         own = dual[nodes.unit[depth, p]]
         if p < others:
             nodes.least[depth, p] = np.inf
@@ -196,13 +196,13 @@ def _fill_child(
         if box - nodes.dual[depth] - dual[unit] - total < bar:
             nodes.unit[depth, count], nodes.box[depth, count] = unit, box
             count += 1
-    nodes.count[depth] = count if count > others else 0
+    nodes.filled[depth] = count if count > others else 0
 
 
 @numba.njit(cache=True, nogil=True)
 def _keep_nearest(nodes: Nodes, dual: np.ndarray, most: int) -> bool:
     """Keep the ``most`` candidates of the root of least reduced pair loss; whether any was left out."""
-    count = nodes.count[1]
+    count = nodes.filled[1]
     if count <= most:
         return False
     reduced = np.empty(count)
@@ -214,7 +214,7 @@ def _keep_nearest(nodes: Nodes, dual: np.ndarray, most: int) -> bool:
         if reduced[p] < bar:
             nodes.unit[1, kept], nodes.box[1, kept] = nodes.unit[1, p], nodes.box[1, p]
             kept += 1
-    nodes.count[1] = kept
+    nodes.filled[1] = kept
     return True
 
 
@@ -254,7 +254,7 @@ def _fill_root(
             if nodes.box[1, p] - dual[anchor] - dual[unit] - total < bar:
                 nodes.unit[1, count], nodes.box[1, count] = unit, nodes.box[1, p]
                 count += 1
-    nodes.count[1] = count if count > others else 0
+    nodes.filled[1] = count if count > others else 0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -286,13 +286,13 @@ def _walk(
     depth = 1
     while depth > 0:
         p = nodes.cursor[depth]
-        if p >= nodes.count[depth]:
+        if p >= nodes.filled[depth]:
             depth -= 1
             continue
         nodes.cursor[depth] += 1
         unit = nodes.unit[depth, p]
         # The last copy of a unit stands for all of them.
-        twin = p + 1 < nodes.count[depth] and nodes.unit[depth, p + 1] == unit
+        twin = p + 1 < nodes.filled[depth] and nodes.unit[depth, p + 1] == unit
         if twin or nodes.least[depth, p] >= best - TOLERANCE:
             continue
         if depth == k - 1:
