@@ -94,7 +94,7 @@ def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]
         return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
 
 
-def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
+def tour_of(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
     """Slots in the tree order of the middle one of their members."""
     rank = np.empty(tree.order.size, dtype=np.int64)
     rank[tree.order] = np.arange(tree.order.size)
@@ -209,7 +209,7 @@ def solve_graph(
             searched,
             slots,
             nearest,
-            _tour(slots.members, tree),
+            tour_of(slots.members, tree),
             evaluations=evaluations,
             seed=seed,
             threads=threads,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Cohort, Field, Policy, QuasiType, Shape
 from kanonflow.solvers.search.slot_loss import PLACE
-from kanonflow.solvers.solve import METHODS
+from kanonflow.solvers.solve import GRAPH_ONLY, METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
-from kanonflow.solvers.solve_paper import PAPER_METHODS
 from kanonflow.solvers.starts.graph_starts import LARGEST_K as LARGEST_K_OF_START
 from kanonflow.solvers.starts.graph_starts import LARGEST_ROWS, NUMERIC_ONLY
 from kanonflow.transforms.window_structures import solver_shape
@@ -27,7 +26,7 @@ def check_solver(policy: Policy) -> None:
     mistakes = []
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
     if solver_shape(policy) != "graph":
-        usable = [name for name in usable if name not in PAPER_METHODS]
+        usable = [name for name in usable if name not in GRAPH_ONLY]
     if choice.method not in usable:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
     if choice.start not in starts:
