@@ -44,6 +44,8 @@ SHAPES: dict[str, type] = {
 }
 # Methods that build graphs over records and nothing else.
 GRAPH_ONLY = ("certify", *PAPER_METHODS)
+# Methods that know one loss.
+NCP_ONLY = ("pass-through", "certify")
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))
 
 
@@ -90,8 +92,8 @@ def solve(
         raise BudgetError(f"method {method} needs shape graph, not {shape}")
     if sensitive and shape != "classes":
         raise BudgetError("rules for sensitive values need shape classes")
-    if loss != "ncp" and (shape != "graph" or method == "pass-through"):
-        raise BudgetError(f"loss {loss} needs shape graph and a method other than pass-through")
+    if loss != "ncp" and (shape != "graph" or method in NCP_ONLY):
+        raise BudgetError(f"loss {loss} needs shape graph and a method other than {' and '.join(NCP_ONLY)}")
     named, search = METHODS[method]
     chosen = named if named is not None else start
     given: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Cohort, Field, Policy, QuasiType, Shape
 from kanonflow.solvers.search.slot_loss import PLACE
-from kanonflow.solvers.solve import GRAPH_ONLY, METHODS
+from kanonflow.solvers.solve import GRAPH_ONLY, METHODS, NCP_ONLY
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
@@ -31,7 +31,7 @@ def check_solver(policy: Policy) -> None:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
-    losses = LOSSES if solver_shape(policy) == "graph" and choice.method != "pass-through" else LOSSES[:1]
+    losses = LOSSES if solver_shape(policy) == "graph" and choice.method not in NCP_ONLY else LOSSES[:1]
     if choice.loss not in losses:
         mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1

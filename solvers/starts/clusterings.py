@@ -151,7 +151,7 @@ def cut_large_classes(labels: NDArray[np.int32], tour: NDArray[np.int64], k: int
     inside = np.flatnonzero(labels >= 0)
     place = np.empty(tour.size, dtype=np.int64)
     place[tour] = np.arange(tour.size)
-    order = inside[np.lexsort([place[inside], labels[inside]])]
+    order = inside[np.lexsort((place[inside], labels[inside]))]
     sizes = np.bincount(labels[inside])
     parts = np.maximum(sizes // k, 1)
     own = labels[order]

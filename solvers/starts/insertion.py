@@ -18,7 +18,8 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.neighbours import node_bound, pair_loss
-from kanonflow.solvers.search.slots import PLACE, Slots, admits, build_slots, refresh, replaced_loss
+from kanonflow.solvers.search.slot_loss import PLACE, admits, refresh, replaced_loss
+from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.starts.circulant import constructive_members
 
 # Near units whose edges are considered for a record: the more, the better the graph and the longer it takes.
