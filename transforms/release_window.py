@@ -33,6 +33,7 @@ from kanonflow.transforms.certificates import CertificateHead, certify
 from kanonflow.transforms.cohorts import person_digests
 from kanonflow.transforms.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.gate import GateError
+from kanonflow.transforms.lattice_windows import solve_levels_of_rows
 from kanonflow.transforms.publish import Published, publish
 from kanonflow.transforms.raw_batch import Certificate, Release, to_ipc
 from kanonflow.transforms.row_bytes import content_digest
@@ -48,7 +49,14 @@ from kanonflow.transforms.sensitive_values import sensitive_fields
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.strict_cohorts import without_risk
 from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
-from kanonflow.transforms.window_ledger import NOT_DIVERSE, OVER_LIMIT, Ledger, deadlines, own_ends
+from kanonflow.transforms.window_ledger import (
+    NOT_DIVERSE,
+    OVER_LIMIT,
+    SUPPRESSED,
+    Ledger,
+    deadlines,
+    own_ends,
+)
 from kanonflow.transforms.window_metrics import Attempt, window_metrics
 from kanonflow.transforms.window_structures import (
     described,
@@ -135,6 +143,10 @@ def _solve(
     individuals, digests = _people(rows, bound, secret)
     encoded = encode(rows, bound, individuals, warm.domains)
     choice = policy.solver
+    seed = search_seed(secret, slot) if choice.seed is None else choice.seed
+    if policy.by_levels:
+        nobody = np.zeros(rows.num_rows, dtype=np.bool_)
+        return solve_levels_of_rows(rows, bound, seed), encoded, individuals, digests, nobody
     earlier: Any = None
     if individuals is not None and choice.method != "pass-through":
         earlier = earlier_structure(policy, warm.cohorts, digests)
@@ -145,7 +157,7 @@ def _solve(
         method=choice.method,
         start=choice.start,
         budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
-        seed=search_seed(secret, slot) if choice.seed is None else choice.seed,
+        seed=seed,
         threads=threads,
         warm=earlier,
         priority=own_ends(rows, bound),
@@ -273,7 +285,10 @@ def _release(
     solved = clock()
     kept_now = kept_records(solution.structure)
     if kept_now is not None:
-        ledger.hold_back(rows, kept_now, individuals, risk)
+        if policy.by_levels:
+            ledger.reject(rows.filter(pa.array(~kept_now)), SUPPRESSED)
+        else:
+            ledger.hold_back(rows, kept_now, individuals, risk)
         if not kept_now.any():
             return None, warm.cohorts, encoded.domains
     released = rows if kept_now is None else rows.filter(pa.array(kept_now))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Cohort, Policy, Shape
+from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Policy, Shape
 from kanonflow.solvers.search.slots import PLACE
 from kanonflow.solvers.solve import METHODS
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.transforms.lattice_windows import check_lattice_solver
 
 
 def check_solver(policy: Policy) -> None:
@@ -16,11 +17,18 @@ def check_solver(policy: Policy) -> None:
 
     Why: a solver that refuses in a timer would end a bounded run half-way, and block a stream for ever.
     """
+    if policy.by_levels:
+        check_lattice_solver(policy)
+        return
     closed = policy.closed
     kind = "shape: graph" if policy.shape is Shape.GRAPH else f"protect: {policy.protect}"
     starts = CLASS_STARTS if closed else GRAPH_STARTS
     choice = policy.solver
     mistakes = []
+    if choice.suppression:
+        mistakes.append(
+            f"solver.suppression: only solvers that publish levels suppress rows: {', '.join(LATTICE_METHODS)}"
+        )
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
     if choice.method not in usable:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")

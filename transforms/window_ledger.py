@@ -22,6 +22,9 @@ OVER_LIMIT = "individual_over_limit"
 NOT_DIVERSE = "not_diverse"
 """The same where no class was found that meets the policy's rules for sensitive values."""
 
+SUPPRESSED = "suppressed"
+"""Why a row leaves the feed where fields stand at levels of hierarchies: its class would have been too small."""
+
 
 @dataclass
 class Ledger:

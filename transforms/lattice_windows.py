@@ -1,0 +1,113 @@
+"""Windows that are released at levels of hierarchies: rows as a lattice, and the classes of its best node.
+
+A release is then homogeneous: rows with equal labels are a closed class of at least k records, their payloads are
+permuted as in every closed class, and rows whose class would be too small are suppressed: rejected, not held.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.text_values import render_text
+from kanonflow.solvers.lattice import exhaustive, incognito, ola, samarati
+from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
+from kanonflow.solvers.lattice.losses import node_losses
+from kanonflow.solvers.lattice.random_search import EVALUATIONS
+from kanonflow.solvers.lattice.solve_lattice import solve_lattice
+from kanonflow.solvers.solution import Solution
+from kanonflow.transforms.sort_keys import whole
+
+_MOST_NODES = {
+    "ola": ola.MOST_NODES,
+    "exhaustive": exhaustive.MOST_NODES,
+    "samarati": samarati.MOST_NODES,
+    "incognito": incognito.MOST_NODES,
+}
+
+
+def check_lattice_solver(policy: Policy) -> None:
+    """Raise PolicyError, naming everything that is wrong, unless a window can be released at levels of hierarchies.
+
+    With individuals a class of equal labels may hold several rows of one of them, and their rows may fall into several
+    classes: neither promise about individuals would hold, so it is refused.
+    """
+    choice = policy.solver
+    named = f"solver.method: {choice.method} publishes levels of hierarchies"
+    mistakes = []
+    if policy.individual is not None or policy.protect is not Protection.ROW:
+        mistakes.append(
+            f"{named}, which hides single rows only; leave role: individual out, or take another solver"
+        )
+    if policy.gated:
+        mistakes.append(
+            f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.gated)})"
+        )
+    without = [field.name for field in policy.quasis if field.quasi is None or field.quasi.hierarchy is None]
+    if without:
+        mistakes.append(
+            f"{named}, which these fields do not have: {', '.join(without)}; give each type: hierarchy"
+        )
+    if choice.start != "auto":
+        mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
+    heights = [
+        field.quasi.hierarchy.height for field in policy.quasis if field.quasi and field.quasi.hierarchy
+    ]
+    most = _MOST_NODES.get(choice.method, math.inf)
+    # Incognito's limit is over the lattices of all subsets.
+    nodes = math.prod(height + (2 if choice.method == "incognito" else 1) for height in heights)
+    if nodes > most:
+        mistakes.append(
+            f"solver.method: {choice.method} takes lattices of at most {most:,} nodes, and the hierarchies span "
+            f"{nodes:,}; take kgen"
+        )
+    if mistakes:
+        raise PolicyError(mistakes, policy.name)
+
+
+def lattice_of_rows(rows: pa.Table, bound: BoundPolicy) -> Lattice:
+    """Canonical rows under their fields' hierarchies. A null is a leaf of its own that only the root joins. O(n d)."""
+    tables, values, weights = [], [], []
+    for column in bound.quasis:
+        assert column.hierarchy is not None  # check_lattice_solver has seen to it
+        leaf = column.hierarchy.leaf_codes(render_text(whole(rows.column(column.name))))
+        tables.append(_with_null(column.hierarchy))
+        values.append(np.where(leaf < 0, len(column.hierarchy.leaves), leaf))
+        weights.append(column.field.quasi.weight if column.field.quasi else 1.0)
+    return Lattice(tuple(tables), np.stack(values, axis=1).astype(np.int32), np.array(weights))
+
+
+def _with_null(hierarchy: Hierarchy) -> LevelTable:
+    null = np.array([len(labels) for labels in hierarchy.labels], dtype=np.int32)
+    null[-1] = 0
+    return LevelTable(np.concatenate([hierarchy.codes, null[:, None]], axis=1))
+
+
+def solve_levels_of_rows(rows: pa.Table, bound: BoundPolicy, seed: int) -> Solution:
+    """The node of least GCP among the minimal k-anonymous ones that the policy's solver finds.
+
+    One evaluation is a node; without ``evaluations_per_row`` there are 5,000 of them (kgen, random-search). The loss is
+    GCP by leaves, a null counted as a leaf, a suppressed row 1. Always has an answer: the roots.
+    """
+    choice = bound.policy.solver
+    lattice = lattice_of_rows(rows, bound)
+    evaluations = EVALUATIONS
+    if choice.evaluations_per_row is not None:
+        evaluations = max(1, round(choice.evaluations_per_row * rows.num_rows))
+    found = solve_lattice(
+        lattice,
+        bound.policy.k,
+        method=choice.method,
+        suppression=choice.suppression,
+        loss="gcp",
+        seed=seed,
+        evaluations=evaluations,
+    )
+    loss = node_losses(lattice, found.best, bound.policy.k).gcp
+    return Solution(found.best, loss, 1.0, 0.0, choice.method, found.counts.asked)
