@@ -31,7 +31,8 @@ def check_solver(policy: Policy) -> None:
         )
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
     if choice.method not in usable:
-        mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
+        levels = "" if policy.individual else f", or for levels of hierarchies {', '.join(LATTICE_METHODS)}"
+        mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}{levels}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
