@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 
@@ -18,6 +19,7 @@ class Solution:
     start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
     tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
+    known: of a lattice solver, what it found out, for the next window.
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
     """
 
@@ -32,6 +34,7 @@ class Solution:
     warm_loss: float | None = None
     tied_edges: int | None = None
     cold_loss: float | None = None
+    known: KnownNodes | None = None
 
     @property
     def graph(self) -> GeneralizationGraph:

@@ -19,11 +19,15 @@ from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.lattice import exhaustive, incognito, ola, samarati
 from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
 from kanonflow.solvers.lattice.losses import node_losses
+from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.lattice.random_search import EVALUATIONS
 from kanonflow.solvers.lattice.solve_lattice import solve_lattice
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.sort_keys import whole
 
+MOST_KNOWN = 2_000
+"""Nodes of each kind that are kept for the next window."""
+_WARM = ("ola", "kgen", "random-search")
 _MOST_NODES = {
     "ola": ola.MOST_NODES,
     "exhaustive": exhaustive.MOST_NODES,
@@ -89,14 +93,21 @@ def _with_null(hierarchy: Hierarchy) -> LevelTable:
     return LevelTable(np.concatenate([hierarchy.codes, null[:, None]], axis=1))
 
 
-def solve_levels_of_rows(rows: pa.Table, bound: BoundPolicy, seed: int) -> Solution:
+def solve_levels_of_rows(
+    rows: pa.Table, bound: BoundPolicy, seed: int, known: KnownNodes | None = None
+) -> Solution:
     """The node of least GCP among the minimal k-anonymous ones that the policy's solver finds.
 
     One evaluation is a node; without ``evaluations_per_row`` there are 5,000 of them (kgen, random-search). The loss is
     GCP by leaves, a null counted as a leaf, a suppressed row 1. Always has an answer: the roots.
+
+    known: what the window before found out; it is checked first. Exact solvers answer the same with and without, with
+    fewer evaluations, which are here the nodes that took a pass over the rows.
     """
     choice = bound.policy.solver
     lattice = lattice_of_rows(rows, bound)
+    if known is not None and known.anonymous.shape[1] != lattice.attributes:
+        known = None
     evaluations = EVALUATIONS
     if choice.evaluations_per_row is not None:
         evaluations = max(1, round(choice.evaluations_per_row * rows.num_rows))
@@ -108,6 +119,15 @@ def solve_levels_of_rows(rows: pa.Table, bound: BoundPolicy, seed: int) -> Solut
         loss="gcp",
         seed=seed,
         evaluations=evaluations,
+        known=known,
     )
     loss = node_losses(lattice, found.best, bound.policy.k).gcp
-    return Solution(found.best, loss, 1.0, 0.0, choice.method, found.counts.asked)
+    return Solution(
+        structure=found.best,
+        loss=loss,
+        start_loss=1.0,
+        lower_bound=0.0,
+        start=choice.method if known is None or choice.method not in _WARM else "warm",
+        evaluations=found.counts.checked,
+        known=KnownNodes(found.nodes[:MOST_KNOWN], found.failing[:MOST_KNOWN]),
+    )

@@ -146,7 +146,7 @@ def _solve(
     seed = search_seed(secret, slot) if choice.seed is None else choice.seed
     if policy.by_levels:
         nobody = np.zeros(rows.num_rows, dtype=np.bool_)
-        return solve_levels_of_rows(rows, bound, seed), encoded, individuals, digests, nobody
+        return solve_levels_of_rows(rows, bound, seed, warm.known), encoded, individuals, digests, nobody
     earlier: Any = None
     if individuals is not None and choice.method != "pass-through":
         earlier = earlier_structure(policy, warm.cohorts, digests)
@@ -222,6 +222,7 @@ def release_window(
     ledger = Ledger(bound, [], [], [], slot.window_end, more)
     attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
     attempt.certify = certificates
+    attempt.known = warm.known
     warm = ledger.rest(warm, resting)
     candidates, _, events = _gather(warm, rows, ledger, secret, slot)
     if slot.window_end is not None:
@@ -245,7 +246,7 @@ def _result(
     secret: Secret,
 ) -> WindowResult:
     waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
-    state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events)
+    state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events, attempt.known)
     metrics = window_metrics(attempt, state, before, ledger.rejected, secret.version)
     return WindowResult(release, state, ledger.rejected, metrics, attempt.certificate)
 
@@ -283,6 +284,7 @@ def _release(
         ledger.hold(rows, NOT_DIVERSE)
         return None, warm.cohorts, warm.domains
     solved = clock()
+    attempt.known = solution.known
     kept_now = kept_records(solution.structure)
     if kept_now is not None:
         if policy.by_levels:
@@ -322,6 +324,7 @@ def expire(
     name = release_id(secret, bound.policy.name, slot)
     new = 0 if late is None else late.num_rows
     attempt = Attempt(bound, slot, name, new, warm.waiting_rows, kind="expiry")
+    attempt.known = warm.known
     rows, origin, events = _gather(warm, late, ledger, secret, slot)
     reasons = np.array([*warm.waiting_reason, *["late"] * new], dtype=object)[origin]
     for reason in sorted(set(reasons)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from kanonflow.schemas.hierarchy_builders import ranges_by_doubling, star_hierar
 from kanonflow.schemas.policy import LATTICE_METHODS as NAMES
 from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mapping
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
+from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.lattice.solve_lattice import LATTICE_METHODS
 from kanonflow.transforms.classify import classify
 from kanonflow.transforms.lattice_windows import lattice_of_rows, solve_levels_of_rows
@@ -21,7 +23,7 @@ from kanonflow.transforms.raw_batch import from_ipc
 from kanonflow.transforms.release_window import WindowResult, release_window
 from kanonflow.transforms.seeds import ReleaseSlot, Secret
 from kanonflow.transforms.solver_check import check_solver
-from kanonflow.transforms.warm_state import WarmState
+from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
 from tests.naive_lattice import naive_minimal, naive_suppressed
 
 SECRET = Secret(bytes(range(32)))
@@ -134,6 +136,28 @@ def test_payload_and_order_do_not_shape_the_levels() -> None:
     assert boxes[0] == boxes[1]
     gone = [sorted(str((r["row"]["age"], r["row"]["zip"])) for r in each.rejected) for each in (first, other)]
     assert gone[0] == gone[1]
+
+
+def test_a_warm_window_checks_less_and_releases_the_same() -> None:
+    """What the window before found out is in its state, survives bytes, saves passes, and decides nothing."""
+    bound = _bound()
+    first = _release(bound, _rows(bound, n=400))
+    state = warm_state_from_bytes(first.warm.to_bytes())
+    assert state.known is not None
+    assert np.array_equal(state.known.anonymous, first.warm.known.anonymous)  # type: ignore[union-attr]
+    assert np.array_equal(state.known.failing, first.warm.known.failing)  # type: ignore[union-attr]
+    rows = _rows(bound, n=400, seed=4)
+    warm = release_window(rows, bound, state, SECRET, SLOT)
+    cold = release_window(rows, bound, replace(state, known=None), SECRET, SLOT)
+    assert warm.release == cold.release
+    assert warm.rejected == cold.rejected
+    assert (warm.metrics["start"], cold.metrics["start"]) == ("warm", "ola")
+    assert warm.metrics["evaluations"] < cold.metrics["evaluations"]
+    few = release_window(rows.slice(0, 3), bound, state, SECRET, SLOT)
+    assert few.release is None
+    assert few.warm.known is state.known
+    strange = KnownNodes(np.zeros((1, 5), dtype=np.int32), np.zeros((0, 5), dtype=np.int32))
+    assert release_window(rows, bound, replace(state, known=strange), SECRET, SLOT).release == cold.release
 
 
 @pytest.mark.parametrize(
