@@ -52,7 +52,6 @@ from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
 from kanonflow.transforms.window_ledger import (
     NOT_DIVERSE,
     OVER_LIMIT,
-    SUPPRESSED,
     Ledger,
     deadlines,
     own_ends,
@@ -138,15 +137,16 @@ def _solve(
     threads: int,
     clock: Clock,
 ) -> tuple[Solution, Any, Any, Any, NDArray[np.bool_]]:
-    """The structure over canonical rows; with the encoding and the people it was found for, and rows at risk."""
+    """The structure over canonical rows; with the encoding and the people it was found for, and rows at risk (of
+    a lattice: suppressed)."""
     policy = bound.policy
     individuals, digests = _people(rows, bound, secret)
     encoded = encode(rows, bound, individuals, warm.domains)
     choice = policy.solver
     seed = search_seed(secret, slot) if choice.seed is None else choice.seed
     if policy.by_levels:
-        nobody = np.zeros(rows.num_rows, dtype=np.bool_)
-        return solve_levels_of_rows(rows, bound, seed, warm.known), encoded, individuals, digests, nobody
+        solution, suppressed = solve_levels_of_rows(rows, bound, seed, warm.known, individuals)
+        return solution, encoded, individuals, digests, suppressed
     earlier: Any = None
     if individuals is not None and choice.method != "pass-through":
         earlier = earlier_structure(policy, warm.cohorts, digests)
@@ -288,7 +288,7 @@ def _release(
     kept_now = kept_records(solution.structure)
     if kept_now is not None:
         if policy.by_levels:
-            ledger.reject(rows.filter(pa.array(~kept_now)), SUPPRESSED)
+            ledger.suppress(rows, kept_now, risk)
         else:
             ledger.hold_back(rows, kept_now, individuals, risk)
         if not kept_now.any():

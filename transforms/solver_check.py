@@ -31,7 +31,7 @@ def check_solver(policy: Policy) -> None:
         )
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
     if choice.method not in usable:
-        levels = "" if policy.individual else f", or for levels of hierarchies {', '.join(LATTICE_METHODS)}"
+        levels = f", or for levels of hierarchies {', '.join(LATTICE_METHODS)}"
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}{levels}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")

@@ -71,6 +71,11 @@ class Ledger:
             self.waiting.append(stays)
             self.waiting_reasons += [reason] * stays.num_rows
 
+    def suppress(self, rows: pa.Table, kept: NDArray[np.bool_], suppressed: NDArray[np.bool_]) -> None:
+        """Suppressed rows leave the feed; others not kept are above what enough individuals share, and wait."""
+        self.reject(rows.filter(pa.array(suppressed)), SUPPRESSED)
+        self.hold(rows.filter(pa.array(~kept & ~suppressed)), OVER_LIMIT)
+
     def hold_back(
         self,
         rows: pa.Table,

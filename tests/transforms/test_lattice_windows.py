@@ -89,13 +89,13 @@ def test_the_released_node_is_k_anonymous_and_within_the_limit(method: str) -> N
     """Every solver: classes of k, at most the declared share suppressed, and the least GCP of OLA's minimal nodes."""
     bound = _bound(solver={"method": method, "suppression": 0.05})
     rows = _rows(bound)
-    solution = solve_levels_of_rows(rows, bound, seed=1)
+    solution, gone = solve_levels_of_rows(rows, bound, seed=1)
     node = solution.structure
     assert isinstance(node, LatticeNode)
     lattice = lattice_of_rows(rows, bound)
     node.check_levels(lattice, 4)
     suppressed = naive_suppressed(lattice, node.levels, 4)
-    assert set(np.flatnonzero(node.suppressed)) == suppressed
+    assert set(np.flatnonzero(node.suppressed)) == set(np.flatnonzero(gone)) == suppressed
     assert len(suppressed) <= 6
     if method in ("ola", "exhaustive", "incognito"):
         assert node.levels in naive_minimal(lattice, 4, 6)
@@ -138,6 +138,33 @@ def test_payload_and_order_do_not_shape_the_levels() -> None:
     assert gone[0] == gone[1]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_individuals_stay_in_one_class(seed: int) -> None:
+    """Rows of individuals with equal and with other values: closed classes, shared row counts, and no row lost."""
+    bound = _bound(fields={"note": "individual"}, solver={"method": "ola", "suppression": 0.2})
+    rows = _rows(bound, n=160, seed=seed)
+    generator = np.random.default_rng(seed)
+    who = pa.array([f"p{person}" for person in generator.integers(0, 60, 160)])
+    rows = rows.set_column(rows.schema.get_field_index("note"), "note", who)
+    _, first = np.unique(np.array(who), return_index=True)
+    place = {name.as_py(): int(at) for name, at in zip(who.take(pa.array(first)), first, strict=True)}
+    # Nearly all have the values of their first row.
+    same = [place[name] if generator.random() < 0.97 else at for at, name in enumerate(who.to_pylist())]
+    for name in ("age", "zip"):
+        column = rows.column(name).take(pa.array(same))
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
+    result = release_window(rows, bound, WarmState(), SECRET, SLOT)
+    assert result.release is not None
+    released = from_ipc(result.release.ipc)
+    reasons = {record["reason"] for record in result.rejected}
+    assert reasons <= {"suppressed", "individual_over_limit"}
+    assert released.num_rows + len(result.rejected) == 160
+    assert sum(record["reason"] == "suppressed" for record in result.rejected) <= 32
+    labels = [released[name].to_pylist() for name in ("age", "zip")]
+    assert result.metrics["classes"] == len(set(zip(*labels, strict=True)))
+    assert result.metrics["candidates_min"] >= 4
+
+
 def test_a_warm_window_checks_less_and_releases_the_same() -> None:
     """What the window before found out is in its state, survives bytes, saves passes, and decides nothing."""
     bound = _bound()
@@ -163,7 +190,9 @@ def test_a_warm_window_checks_less_and_releases_the_same() -> None:
 @pytest.mark.parametrize(
     ("changed", "part"),
     [
-        ({"fields": {"note": {"role": "individual"}}}, "hides single rows only"),
+        ({"fields": {"note": "individual"}, "protect": "row"}, "that takes protect: individual"),
+        ({"fields": {"note": "individual"}, "shape": "graph"}, "leave shape: graph out"),
+        ({"fields": {"note": "individual"}, "cohort": "keep"}, "cohort: keep needs another solver"),
         (
             {"fields": {"note": {"role": "sensitive", "diversity": {"kind": "frequency", "l": 2}}}},
             "cannot meet rules for sensitive values",
