@@ -125,6 +125,8 @@ def test_levels_are_released_and_audited(
     verify = ["verify", *flags, "--release", out, "--certificates"]
     assert cli.main(verify) == 0
     capsys.readouterr()
+    assert cli.main(["policy", "check", flags[1]]) == 0
+    assert "stands at one level of its hierarchy; at most 0.1 of" in capsys.readouterr().out
     age = next(age for age in ages.labels[0] if age not in {row["age"] for row in rows})
     changed = [{**row, "age": age if row["age"] == rows[0]["age"] else row["age"]} for row in rows]
     with path.open("wb") as stream:
