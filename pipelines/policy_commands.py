@@ -118,6 +118,11 @@ def _notes(policy: Policy) -> list[str]:
         )
     if policy.gated:
         notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
+    if policy.by_levels:
+        notes.append(
+            f"solver: {policy.solver.method}. Every field of a release stands at one level of its hierarchy; at most"
+            f" {policy.solver.suppression:.3g} of a window's rows are rejected (suppressed) so that it can be lower."
+        )
     accepted = [field for field in policy.payload if field.accept_risk is not None]
     notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
     if policy.event_id is None:

@@ -63,7 +63,7 @@ KEYS = (
     "fields",
     "others",
 )
-SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed", "loss")
+SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed", "loss", "suppression")
 NO_SLIDING = (
     "sliding windows would publish a row several times, and the boxes of its copies narrow it down "
     "together; use fixed windows (window: 1d)"
@@ -159,6 +159,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
             "threads": solver.threads,
             "seed": solver.seed,
             **({} if solver.loss == "ncp" else {"loss": solver.loss}),
+            **({"suppression": solver.suppression} if solver.suppression else {}),
         },
         "fields": {field.name: _field_mapping(field) for field in policy.fields},
     }
@@ -237,6 +238,10 @@ def _read_solver(given: object, mistakes: list[str]) -> SolverChoice:
             mistakes.append("solver.evaluations_per_row: must be a positive number")
         else:
             evaluations = float(number)
+    suppression = read_number(given.get("suppression", 0))
+    if suppression is None or not 0 <= suppression < 1:
+        mistakes.append("solver.suppression: must be a share of the rows, at least 0 and below 1")
+        suppression = Decimal(0)
     deadline = read_duration(given, "deadline", mistakes, "solver.")
     if deadline == 0:
         mistakes.append("solver.deadline: must be longer than 0")
@@ -248,6 +253,7 @@ def _read_solver(given: object, mistakes: list[str]) -> SolverChoice:
         threads=read_whole(given, "threads", 1, mistakes, "solver."),
         seed=read_whole(given, "seed", 0, mistakes, "solver."),
         loss=read_text(given, "loss", mistakes, "solver.") or "ncp",
+        suppression=float(suppression),
     )
 
 

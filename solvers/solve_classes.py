@@ -279,9 +279,8 @@ def solve_classes(
         if not search and gate is None and (warm is None or not warm.keep):
             return finish(*_clustered(given, start, warm))
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
-        cold = merged_until_diverse(
-            people, cut_large_classes(CLUSTERINGS[start](given), tour, k), tour, k, gate
-        )
+        cut = cut_large_classes(CLUSTERINGS[start](given), tour, k)
+        cold = merged_until_diverse(people, cut, tour, k, gate)
     else:
         cold = diverse_greedy_labels(people, tour, k, gate)
     named = start if start in CLUSTERINGS else "l-greedy"

@@ -22,6 +22,9 @@ OVER_LIMIT = "individual_over_limit"
 NOT_DIVERSE = "not_diverse"
 """The same where no class was found that meets the policy's rules for sensitive values."""
 
+SUPPRESSED = "suppressed"
+"""Why a row leaves the feed where fields stand at levels of hierarchies: its class would have been too small."""
+
 
 @dataclass
 class Ledger:
@@ -67,6 +70,11 @@ class Ledger:
         if stays.num_rows:
             self.waiting.append(stays)
             self.waiting_reasons += [reason] * stays.num_rows
+
+    def suppress(self, rows: pa.Table, kept: NDArray[np.bool_], suppressed: NDArray[np.bool_]) -> None:
+        """Suppressed rows leave the feed; others not kept are above what enough individuals share, and wait."""
+        self.reject(rows.filter(pa.array(suppressed)), SUPPRESSED)
+        self.hold(rows.filter(pa.array(~kept & ~suppressed)), OVER_LIMIT)
 
     def hold_back(
         self,
