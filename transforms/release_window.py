@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy import Cohort, Protection
+from kanonflow.schemas.policy import Cohort, Protection, SolverChoice
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import NotDiverseError, UnservedError
