@@ -16,14 +16,14 @@ from kanonflow.solvers.errors import InfeasibleError, UnservedError
 from kanonflow.solvers.starts.l_greedy import members_of_classes, sorted_rows
 from kanonflow.solvers.starts.open_slots import refuse_above
 
-LARGEST_ROWS = 5_000
+LARGEST_ROWS = 2_000
 # Beyond this the program's first bound says nothing and its tree has no end.
-LARGEST_K = 20
+LARGEST_K = 10
 # Classes of a segment, and the one class more whose rows may be left over.
-BLOCKS = 2
+BLOCKS = 4
 SPARE = 1
 # Nodes of the branch and bound of a segment: a deterministic limit, which seconds would not be.
-NODES = 100
+NODES = 20
 
 
 def _program(
@@ -61,11 +61,14 @@ def _program(
                 add({low: 1.0, chosen: spread}, -np.inf, float(values[i, j]) + spread)
                 add({high: 1.0, chosen: -spread}, float(values[i, j]) - spread, np.inf)
     for i in range(m):
-        # The first row cannot be left over for ever, and which class has it is no choice.
+        # The first row cannot be left over for ever.
         add({i * classes + c: 1.0 for c in range(classes)}, 1 if i == 0 else 0, 1)
     lower = np.concatenate([np.zeros(m * classes), np.tile(bottom, 2 * classes)])
     upper = np.concatenate([np.ones(m * classes), np.tile(top, 2 * classes)])
     lower[0] = 1.0
+    for i in range(min(m, classes)):
+        # Which number a class has is no choice: row i is in one of the first i + 1.
+        upper[i * classes + i + 1 : (i + 1) * classes] = 0.0
     indices = [column for row in rows for column in row]
     data = [value for row in rows for value in row.values()]
     ends = np.cumsum([0, *(len(row) for row in rows)])
@@ -140,7 +143,7 @@ def split_and_carry_members(
     grouping or the sorted blocks are taken, whichever is cheaper. A null lies beyond all numbers, as far as the domain
     is wide. Rows left over at the end join the class that grows least.
 
-    Raises UnservedError for categorical attributes, beyond ``limit`` rows and for k above 20, InfeasibleError when a
+    Raises UnservedError for categorical attributes, beyond ``limit`` rows and for k above 10, InfeasibleError when a
     segment has no grouping or no class may take a row (only where individuals have several rows).
     """
     if units.features.codes.shape[1]:
