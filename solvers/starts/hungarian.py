@@ -22,6 +22,7 @@ from kanonflow.solvers.starts.open_slots import (
     take,
 )
 
+# A round takes 2-3 s there, and its prices 200 MB.
 LARGEST_ROWS = 5_000
 
 
