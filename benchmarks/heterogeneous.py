@@ -53,6 +53,7 @@ STARTS = (
     "l-greedy",
 )
 SEED = 1
+ROWS = [1_000, 2_000, 5_000]
 # Beyond this Split & Carry, at 20-40 ms a row, is not run here.
 MOST_ROWS_SPLIT = 1_000
 COLUMNS = (
@@ -150,13 +151,15 @@ def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="Heterogeneous constructions, alone and as starts.")
     parser.add_argument("--data", nargs="+", choices=list(TABLES), default=list(TABLES))
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 2_000, 5_000])
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--k", type=int, nargs="+", default=[3, 5, 10])
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
-    name = "heterogeneous" if len(arguments.data) > 1 else f"heterogeneous_{arguments.data[0]}"
-    findings = Findings(name.replace("-", "_"), __doc__ or "", module=None)
+    parts = arguments.data if len(arguments.data) == 1 else []
+    parts = [*parts, *(str(rows) for rows in arguments.rows if arguments.rows != ROWS)]
+    name = "_".join(["heterogeneous", *parts]).replace("-", "_")
+    findings = Findings(name, __doc__ or "", module="heterogeneous" if parts else None)
     findings.table("Loss and time", COLUMNS, "A ratio below 1 is better than the one it is to.")
     findings.table("Refused", ["data", "rows", "k", "construction", "in its own words"])
     for data in arguments.data:

@@ -272,7 +272,7 @@ def test_the_constructions_are_measured_and_refusals_listed(data: Path, tmp_path
     """A small feed, each card holder's rows apart; what a construction does not take is there in its own words."""
     results = ["--results", str(tmp_path / "results"), "--date", "2024-03-01"]
     assert heterogeneous.main(["--data", "sparkov", "--rows", "40", "--k", "3", *results]) == 0
-    record = json.loads((tmp_path / "results" / "heterogeneous_sparkov.json").read_text())
+    record = json.loads((tmp_path / "results" / "heterogeneous_sparkov_40.json").read_text())
     measured, refused = (table["rows"] for table in record["tables"])
     assert {row["construction"] for row in [*measured, *refused]} == set(heterogeneous.STARTS)
     assert "numeric quasi-identifiers only" in str(refused)
