@@ -16,6 +16,7 @@ from benchmarks import (
     audit_window,
     cohorts_shapes,
     diversity,
+    heterogeneous,
     hierarchies,
     main_job,
     stages,
@@ -275,3 +276,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The message names the file below the data folder and not the folder."""
     with pytest.raises(MissingDataError, match=r"adult/adult\.csv is not below"):
         data_path(ADULT, {VARIABLE: str(tmp_path)})
+
+
+def test_the_constructions_are_measured_and_refusals_listed(data: Path, tmp_path: Path) -> None:
+    """A small feed, each card holder's rows apart; what a construction does not take is there in its own words."""
+    results = ["--results", str(tmp_path / "results"), "--date", "2024-03-01"]
+    assert heterogeneous.main(["--data", "sparkov", "--rows", "40", "--k", "3", *results]) == 0
+    record = json.loads((tmp_path / "results" / "heterogeneous_sparkov_40.json").read_text())
+    measured, refused = (table["rows"] for table in record["tables"])
+    assert {row["construction"] for row in [*measured, *refused]} == set(heterogeneous.STARTS)
+    assert "numeric quasi-identifiers only" in str(refused)
+    assert all(0 < row["GCP searched"] <= 1.05 * row["GCP alone"] for row in measured)
