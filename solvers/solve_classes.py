@@ -310,9 +310,9 @@ def solve_classes(
         cold = merged_until_diverse(
             people, cut_large_classes(CLUSTERINGS[start](given), tour, k), tour, k, gate
         )
+        named = start
     else:
-        cold = diverse_greedy_labels(people, tour, k, gate)
-    named = start if start in CLUSTERINGS else "l-greedy"
+        cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
     labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False

@@ -1,7 +1,8 @@
 """Homogeneous clusterings by name: over individuals for closed classes, over rows for the graph search.
 
 Over rows each row stands for itself; where the table names individuals, ``who`` says whose it is, and no class holds
-two rows of one (Mondrian, which cannot choose, leaves nobody more than a k-th of a class; the circulant keeps rows apart).
+two rows of one. (Mondrian cannot choose: it leaves nobody more than a k-th of a class, and the circulant keeps those
+rows apart.)
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def cut_large_classes(labels: NDArray[np.int32], tour: NDArray[np.int64], k: int
     inside = np.flatnonzero(labels >= 0)
     place = np.empty(tour.size, dtype=np.int64)
     place[tour] = np.arange(tour.size)
-    order = inside[np.lexsort([place[inside], labels[inside]])]
+    order: NDArray[np.int64] = inside[np.lexsort((place[inside], labels[inside]))]
     sizes = np.bincount(labels[inside])
     parts = np.maximum(sizes // k, 1)
     own = labels[order]
