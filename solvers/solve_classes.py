@@ -298,8 +298,7 @@ def solve_classes(
     tour = _tour(table, people)
     finish = partial(finished_partition, table, people, k, order, sensitive, bound)
     if start == "one-class":
-        everybody = np.zeros(people.rows.size, dtype=np.int32)
-        return finish(everybody, start, (0, False), [], None, None, None)
+        return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     if start in CLUSTERINGS:

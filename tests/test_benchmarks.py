@@ -16,6 +16,7 @@ from benchmarks import (
     audit_window,
     cohorts_shapes,
     diversity,
+    kab_tables,
     main_job,
     stages,
     warm_start,
@@ -45,7 +46,16 @@ from kanonflow.transforms.warm_state import Cohorts
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table
 
-BENCHMARKS = (adult_loss, classes_benchmark, cohorts_shapes, diversity, main_job, stages, warm_start)
+BENCHMARKS = (
+    adult_loss,
+    classes_benchmark,
+    cohorts_shapes,
+    diversity,
+    kab_tables,
+    main_job,
+    stages,
+    warm_start,
+)
 DAYS, PEOPLE = 4, 14
 
 

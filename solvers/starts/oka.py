@@ -110,6 +110,44 @@ def _shed(people: Individuals, centroids: Centroids, k: int, size: np.ndarray, l
 
 
 @numba.njit(cache=True, nogil=True)
+def _absorb(
+    people: Individuals,
+    who: np.ndarray,
+    mates: Mates,
+    k: int,
+    centroids: Centroids,
+    size: np.ndarray,
+    labels: np.ndarray,
+) -> int:
+    """A class that is still below k takes the nearest unit of a larger one whose individual it lacks.
+
+    Needed only where an individual has several units. Returns the number of classes that stay below k.
+    """
+    failures = 0
+    for number in range(size.size):
+        while size[number] < k:
+            best = np.inf
+            found = -1
+            for unit in range(labels.size):
+                if size[labels[unit]] <= k:
+                    continue
+                here = False
+                for index in range(mates.first[who[unit]], mates.first[who[unit] + 1]):
+                    here = here or labels[mates.order[index]] == number
+                distance = np.inf if here else _distance(people, centroids, number, unit)
+                if distance < best:
+                    best = distance
+                    found = unit
+            if found < 0:
+                failures += 1
+                break
+            size[labels[found]] -= 1
+            labels[found] = number
+            size[number] += 1
+    return failures
+
+
+@numba.njit(cache=True, nogil=True)
 def _oka(
     people: Individuals,
     who: np.ndarray,
@@ -119,7 +157,7 @@ def _oka(
     centroids: Centroids,
     labels: np.ndarray,
 ) -> int:
-    """Returns the number of units that no class may take, and of classes that stay below k."""
+    """Returns the number of units that no class may take, or else of classes that stay below k."""
     u, classes = labels.size, centroids.size.size
     barred = np.full(classes, -1, dtype=np.int64)
     order = np.arange(u)
@@ -156,7 +194,7 @@ def _oka(
         size[found] += 1
         if size[found] == k:
             below -= 1
-    return failures + below
+    return failures if failures else _absorb(people, who, mates, k, centroids, size, labels)
 
 
 def oka_labels(people: Individuals, who: NDArray[np.int64], k: int, seed: int) -> NDArray[np.int32]:

@@ -181,7 +181,7 @@ def test_the_old_classes_are_a_star_of_kab() -> None:
     """Good old classes (searched) win, with a mark in the solution; bad ones do not; newcomers are clustered."""
     searched = solve(TABLE, 3, shape="classes", budget=Budget(2000.0), seed=1)
     old = searched.partition.labels.astype(np.int64)
-    old[:7] = -1
+    old[:3] = -1
     warm = solve(TABLE, 3, shape="classes", method="kab", warm=WarmClasses(old, keep=False), seed=1)
     cold = solve(TABLE, 3, shape="classes", method="kab", seed=1)
     assert (warm.start, cold.start) == ("warm", "kab")
