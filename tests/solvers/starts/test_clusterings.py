@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
+from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.individuals import gather_individuals
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.solve import solve
 from kanonflow.solvers.solve_graph import deal_rows
 from kanonflow.solvers.starts import oka
 from kanonflow.solvers.starts.class_hulls import labels_loss
@@ -208,3 +211,27 @@ def test_oka_refuses_what_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(oka, "LARGEST_SHARES", 100)
     with pytest.raises(BudgetError, match="k-member"):
         clustered("oka", mixed_table(1, 40), 2, 1)
+
+
+@pytest.mark.parametrize("name", CLUSTERINGS)
+def test_rules_for_sensitive_values_are_met(name: str) -> None:
+    """Classes that break a rule are joined with neighbours; what still does waits. Here nobody has to."""
+    table = replace(mixed_table(4, 80, nulls=0.0), individuals=np.arange(80))
+    values = np.arange(80) % 4
+    rule = Sensitive(values, "distinct", 2, "equal", 0.5)
+    solution = solve(table, 4, shape="classes", method=name, seed=1, sensitive=[rule])
+    labels = solution.partition.labels
+    solution.partition.check(4, np.arange(80))
+    assert (labels >= 0).mean() > 0.8
+    for label in range(solution.partition.classes):
+        assert np.unique(values[labels == label]).size >= 2
+
+
+@pytest.mark.parametrize("name", CLUSTERINGS)
+def test_the_search_gains_on_every_clustering(name: str) -> None:
+    """As a start of the class search a clustering is improved on, and named in the solution."""
+    table = mixed_table(8, 120, nulls=0.0)
+    solution = solve(table, 3, shape="classes", start=name, budget=Budget(200.0), seed=1)
+    assert solution.start == name
+    assert solution.loss < solution.start_loss
+    solution.partition.check(3, np.arange(120))
