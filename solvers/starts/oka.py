@@ -31,7 +31,8 @@ class Centroids(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def _distance(people: Individuals, centroids: Centroids, number: int, unit: int) -> float:
+def _distance(people: Individuals, centroids: Centroids, number: int, unit: int, limit: float) -> float:
+    """The distance of a unit from a centroid; something of at least ``limit`` once it is that much."""
     total = 0.0
     for j in range(people.numeric_weight.size):
         middle = (people.low[unit, j] + people.high[unit, j]) / 2
@@ -40,7 +41,7 @@ def _distance(people: Individuals, centroids: Centroids, number: int, unit: int)
         w = people.touched[unit, index]
         if w >= 0:
             word = people.words[unit, w]
-            while word:
+            while word and total < limit:
                 bit = lowest_bit(word)
                 total += people.bit_weight[w, bit] * (1.0 - centroids.share[number, 64 * w + bit])
                 word &= word - np.uint64(1)
@@ -74,7 +75,7 @@ def _nearest(
     for number in range(size.size):
         if size[number] >= below or barred[number] == unit:
             continue
-        distance = _distance(people, centroids, number, unit)
+        distance = _distance(people, centroids, number, unit, best)
         if distance < best:
             best = distance
             found = number
@@ -100,7 +101,7 @@ def _shed(people: Individuals, centroids: Centroids, k: int, size: np.ndarray, l
         if members.size > k:
             distance = np.empty(members.size)
             for position in range(members.size):
-                distance[position] = _distance(people, centroids, number, members[position])
+                distance[position] = _distance(people, centroids, number, members[position], np.inf)
             # Of equals the later ones leave.
             for position in np.argsort(distance, kind="mergesort")[k:]:
                 labels[members[position]] = -1
@@ -134,7 +135,7 @@ def _absorb(
                 here = False
                 for index in range(mates.first[who[unit]], mates.first[who[unit] + 1]):
                     here = here or labels[mates.order[index]] == number
-                distance = np.inf if here else _distance(people, centroids, number, unit)
+                distance = np.inf if here else _distance(people, centroids, number, unit, best)
                 if distance < best:
                     best = distance
                     found = unit
