@@ -275,3 +275,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The message names the file below the data folder and not the folder."""
     with pytest.raises(MissingDataError, match=r"adult/adult\.csv is not below"):
         data_path(ADULT, {VARIABLE: str(tmp_path)})
+
+
+def test_heights_of_a_hierarchy_file(tmp_path: Path) -> None:
+    """The share of the tree's height at which values meet: brothers half-way, strangers at the root."""
+    path = tmp_path / "tree.csv"
+    path.write_text("a;x;*\nb;x;*\nc;y;*\n", encoding="utf-8")
+    height = kab_tables.hierarchy_height(path, ["a", "b", "c"])
+    assert [height(np.array(codes, dtype=np.int32)) for codes in ([1], [0, 1], [0, 2], [0, 1, 2])] == [
+        0,
+        0.5,
+        1,
+        1,
+    ]
