@@ -13,8 +13,9 @@ itself, of ``auto`` the whole ``solve``, neighbours and bound included. S4's ave
 
 Ratios: gain % is (before - after) / before, in one process.
 
-Ablation: KAB against the best of as many NCP clusterings as KAB made stars, mean over seeds; ``literal`` is eq. 10 on ids, rounded, with
-the printed fitness. Search: what the searches gain in GCP when they start from each clustering, default budget.
+Ablation: KAB against the best of as many NCP clusterings as KAB made stars, mean over seeds; ``literal`` is eq. 10 on
+ids, rounded, with the printed fitness. Search: what the searches gain in GCP when they start from each clustering,
+default budget.
 """
 
 from __future__ import annotations
@@ -231,8 +232,8 @@ def main(argv: list[str] | None = None) -> int:
             ),
             *("stars made", "overtaken", "overtaken without horizon"),
         ),
-        "stars made: NCP clusterings in a run of KAB. no horizon: nobody is swallowed, so 3 are made, and stars fall all"
-        " the way. overtaken: how often a star became the best by moving.",
+        "stars made: NCP clusterings in a run of KAB. no horizon: nobody is swallowed, so 3 are made, and stars fall"
+        " all the way. overtaken: how often a star became the best by moving.",
     )
     gains = findings.table(
         "What local search gains with each as start, GCP %",
