@@ -19,7 +19,7 @@ from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.solve_graph import deal_rows
-from kanonflow.solvers.starts import oka
+from kanonflow.solvers.starts import clusterings, oka
 from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.starts.clusterings import (
     CLUSTERINGS,
@@ -204,6 +204,21 @@ def test_large_classes_are_cut_along_the_tour(labels: list[int], k: int) -> None
         assert sizes.size == max(len(members) // k, 1)
         assert sizes.min() >= min(k, len(members))
     assert np.unique(cut[cut >= 0]).size == int(cut.max(initial=-1)) + 1
+
+
+@pytest.mark.parametrize("name", CLUSTERINGS)
+@pytest.mark.parametrize("shape", ["graph", "classes"])
+def test_more_rows_than_pairs_can_be_compared_of(
+    name: str, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quadratic clusterings name their limit and an alternative, in either shape; the others go on."""
+    monkeypatch.setattr(clusterings, "LARGEST_QUADRATIC", 30)
+    table = mixed_table(1, 40)
+    if name in clusterings.SUBQUADRATIC:
+        assert solve(table, 2, shape=shape, method=name, seed=1).start == name
+    else:
+        with pytest.raises(BudgetError, match=f"{name} .* at most 30 .* l-greedy"):
+            solve(table, 2, shape=shape, method=name, seed=1)
 
 
 def test_oka_refuses_what_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
