@@ -47,6 +47,8 @@ from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.clusterings import (
     CLUSTERINGS,
     ClusterInput,
+    check_size,
+    cluster,
     cut_large_classes,
     individual_input,
     star_problem,
@@ -225,7 +227,8 @@ def _clustered(
 ]:
     """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
     if name != "kab" or warm is None:
-        return CLUSTERINGS[name](given), name, (0, False), [], None, None, None
+        return cluster(name, given), name, (0, False), [], None, None, None
+    check_size(name, given)
     _, dense = np.unique(warm.labels, return_inverse=True)
     star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
     found = kab_result(star_problem(given), given.seed, given=star)
@@ -253,7 +256,8 @@ def solve_classes(
     priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
     sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
-    meet the rules, BudgetError for an unknown start. Rows that wait have label -1 and count with loss 1.
+    meet the rules, BudgetError for an unknown start or too many rows for it. Rows that wait have label -1 and
+    count with loss 1.
     Time O(u (block + reach) d + evaluations).
     """
     if start not in CLASS_STARTS:
@@ -270,8 +274,7 @@ def solve_classes(
     tour = _tour(table, people)
     finish = partial(finished_partition, table, people, k, order, sensitive, bound)
     if start == "one-class":
-        everybody = np.zeros(people.rows.size, dtype=np.int32)
-        return finish(everybody, start, (0, False), [], None, None, None)
+        return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     if start in CLUSTERINGS:
@@ -279,11 +282,10 @@ def solve_classes(
         if not search and gate is None and (warm is None or not warm.keep):
             return finish(*_clustered(given, start, warm))
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
-        cut = cut_large_classes(CLUSTERINGS[start](given), tour, k)
-        cold = merged_until_diverse(people, cut, tour, k, gate)
+        cut = cut_large_classes(cluster(start, given), tour, k)
+        cold, named = merged_until_diverse(people, cut, tour, k, gate), start
     else:
-        cold = diverse_greedy_labels(people, tour, k, gate)
-    named = start if start in CLUSTERINGS else "l-greedy"
+        cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
     labels, ties, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False

@@ -18,6 +18,7 @@ from benchmarks import (
     diversity,
     heterogeneous,
     hierarchies,
+    kab_tables,
     main_job,
     stages,
     warm_start,
@@ -53,6 +54,7 @@ BENCHMARKS = (
     cohorts_shapes,
     diversity,
     hierarchies,
+    kab_tables,
     main_job,
     stages,
     warm_start,
@@ -287,3 +289,16 @@ def test_the_constructions_are_measured_and_refusals_listed(data: Path, tmp_path
     assert {row["construction"] for row in [*measured, *refused]} == set(heterogeneous.STARTS)
     assert "numeric quasi-identifiers only" in str(refused)
     assert all(0 < row["GCP searched"] <= 1.05 * row["GCP alone"] for row in measured)
+
+
+def test_heights_of_a_hierarchy_file(tmp_path: Path) -> None:
+    """The share of the tree's height at which values meet: brothers half-way, strangers at the root."""
+    path = tmp_path / "tree.csv"
+    path.write_text("a;x;*\nb;x;*\nc;y;*\n", encoding="utf-8")
+    height = kab_tables.hierarchy_height(path, ["a", "b", "c"])
+    assert [height(np.array(codes, dtype=np.int32)) for codes in ([1], [0, 1], [0, 2], [0, 1, 2])] == [
+        0,
+        0.5,
+        1,
+        1,
+    ]
