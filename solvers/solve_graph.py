@@ -83,16 +83,15 @@ def _neighbours(
 
 
 def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
-    """The start by name; what it cannot build, the leaves or else the constructive graph can."""
+    """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one)."""
     chosen = start
     if start == "auto":
         leaves = given.k <= LARGEST_K_FOR_LEAVES and int(given.units.weight.sum()) >= LEAST_ROWS_FOR_LEAVES
         chosen = "kd-leaves" if leaves else "l-greedy"
-    last = "kd-leaves" if start == "auto" else "constructive"
     try:
         return BUILT_STARTS[chosen](given), chosen
     except InfeasibleError:
-        return BUILT_STARTS[last](given), last
+        return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
 
 
 def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
@@ -189,7 +188,8 @@ def solve_graph(
     then those of a table weighted for it; there is no lower bound but 0).
 
     Raises InfeasibleError when no graph exists (fewer than k records, an individual with more than n / k rows),
-    BudgetError for an unknown start or loss. Time O(n log^2 n + evaluations).
+    BudgetError for an unknown start or loss, UnservedError for one that does not take such a table. Time
+    O(n log^2 n + evaluations), and the start's.
     """
     _check(table, k, start, loss)
     began = clock()

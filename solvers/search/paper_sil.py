@@ -167,7 +167,7 @@ def refresh_sil(slots: SilSlots, slot: int) -> None:
 def build_sil(
     table: Table, members: NDArray[np.int32], *, incremental: bool = True, own: bool = False
 ) -> SilSlots:
-    """The state for members int32 (n, k) over rows (copied). O(n (k d + V)). Raises BudgetError when V is too large.
+    """The state for members int32 (n, k) over rows (copied). O(n (k d + V)). Raises UnservedError when V is too large.
 
     sigma is each attribute's standard deviation over the table's known values, 1 for categorical attributes.
     """
