@@ -102,7 +102,8 @@ def solve(
             table, k, method=method, parameters=PaperSearch(loss=loss), progress=progress, **given
         )
     if method == "pass-through" or shape == "classes":
-        earlier = warm if search and isinstance(warm, WarmClasses) else None
+        # The old classes are one of KAB's stars; the other starts know nothing of them.
+        earlier = warm if (search or chosen == "kab") and isinstance(warm, WarmClasses) else None
         given |= {"priority": priority, "sensitive": sensitive, "progress": progress}
         return solve_classes(table, k, warm=earlier, **given)
     if shape == "cohorts":

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.diverse_start import diverse_greedy_labels, diverse_neighbours, released_shares
+from kanonflow.solvers.diverse_start import (
+    diverse_greedy_labels,
+    diverse_neighbours,
+    merged_until_diverse,
+    released_shares,
+)
 from kanonflow.solvers.diversity import Sensitive, check_eligible, diverse_levels
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.features import build_features
@@ -25,6 +30,7 @@ from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.population.kab import kab_result
 from kanonflow.solvers.search.class_gate import Gate, build_gate, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
 from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
@@ -39,10 +45,17 @@ from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
+from kanonflow.solvers.starts.clusterings import (
+    CLUSTERINGS,
+    ClusterInput,
+    cut_large_classes,
+    individual_input,
+    star_problem,
+)
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
 
-CLASS_STARTS = ("auto", "l-greedy", "one-class")
+CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS)
 NEIGHBOURS = 12
 TOUR_REACH = 1500
 # A window of more individuals is searched in parts of the tour before the parts are joined.
@@ -201,13 +214,14 @@ def _start(
     k: int,
     warm: WarmClasses | None,
     gate: Gate | None,
+    cold: NDArray[np.int32],
+    name: str,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_], str, float | None, float | None]:
     """Labels, who may move, the start's name, and the losses of the warm and the cold start where both exist."""
     u = people.rows.size
     movable = np.ones(u, dtype=np.bool_)
-    cold = diverse_greedy_labels(people, tour, k, gate)
     if warm is None:
-        return cold, movable, "l-greedy", None, None
+        return cold, movable, name, None, None
     old = warm.labels.copy()
     # One count more than there are labels, so that -1 has one to read when nobody returned.
     present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 2)
@@ -229,7 +243,22 @@ def _start(
         return labels, ~stay, "warm", losses[0], losses[1]
     if losses[0] <= losses[1]:
         return labels, movable, "warm", losses[0], losses[1]
-    return cold, movable, "l-greedy", losses[0], losses[1]
+    return cold, movable, name, losses[0], losses[1]
+
+
+def _clustered(
+    given: ClusterInput, name: str, warm: WarmClasses | None
+) -> tuple[
+    NDArray[np.int32], str, tuple[int, bool], list[tuple[int, float]], None, float | None, float | None
+]:
+    """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
+    if name != "kab" or warm is None:
+        return CLUSTERINGS[name](given), name, (0, False), [], None, None, None
+    _, dense = np.unique(warm.labels, return_inverse=True)
+    star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
+    found = kab_result(star_problem(given), given.seed, given=star)
+    won = "warm" if found.warm else name
+    return found.labels, won, (0, False), [], None, found.warm_loss, found.cold_loss
 
 
 def solve_classes(
@@ -273,7 +302,18 @@ def solve_classes(
         return finish(everybody, start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
-    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate)
+    if start in CLUSTERINGS:
+        given = individual_input(table, people, k, seed)
+        if not search and gate is None and (warm is None or not warm.keep):
+            return finish(*_clustered(given, start, warm))
+        # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
+        cold = merged_until_diverse(
+            people, cut_large_classes(CLUSTERINGS[start](given), tour, k), tour, k, gate
+        )
+    else:
+        cold = diverse_greedy_labels(people, tour, k, gate)
+    named = start if start in CLUSTERINGS else "l-greedy"
+    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]

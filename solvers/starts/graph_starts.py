@@ -12,6 +12,7 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.starts import greedy, hungarian, sort_greedy, split_and_carry
 from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.starts.clusterings import CLUSTERINGS, clustered_members
 from kanonflow.solvers.starts.insertion import insertion_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
 from kanonflow.solvers.starts.l_greedy import l_greedy_members
@@ -35,6 +36,11 @@ class StartInput(NamedTuple):
 # such tables at all (too large, or of attributes that it does not know) raises UnservedError.
 GraphStart = Callable[[StartInput], NDArray[np.int32]]
 
+
+def _clustered(name: str) -> GraphStart:
+    return lambda given: clustered_members(given.units, name, given.k, given.seed, distinct=given.distinct)
+
+
 BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
     "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
@@ -50,6 +56,7 @@ BUILT_STARTS: dict[str, GraphStart] = {
         given.units, given.k, distinct=given.distinct
     ),
     "insertion": lambda given: insertion_members(given.units, given.tree, given.k, distinct=given.distinct),
+    **{name: _clustered(name) for name in CLUSTERINGS},
 }
 # The most rows that a start takes at once; one that is not here takes any number.
 LARGEST_ROWS: dict[str, int] = {
