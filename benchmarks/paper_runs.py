@@ -26,6 +26,8 @@ from kanonflow.transforms.encode import encode
 DATA_SETS = ("adult-8", "adult-9", "wide-23", "census-4")
 # The heuristics of S0's tables.
 HEURISTICS = ("k-member", "l-greedy", "hungarian", "split-and-carry")
+# Minutes a table with many attributes; S0 has it on its set of four only.
+SLOW_START, SLOW_START_DATA = "split-and-carry", "census-4"
 ADULT_ROWS = 30_162
 DATA_SEED = 1
 
@@ -162,6 +164,9 @@ class Bench:
 
     def begin(self, name: str, table: Table, k: int, start: str, seed: int) -> Begun | None:
         """A start; None, and why, when it cannot be built."""
+        if start == SLOW_START and name != SLOW_START_DATA:
+            self.skip(f"{start}: on {SLOW_START_DATA} only, as in S0 (minutes on the wide set; numbers only)")
+            return None
         begun = begin(table, k, start, seed)
         if isinstance(begun, str):
             self.skip(f"{name}: {begun}")
