@@ -140,7 +140,7 @@ def improvement(start: float, end: float) -> float:
 
 def scan_seconds(table: Table, k: int, loss: str = "ncp") -> float:
     """About what a local search takes: two and a half passes of n^2 k^2 moves (measured; +-50%)."""
-    each = (10e-9 + 1.5e-9 * table.attributes) * (1 if loss == "ncp" else 4)
+    each = (10e-9 + 1.5e-9 * table.attributes) * (1 if loss == "ncp" else 2.5)
     return 2.5 * (table.records * k) ** 2 * each
 
 
