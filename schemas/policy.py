@@ -103,6 +103,8 @@ class Policy:
     ``shape: classes``. cohort: by default ``free``; ``keep`` holds returning individuals in their class, which costs
     many rows where row counts change from window to window; ``strict`` lets classes wait that do not leave k candidates
     over the last ``cohort_windows`` released windows of the partition, this one included.
+    hold_share: of the rows at hand when a window ends, how many may wait for the next one because their classes lose
+    most (selective holding); 0: none do.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -124,6 +126,7 @@ class Policy:
     others: Others = Others.REFUSE
     cohort: Cohort = None  # type: ignore[assignment]
     cohort_windows: int = COHORT_WINDOWS
+    hold_share: float = 0.0
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
 

@@ -33,6 +33,7 @@ from kanonflow.schemas.policy_keys import (
     read_choice,
     read_duration,
     read_number,
+    read_share,
     read_text,
     read_whole,
     unknown_keys,
@@ -55,6 +56,7 @@ KEYS = (
     "shape",
     "cohort",
     "cohort_windows",
+    "hold_share",
     "metrics",
     "solver",
     "fields",
@@ -125,7 +127,8 @@ def policy_from_avro_schema(schema: Mapping[str, Any], source: str) -> Policy:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """The policy as a mapping of plain values with every default spelled out (but ``cohort_windows``: 5).
+    """The policy as a mapping of plain values with every default spelled out (but ``cohort_windows``: 5
+    and ``hold_share``: 0).
 
     ``parse_policy(to_mapping(policy), ...)`` is equal to ``policy``.
     """
@@ -144,6 +147,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
         "others": str(policy.others),
         "cohort": str(policy.cohort),
         **({} if policy.cohort_windows == COHORT_WINDOWS else {"cohort_windows": policy.cohort_windows}),
+        **({"hold_share": policy.hold_share} if policy.hold_share else {}),
         "metrics": str(policy.metrics),
         "solver": {
             "method": solver.method,
@@ -183,6 +187,7 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     found["others"] = read_choice(mapping, "others", Others, mistakes)
     found["cohort"] = read_choice(mapping, "cohort", Cohort, mistakes)
     found["cohort_windows"] = read_whole(mapping, "cohort_windows", 2, mistakes)
+    found["hold_share"] = read_share(mapping, "hold_share", mistakes)
     found["metrics"] = read_choice(mapping, "metrics", MetricsAccess, mistakes)
     found["solver"] = _read_solver(mapping.get("solver"), mistakes)
     return {"version": 1, **{key: value for key, value in found.items() if value is not None}}

@@ -88,6 +88,18 @@ def read_number(value: object) -> Decimal | None:
     return number if number.is_finite() else None
 
 
+def read_share(given: Mapping[str, Any], key: str, mistakes: list[str]) -> float | None:
+    """The number under ``key``, whose limits the policy's rules judge; None when the key is absent or wrong."""
+    value = given.get(key)
+    if value is None:
+        return None
+    number = read_number(value)
+    if number is None:
+        mistakes.append(f"{key}: must be a number such as 0.1")
+        return None
+    return float(number)
+
+
 def read_date(value: object) -> date | datetime | None:
     """An ISO date, or an ISO date-time (in UTC when it names no zone); None for anything else."""
     if isinstance(value, str):

@@ -45,6 +45,7 @@ from kanonflow.transforms.rejected import rejected_records
 from kanonflow.transforms.release_parts import release_parts
 from kanonflow.transforms.release_window import WindowResult, earliest_deadline, expire
 from kanonflow.transforms.seeds import ReleaseSlot, Secret, SecretSource, release_id
+from kanonflow.transforms.selective_holding import held_until, only_held
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.window_gauges import NAMESPACE, WindowGauges
@@ -215,6 +216,8 @@ class SolveWindows(beam.DoFn):
         due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
         rows = _table(self._take(bags, due, late_only=False))
         threads = self._threads or os.cpu_count() or 1
+        # A window without rows of its own is released for those that were held, and takes no others that wait.
+        resting = None if number in clock.pending else only_held(warm)
         secret, slot = self._secret.of(clock.version_of(number)), ReleaseSlot(key, end, 0)
         yield from release_parts(
             rows,
@@ -224,14 +227,15 @@ class SolveWindows(beam.DoFn):
             slot,
             threads=threads,
             clock=time.monotonic,
+            resting=resting,
             certificates=self._certificates,
         )
 
     def _after(self, action: Action, clock: PartitionClock, warm: WarmState, parts: int) -> PartitionClock:
-        deadline = earliest_deadline(warm, self._bound)
+        deadline, held = earliest_deadline(warm, self._bound), held_until(warm, self._bound)
         if action.kind == "expire":
-            return clock.expired(deadline)
-        return clock.released(deadline, True, self._bound.policy, parts)
+            return clock.expired(deadline, held)
+        return clock.released(deadline, True, self._bound.policy, parts, held)
 
     @staticmethod
     def _take(bags: tuple[Any, ...], numbers: tuple[int, ...], *, late_only: bool) -> list[bytes]:
