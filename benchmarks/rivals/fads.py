@@ -10,9 +10,9 @@ Source: Guo and Zhang, Fast clustering-based anonymization approaches with time 
         old loses less than new:            with old's box, alone
         else:                               all k rows with new's box, which from now on can be reused
 
-The paper counts rows that wait, not rows that arrived, and so lets a row wait longer than delta; here the oldest row goes
-after exactly delta newer ones, which is the delay that is compared. At the end of the stream the rest goes out in the
-same way, oldest first.
+The paper counts rows that wait, not rows that arrived, and so lets a row wait longer than delta; here the oldest row
+goes after exactly delta newer ones, which is the delay that is compared. At the end of the stream the rest goes out in
+the same way, oldest first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FadsParameters:
 
 
 def fads(table: Table, given: FadsParameters) -> StreamRelease:
-    """The release of a table's rows, which arrive in their order. O(n (delta + reuse) d), less where rows go k at once."""
+    """The release of a table's rows, which arrive in their order. O(n (delta + reuse) d / k) to k times that."""
     rows = stream_rows(table)
     n = table.records
     box, at = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
