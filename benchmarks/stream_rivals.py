@@ -18,8 +18,8 @@ arrive in between; in time: until the newest of them. delta is chosen in two way
 mean (rows), and the most whose delay in time never exceeds the window (time; on Adult they are the same).
 
 Rows/s: CPU time; of ours the whole of ``release_window`` (encoding, search, matching, boxes, gate), and the solver
-alone; of the rivals the kernel alone, compiled. A CASTLE in plain Python was measured elsewhere at 29 rows/s, which ours
-is to exceed a hundredfold.
+alone; of the rivals the kernel alone, compiled. A CASTLE in plain Python was measured elsewhere at 29 rows/s, which
+ours is to exceed a hundredfold.
 
 To rival: loss divided by the better CASTLE's and the better FADS's at the same delay (rows). Verdict on holding: loss
 divided by that of classes without it at the same mean delay, which is interpolated between windows (log loss over log
