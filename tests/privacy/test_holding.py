@@ -6,11 +6,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 import yaml
+from apache_beam.testing import test_stream as stepped
+from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +27,8 @@ from kanonflow.transforms.seeds import ReleaseSlot
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.window_ledger import HELD_BY_CHOICE
 from tests.driven_partitions import DrivenPartitions
+from tests.privacy.test_retries import files, records, write
+from tests.runners import bounded_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, hourly, row
 
 HOLDING: dict[str, Any] = {"hold_share": 0.4, "max_delay": "2h"}
@@ -228,3 +233,22 @@ def test_the_audit_passes_and_waiting_rows_are_accounted_for(tmp_path: Path) -> 
     assert sum(record["waiting_reasons"].get(HELD_BY_CHOICE, 0) for record in told) > 10
     assert not any(record["rows_rejected"].get(HELD_BY_CHOICE) for record in told)
     assert cli.main(["verify", *files, "--release", out]) == 0
+
+
+def test_batch_and_stream_release_held_rows_alike(tmp_path: Path) -> None:
+    """Beam's own timers: a window that has no rows of its own is released for the held ones, on either runner."""
+    policy = feed_policy(**HOLDING, towns=True)
+    feed = [*wide_and_narrow(), *({**each, "town": "Kiel"} for each in wide_and_narrow(0.2, 1))]
+    later = [row(60 + n, 60 + n, 6.5) for n in range(5)]
+    with bounded_pipeline() as pipeline:
+        write(pipeline | beam.Create([*feed, *later]), tmp_path / "batch", policy)
+    stream = stepped.TestStream()
+    for hour, rows in ((1, feed), (7, later)):
+        stream.add_elements(rows, event_timestamp=Timestamp((START + hour * HOUR) // 1000 - 1))
+        stream.advance_watermark_to(Timestamp((START + hour * HOUR) // 1000 + 1))
+    with streaming_pipeline() as pipeline:
+        write(pipeline | stream.advance_watermark_to_infinity(), tmp_path / "stream", policy)
+    batch = files(tmp_path / "batch")
+    assert batch == files(tmp_path / "stream")
+    assert sum(name.startswith("release/") for name in batch) == 5
+    assert len(records(tmp_path / "batch", "release")) == len(feed) + len(later)
