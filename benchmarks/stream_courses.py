@@ -59,7 +59,7 @@ class Course:
 
 
 def with_domains(policy: Policy, rows: pa.Table) -> tuple[Field, ...]:
-    """The fields of a policy, categorical ones without a domain with that of the rows."""
+    """The fields of a policy that rows have; quasi-identifiers without a domain get that of the rows."""
 
     def declared(field: Field) -> Field:
         if field.quasi is None or field.quasi.domain is not None:
@@ -70,7 +70,7 @@ def with_domains(policy: Policy, rows: pa.Table) -> tuple[Field, ...]:
         ends = Decimal(str(min(values))), Decimal(str(max(values)))
         return replace(field, quasi=replace(field.quasi, domain=ends))
 
-    return tuple(declared(field) for field in policy.fields)
+    return tuple(declared(field) for field in policy.fields if field.name in rows.column_names)
 
 
 def read_adult(k: int, rows: int | None) -> Stream:

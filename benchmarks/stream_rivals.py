@@ -21,9 +21,9 @@ Rows/s: CPU time; of ours the whole of ``release_window`` (encoding, search, mat
 alone; of the rivals the kernel alone, compiled. A CASTLE in plain Python was measured elsewhere at 29 rows/s, which
 ours is to exceed a hundredfold.
 
-To rival: loss divided by the better CASTLE's and the better FADS's at the same delay (rows). Verdict on holding: loss
-divided by that of classes without it at the same mean delay, which is interpolated between windows (log loss over log
-mean delay).
+To CASTLE, to FADS: ratio of losses to the better CASTLE's and the better FADS's at the same delay (rows). Holding:
+ratio of loss to that of classes without it at the same mean delay, which is interpolated between windows (log loss
+over log mean delay).
 """
 
 from __future__ import annotations
