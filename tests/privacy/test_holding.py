@@ -233,6 +233,7 @@ def test_the_audit_passes_and_waiting_rows_are_accounted_for(tmp_path: Path) -> 
     assert sum(record["waiting_reasons"].get(HELD_BY_CHOICE, 0) for record in told) > 10
     assert not any(record["rows_rejected"].get(HELD_BY_CHOICE) for record in told)
     assert cli.main(["verify", *files, "--release", out]) == 0
+    assert cli.main(["verify", *files, "--release", out, "--certificates", "--secret-file", secret]) == 0
 
 
 def test_batch_and_stream_release_held_rows_alike(tmp_path: Path) -> None:
