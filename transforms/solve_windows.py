@@ -15,6 +15,9 @@ Between two calls: every row that came is in exactly one bag, in ``warm.waiting`
 bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``; the timer is armed at
 ``clock.fires_at``. ``process`` writes to a bag and never reads one. A firing does one action per due time and re-arms.
 
+Rows that were held by choice (``selective_holding``) leave with a window of their own if no other comes in time: then
+it is due like one with rows, under a slot of its own end, and reads late rows as every release does.
+
 A retry sees the state as it was, so it repeats the same releases under the same slots: release numbers are state, and
 a window that is released in parts (``release_parts``) is cut the same way again, a number for each part. The secret's
 version is state, too: a window is finished under the one that was in force when its first row came, whatever the job
