@@ -63,7 +63,7 @@ DELAYS = {
     "adult": (500_000, 1_000_000, 2_000_000, 4_000_000),
     "sparkov": (6 * HOUR_MS, 12 * HOUR_MS, DAY_MS, 2 * DAY_MS),
 }
-HOLDS = ((2, 0.0), (2, 0.1), (2, 0.3), (2, 0.5), (4, 0.3))
+HOLDS = ((2, 0.0), (2, 0.05), (2, 0.1), (2, 0.3), (4, 0.3))
 COLUMNS = (
     "data", "delay", "method", "loss", "to CASTLE", "to FADS", "mean delay", "longest delay", "reused %",
     "suppressed or rejected %", "rows/s", "solver rows/s", "rows/s to CASTLE", "to CASTLE in Python",
@@ -169,25 +169,17 @@ def verdict(findings: Findings, stream: Stream, every: dict[int, dict[str, Cours
 
 
 def chart(stream: Stream, every: dict[int, dict[str, Course]], unit: float, label: str) -> str:
-    """Loss over mean delay as an SVG."""
+    """Loss over mean delay as an SVG: the better of each rival, windows without holding, windows with it."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for found in every.values():
-        for name, course in found.items():
-            key = name
-            for word in ("CASTLE", "FADS"):
-                if name.startswith(word):
-                    key = word
-            if name.startswith(("CASTLE", "FADS")) and "(rows)" not in name:
-                continue
-            point = (course.waited / course.rows / unit, course.loss / course.rows)
-            if key in ("CASTLE", "FADS"):
-                lines.setdefault(key, [])
-                same = [each for each in found if each.startswith(key) and "(rows)" in each]
-                if name != min(same, key=lambda each: found[each].loss):
-                    continue
-            elif "quarter" in name or name.endswith(("0.1",)):
-                continue
-            lines.setdefault(key.replace("classes, windows of a half, ", "classes, "), []).append(point)
+        chosen = {name: name for name in found if name in ("row", "classes")}
+        chosen |= {name: name.replace("windows of a half, ", "") for name in found if " half, hold" in name}
+        for who in ("CASTLE", "FADS"):
+            same = [name for name in found if name.startswith(who) and "(rows)" in name]
+            chosen[min(same, key=lambda name: found[name].loss)] = who
+        for name, line in chosen.items():
+            point = found[name].waited / found[name].rows / unit, found[name].loss / found[name].rows
+            lines.setdefault("classes" if line.endswith("hold 0") else line, []).append(point)
     ordered = {name: sorted(points) for name, points in lines.items()}
     return line_chart(f"{stream.name}: loss over mean delay, k = {K}", label, "loss (NCP a row)", ordered)
 
