@@ -68,6 +68,18 @@ def read_whole(
     return value
 
 
+def read_share(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> float | None:
+    """The number from 0 to 1 under ``key``; None when the key is absent or wrong."""
+    value = given.get(key)
+    if value is None:
+        return None
+    number = read_number(value)
+    if number is None or not 0 <= number <= 1:
+        mistakes.append(f"{where}{key}: must be a number from 0 to 1")
+        return None
+    return float(number)
+
+
 def read_text(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> str | None:
     """The text under ``key``; None when the key is absent or wrong."""
     value = given.get(key)
@@ -86,18 +98,6 @@ def read_number(value: object) -> Decimal | None:
     except InvalidOperation:
         return None
     return number if number.is_finite() else None
-
-
-def read_share(given: Mapping[str, Any], key: str, mistakes: list[str]) -> float | None:
-    """The number under ``key``, whose limits the policy's rules judge; None when the key is absent or wrong."""
-    value = given.get(key)
-    if value is None:
-        return None
-    number = read_number(value)
-    if number is None:
-        mistakes.append(f"{key}: must be a number such as 0.1")
-        return None
-    return float(number)
 
 
 def read_date(value: object) -> date | datetime | None:
@@ -129,7 +129,7 @@ def read_domain(value: object, kind: QuasiType | None, mistakes: list[str], wher
         if len(dates) == len(value) == 2:
             return dates  # type: ignore[return-value]
         mistakes.append(f"{where}domain: must be [first, last], two ISO dates such as 1930-01-01")
-    elif kind is QuasiType.CATEGORICAL:
+    elif kind in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
         texts = tuple(item for item in value if isinstance(item, str))
         if len(texts) == len(value):
             return texts

@@ -14,8 +14,8 @@ from tests.schemas.test_policy_file import feed, mistakes_of, with_field
     ("head", "start"),
     [
         ({"hold_share": 0.6}, "hold_share: must be a number from 0 to 0.5"),
-        ({"hold_share": -0.1}, "hold_share: must be a number from 0 to 0.5"),
-        ({"hold_share": "much"}, "hold_share: must be a number such as 0.1"),
+        ({"hold_share": -0.1}, "hold_share: must be a number from 0 to 1"),
+        ({"hold_share": "much"}, "hold_share: must be a number from 0 to 1"),
         ({"hold_share": 0.1, "protect": "row"}, "hold_share: needs closed classes"),
         ({"hold_share": 0.1, "shape": "graph"}, "hold_share: needs closed classes"),
         ({"hold_share": 0.1, "max_delay": "1h"}, "hold_share: needs a window and a max_delay"),
