@@ -13,12 +13,13 @@ published hull, a mean over all rows, and 1 for a row that is suppressed or reje
   hold: share of the rows at hand whose classes, the worst ones, wait for the next window (``hold_share``).
 
 Ours is a chain of ``release_window`` with default budgets, one thread; windows that are not full at the end included.
-Delay of a row: from its own time to the release, or rejection, that it leaves by. Of the rivals, in rows: how many rows
-arrive in between; in time: until the newest of them. delta is chosen in two ways: as many rows as a window has in the
-mean (rows), and the most whose delay in time never exceeds the window (time; on Adult they are the same). Nearly all
-rows of sparkov stand in the first twelve hours of a day. The rivals count rows and have no clock, so over that gap a row
-waits for as long as it lasts: delta (time) means something for windows of a day only, and with delta (rows) rows wait for
-longer than ours do. With T_kc ten times delta, half of FADS' rows of sparkov go out alone, in the box of an earlier class.
+Delay of a row: from its own time to the release, or rejection, that it leaves by. Of the rivals, in rows: how many
+rows arrive in between; in time: until the newest of them. delta is chosen in two ways: as many rows as a window has
+in the mean (rows), and the most whose delay in time never exceeds the window (time; on Adult they are the same).
+Nearly all rows of sparkov stand in the first twelve hours of a day. The rivals count rows and have no clock, so over
+that gap a row waits for as long as it lasts: delta (time) means something for windows of a day only, and with delta
+(rows) rows wait for longer than ours do. With T_kc ten times delta, half of FADS' rows of sparkov go out alone, in
+the box of an earlier class.
 
 Rows/s: CPU time; of ours the whole of ``release_window`` (encoding, search, matching, boxes, gate), and the solver
 alone; of the rivals the kernel alone, compiled. A CASTLE in plain Python was measured elsewhere at 29 rows/s, which
