@@ -110,6 +110,8 @@ class Policy:
     many rows where row counts change from window to window; ``strict`` lets classes wait that do not leave k candidates
     over the last ``cohort_windows`` released windows of the partition, this one included. stability: with ``free``,
     what it costs to publish a returning individual in another class than the last one, a row that waits being 1.
+    hold_share: of the rows at hand when a window ends, how many may wait for the next one because their classes lose
+    most (selective holding); 0: none do.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -131,6 +133,7 @@ class Policy:
     others: Others = Others.REFUSE
     cohort: Cohort = None  # type: ignore[assignment]
     cohort_windows: int = COHORT_WINDOWS
+    hold_share: float = 0.0
     stability: float = 0.0
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)

@@ -57,6 +57,7 @@ KEYS = (
     "shape",
     "cohort",
     "cohort_windows",
+    "hold_share",
     "stability",
     "metrics",
     "solver",
@@ -149,6 +150,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
         "others": str(policy.others),
         "cohort": str(policy.cohort),
         **({} if policy.cohort_windows == COHORT_WINDOWS else {"cohort_windows": policy.cohort_windows}),
+        **({"hold_share": policy.hold_share} if policy.hold_share else {}),
         **({"stability": policy.stability} if policy.stability else {}),
         "metrics": str(policy.metrics),
         "solver": {
@@ -191,6 +193,7 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     found["others"] = read_choice(mapping, "others", Others, mistakes)
     found["cohort"] = read_choice(mapping, "cohort", Cohort, mistakes)
     found["cohort_windows"] = read_whole(mapping, "cohort_windows", 2, mistakes)
+    found["hold_share"] = read_share(mapping, "hold_share", mistakes)
     found["stability"] = read_share(mapping, "stability", mistakes)
     found["metrics"] = read_choice(mapping, "metrics", MetricsAccess, mistakes)
     found["solver"] = _read_solver(mapping.get("solver"), mistakes)

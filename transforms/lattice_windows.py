@@ -57,6 +57,8 @@ def check_lattice_solver(policy: Policy) -> None:
         mistakes.append(f"{named} in closed classes; leave shape: graph out, or take another solver")
     if policy.cohort is not Cohort.FREE:
         mistakes.append(f"{named} anew in each window; cohort: {policy.cohort} needs another solver")
+    if policy.hold_share:
+        mistakes.append(f"{named} and leaves rows out for good; hold_share needs another solver")
     if policy.stability:
         mistakes.append(f"{named} anew in each window; stability needs another solver")
     if choice.loss != "ncp":

@@ -4,6 +4,7 @@ release_window(rows, bound, warm, secret, slot) -> WindowResult(release, warm, r
 
     waiting rows + new rows -> canonical order -> repeats and expired rows out -> table
       -> too few individuals: all wait | heavy individuals: some rows wait -> solve (warm or cold)
+      -> the worst classes wait, if the policy says so
       -> publish through the gate -> cohorts, domains and waiting rows for the next release
 
 It is a deterministic function of its arguments unless a deadline strikes: the order of the rows does not matter, the
@@ -46,6 +47,7 @@ from kanonflow.transforms.seeds import (
     release_id,
     search_seed,
 )
+from kanonflow.transforms.selective_holding import hold_worst
 from kanonflow.transforms.sensitive_values import sensitive_fields
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.strict_cohorts import without_risk
@@ -297,6 +299,11 @@ def _release(
         # Like too few individuals: with other rows the same ones may do.
         ledger.hold(rows, NOT_DIVERSE)
         return None, warm.cohorts, warm.domains
+    by_choice = None
+    if policy.hold_share and policy.window_ms is not None and slot.window_end is not None:
+        # Only who can still leave with the next window: nobody is rejected for the sake of others.
+        may_wait = deadlines(rows, bound) >= slot.window_end + policy.window_ms
+        solution, by_choice = hold_worst(solution, encoded.table, policy.hold_share, may_wait)
     solved = clock()
     attempt.known = solution.known
     kept_now = kept_records(solution.structure)
@@ -304,7 +311,7 @@ def _release(
         if policy.by_levels:
             ledger.suppress(rows, kept_now, risk)
         else:
-            ledger.hold_back(rows, kept_now, individuals, risk)
+            ledger.hold_back(rows, kept_now, individuals, risk, by_choice)
         if not kept_now.any():
             return None, warm.cohorts, encoded.domains
     released = rows if kept_now is None else rows.filter(pa.array(kept_now))
