@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.certificate import Certificate, certified_bound
+from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
 from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, Nodes, build_nodes, price_anchors
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
 from kanonflow.solvers.distinct_rows import Units
@@ -35,16 +36,15 @@ SMOOTHING = 0.5
 class PricingLimits:
     """What ends the column generation; all of them are counts, so that it repeats.
 
-    exact, heuristic: most passes of each kind. nodes: of the walk of one anchor in an exact pass, heuristic_nodes and
-    candidates: in a heuristic one. enough: a heuristic pass that finds fewer new slots than this share of the units
-    is followed by an exact one. gap: stop when the bound is within this share of the program's value.
+    exact, heuristic: most passes of each kind. nodes: of the walk of one anchor in an exact pass. candidates: for
+    one anchor's slots in a heuristic one. enough: a heuristic pass that finds fewer new slots than this share of the
+    units is followed by an exact one. gap: stop when the bound is within this share of the program's value.
     """
 
     exact: int = 30
     heuristic: int = 120
     nodes: int = 20_000
-    heuristic_nodes: int = 150
-    candidates: int = 60
+    candidates: int = 100
     enough: float = 0.01
     gap: float = 0.0005
 
@@ -84,18 +84,13 @@ class _Generation:
         self.best = Certificate(k, zero, zero, certified_bound(units.weight, k, zero))
         self.centre: NDArray[np.float64] | None = None
 
-    def price(self, dual: NDArray[np.float64], exact: bool) -> tuple[int, NDArray[np.float64]]:
-        """One pass over all anchors; returns the new slots and the lowered duals (none of worth if heuristic)."""
-        limits = self.limits
+    def price_exactly(self, dual: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """One pass over all anchors; returns the number of new slots and the lowered duals."""
         lowered = dual.copy()
         order = np.argsort(-dual, kind="stable")
         slots = np.empty((CHUNK * SLOTS_PER_ANCHOR, self.k), dtype=np.int32)
         new = 0
         for last in range(order.size, 0, -CHUNK):
-            late = self.struck()
-            if late and not exact:
-                break
-            most = 1 if late else limits.nodes if exact else limits.heuristic_nodes
             written, nodes, _ = price_anchors(
                 self.units,
                 self.scratch,
@@ -104,15 +99,26 @@ class _Generation:
                 max(last - CHUNK, 0),
                 last,
                 self.k,
-                most,
-                self.rows if exact else limits.candidates,
+                1 if self.struck() else self.limits.nodes,
                 slots,
             )
             self.nodes += nodes
             new += self.master.add(slots[:written])
-            if not exact:
-                lowered = dual.copy()
         return new, lowered
+
+    def price_greedily(self, dual: NDArray[np.float64]) -> int:
+        """Slots that greedy growth finds; returns the number of new ones."""
+        slots = np.empty((CHUNK * SECONDS, self.k), dtype=np.int32)
+        new = 0
+        for first in range(0, dual.size, CHUNK):
+            if self.struck():
+                break
+            last = min(first + CHUNK, dual.size)
+            written = greedy_slots(
+                self.units, self.scratch, dual, first, last, self.k, self.limits.candidates, slots
+            )
+            new += self.master.add(slots[:written])
+        return new
 
     def take(self, dual: NDArray[np.float64], lowered: NDArray[np.float64]) -> None:
         """Keep the duals of an exact pass if their bound is the best."""
@@ -123,14 +129,14 @@ class _Generation:
     def heuristic_pass(self, dual: NDArray[np.float64]) -> int:
         """Price near a moving mean of the duals, at the duals themselves if that finds little."""
         self.centre = dual if self.centre is None else SMOOTHING * self.centre + (1 - SMOOTHING) * dual
-        new = self.price(self.centre, False)[0]
+        new = self.price_greedily(self.centre)
         if new < self.limits.enough * dual.size:
-            new += self.price(dual, False)[0]
+            new += self.price_greedily(dual)
         return new
 
     def exact_pass(self, dual: NDArray[np.float64]) -> int:
         """Price every anchor and keep the bound if it is the best."""
-        new, lowered = self.price(dual, True)
+        new, lowered = self.price_exactly(dual)
         self.take(dual, lowered)
         return new
 
