@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
+from kanonflow.solvers.bounds.nearest_neighbour import neighbour_reach
 from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import Units, group_rows
@@ -93,8 +94,8 @@ def certify_graph(
     """A k-regular graph of low GCP, and a proof of how low it can be.
 
     budget: evaluations of each search; its deadline is for the whole call. untie: see solve_graph; the loss that it
-    costs is part of the gap. ``Solution.certificate`` proves ``Solution.lower_bound``; the smaller bound LB1 is no
-    longer used. Without a deadline the result depends on the arguments alone.
+    costs is part of the gap. ``Solution.certificate`` proves ``Solution.lower_bound``, which is LB1 at least.
+    Without a deadline the result depends on the arguments alone.
 
     Raises InfeasibleError as solve_graph does, BudgetError for an unknown start and for more than 20,000 rows.
     Worst case exponential in k; 1,000 rows at k = 5 take half a minute.
@@ -108,10 +109,21 @@ def certify_graph(
     timer = _Clock(clock, clock(), seconds)
     units = group_rows(table)
     searched = _search(table, units, k, start, budget, seed, threads, limits, timer)
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, distance = nearest_units(units.features, tree, units.individual, max(NEIGHBOURS, k - 1))
     linear = linear_bound(
-        units, searched.slots, k, limits=limits.pricing, deadline=timer.until(limits.priced), clock=clock
+        units,
+        searched.slots,
+        k,
+        floor=neighbour_reach(units, nearest, distance, k) / k,
+        limits=limits.pricing,
+        deadline=timer.until(limits.priced),
+        clock=clock,
     )
-    best, spent, trace = _round(units, linear, searched, k, budget, seed, threads, limits, timer)
+    nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
+    best, spent, trace = _round(
+        units, tree, nearest, linear, searched, k, budget, seed, threads, limits, timer
+    )
     members = deal_rows(units, best)
     tied = None
     if untie:
@@ -176,6 +188,8 @@ def _search(
 
 def _round(
     units: Units,
+    tree: KdTree,
+    nearest: NDArray[np.int32],
     linear: LinearBound,
     searched: _Searched,
     k: int,
@@ -186,8 +200,6 @@ def _round(
     timer: _Clock,
 ) -> tuple[NDArray[np.int32], int, list[tuple[int, float]]]:
     """The best graph of the searches and the roundings, evaluations in all, and the roundings' trace."""
-    tree: KdTree = build_tree(units.features, units.weight, units.individual)
-    nearest, _ = nearest_units(units.features, tree, units.individual, NEIGHBOURS)
     best, loss, spent = searched.best, searched.loss, searched.evaluations
     trace: list[tuple[int, float]] = []
     evaluations = budget.evaluations(int(units.weight.sum()), k)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +30,25 @@ from kanonflow.solvers.distinct_rows import Units
 # Anchors priced between two looks at the clock.
 CHUNK = 64
 SMOOTHING = 0.5
+# Nodes of one anchor's walk. Beyond k = 5 most walks that do not end soon never do.
+NODES = 20_000
+NODES_BEYOND = 500
+REFERENCE_K = 5
 
 
 @dataclass(frozen=True)
 class PricingLimits:
     """What ends the column generation; all of them are counts, so that it repeats.
 
-    exact, heuristic: most passes of each kind. nodes: of the walk of one anchor in an exact pass. candidates: for
+    exact, heuristic: most passes of each kind. nodes: of the walk of one anchor in an exact pass, None for
+    NODES up to k = REFERENCE_K and fewer beyond. candidates: for
     one anchor's slots in a heuristic one. enough: a heuristic pass that finds fewer new slots than this share of the
     units is followed by an exact one. gap: stop when the bound is within this share of the program's value.
     """
 
     exact: int = 30
     heuristic: int = 120
-    nodes: int = 20_000
+    nodes: int | None = None
     candidates: int = 100
     enough: float = 0.01
     gap: float = 0.0005
@@ -71,7 +76,14 @@ class LinearBound:
 class _Generation:
     """One run: the program, the best duals, and what has been spent."""
 
-    def __init__(self, units: Units, k: int, limits: PricingLimits, struck: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        units: Units,
+        k: int,
+        limits: PricingLimits,
+        struck: Callable[[], bool],
+        floor: NDArray[np.float64] | None = None,
+    ) -> None:
         self.units = units
         self.k = k
         self.limits = limits
@@ -81,17 +93,22 @@ class _Generation:
         self.rows = int(units.weight.sum())
         self.scratch: Nodes = build_nodes(units.features, self.rows, k)
         zero = np.zeros(units.weight.size)
-        self.best = Certificate(k, zero, zero, certified_bound(units.weight, k, zero))
+        known = zero if floor is None else floor
+        self.best = Certificate(k, known, zero, certified_bound(units.weight, k, known))
+        self.unfinished = 0
         self.centre: NDArray[np.float64] | None = None
 
     def price_exactly(self, dual: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
         """One pass over all anchors; returns the number of new slots and the lowered duals."""
         lowered = dual.copy()
+        most = self.limits.nodes
+        if most is None:
+            most = NODES if self.k <= REFERENCE_K else NODES_BEYOND
         order = np.argsort(-dual, kind="stable")
         slots = np.empty((CHUNK * SLOTS_PER_ANCHOR, self.k), dtype=np.int32)
-        new = 0
+        new = self.unfinished = 0
         for last in range(order.size, 0, -CHUNK):
-            written, nodes, _ = price_anchors(
+            written, nodes, unfinished = price_anchors(
                 self.units,
                 self.scratch,
                 lowered,
@@ -99,10 +116,11 @@ class _Generation:
                 max(last - CHUNK, 0),
                 last,
                 self.k,
-                1 if self.struck() else self.limits.nodes,
+                1 if self.struck() else most,
                 slots,
             )
             self.nodes += nodes
+            self.unfinished += unfinished
             new += self.master.add(slots[:written])
         return new, lowered
 
@@ -135,9 +153,15 @@ class _Generation:
         return new
 
     def exact_pass(self, dual: NDArray[np.float64]) -> int:
-        """Price every anchor and keep the bound if it is the best."""
-        new, lowered = self.price_exactly(dual)
-        self.take(dual, lowered)
+        """Price every anchor and keep the bound if it is the best.
+
+        Where the nodes did not suffice in the pass before: half-way to the best duals, about which more can be proved.
+        """
+        at = dual
+        if self.unfinished > 0:
+            at = SMOOTHING * (self.best.dual - self.best.shift) + (1 - SMOOTHING) * dual
+        new, lowered = self.price_exactly(at)
+        self.take(at, lowered)
         return new
 
 
@@ -146,18 +170,20 @@ def linear_bound(
     slots: NDArray[np.int32],
     k: int,
     *,
+    floor: NDArray[np.float64] | None = None,
     limits: PricingLimits | None = None,
     deadline: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> LinearBound:
     """The LP bound over k-multisets of units, as far as the limits allow.
 
-    slots: int32 (m, k) of units to start from, which must contain a legal graph. deadline: a time of ``clock``; the
-    pass it strikes in is ended with the bounds of the roots, so what is returned is valid at any time.
+    slots: int32 (m, k) of units to start from, which must contain a legal graph. floor: float64 (u,), duals that are
+    known to be feasible (a k-th of nearest_neighbour.neighbour_reach), the bound to begin with. deadline: a time of
+    ``clock``; the pass it strikes in is ended with the bounds of the roots, so what is returned is valid at any time.
     Worst case exponential in k; each pass O(u^2 d) at least.
     """
     limits = limits if limits is not None else PricingLimits()
-    run = _Generation(units, k, limits, lambda: deadline is not None and clock() >= deadline)
+    run = _Generation(units, k, limits, lambda: deadline is not None and clock() >= deadline, floor)
     run.master.add(slots)
     value, dual, x = run.master.solve()
     known = run.master.slots
@@ -174,8 +200,19 @@ def linear_bound(
         new = run.exact_pass(dual)
         passes += 1
         trace.append((passes, run.nodes, value / run.rows, run.best.bound))
-        if new == 0 or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
+        if (
+            new == 0 and run.unfinished == 0
+        ) or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
             break
         value, dual, x = run.master.solve()
         known = run.master.slots
-    return LinearBound(run.best, value / run.rows, known, x, passes, run.nodes, tuple(trace), run.struck())
+    return LinearBound(
+        certificate=replace(run.best, program=value / run.rows),
+        value=value / run.rows,
+        slots=known,
+        x=x,
+        passes=passes,
+        nodes=run.nodes,
+        trace=tuple(trace),
+        deadline_struck=run.struck(),
+    )

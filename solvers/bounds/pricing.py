@@ -36,7 +36,7 @@ SLOTS_PER_ANCHOR = 3
 # First share of an anchor's dual by which the bar is lowered when the nodes do not suffice; doubled each time.
 FIRST_SHARE = 0.01
 # Members still missing from which a node is worth the rounds of shared_costs.
-LEAST_TO_SHARE = 2
+LEAST_TO_SHARE = 3
 SHARE_ROUNDS = 15
 ROOT_ROUNDS = 60
 
