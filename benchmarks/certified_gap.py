@@ -41,13 +41,19 @@ OTHERWISE = (10.0, None, 0.030)
 SEED = 1
 # Evaluations from which the rate is measured.
 PROBE = 1_000.0
+# No evaluation takes less.
+LEAST_SECONDS = 1e-8
 
 
 def search_for(table: Table, k: int, seconds: float) -> tuple[Solution, float, float]:
     """A search of about so many CPU seconds: the solution, evaluations a row, and CPU seconds."""
-    _, little = timed(solve_graph, table, k, budget=Budget(1.0), seed=SEED, untie=False)
-    _, more = timed(solve_graph, table, k, budget=Budget(PROBE), seed=SEED, untie=False)
-    each = max(PROBE * (seconds - little.cpu) / max(more.cpu - little.cpu, 1e-3), 1.0)
+    # The first call may still load kernels.
+    times = [
+        timed(solve_graph, table, k, budget=Budget(each), seed=SEED, untie=False)[1].cpu
+        for each in (1.0, 1.0, PROBE)
+    ]
+    rate = max((times[2] - times[1]) / PROBE, LEAST_SECONDS * table.records)
+    each = max((seconds - times[1]) / rate, 1.0)
     found, spent = timed(solve_graph, table, k, budget=Budget(each), seed=SEED, untie=False)
     return found, each, spent.cpu
 
