@@ -7,9 +7,9 @@ it knew at the end, so the whole program's value lies between bound and program.
 
 ``search``: one run of the graph search, seed 1, one thread, with as many evaluations as take the stated CPU seconds
 on this machine (their number is stated: it makes the loss repeatable). ``certify``: several searches, the program, and
-graphs rounded from it; its seconds hold everything, the bound too. Gaps are (loss - bound) / bound. Each loss is given
-as searched (``untied`` no: two-edge cuts left in) and after two-edge cuts are exchanged away, as the product releases
-it (yes). Seconds are CPU seconds in one process after the kernels are loaded.
+graphs rounded from it; its seconds hold everything, the bound too. Gaps are ratios, (loss - bound) / bound. Each loss
+is given as searched (``untied`` no: two-edge cuts left in) and after two-edge cuts are exchanged away, as the product
+releases it (yes). Seconds are CPU seconds in one process after the kernels are loaded.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from benchmarks import (
     adult_loss,
     audit_window,
+    certified_gap,
     cohorts_shapes,
     diversity,
     main_job,
@@ -45,7 +46,16 @@ from kanonflow.transforms.warm_state import Cohorts
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table
 
-BENCHMARKS = (adult_loss, classes_benchmark, cohorts_shapes, diversity, main_job, stages, warm_start)
+BENCHMARKS = (
+    adult_loss,
+    certified_gap,
+    classes_benchmark,
+    cohorts_shapes,
+    diversity,
+    main_job,
+    stages,
+    warm_start,
+)
 DAYS, PEOPLE = 4, 14
 
 

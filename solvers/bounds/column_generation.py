@@ -28,7 +28,7 @@ from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
 from kanonflow.solvers.distinct_rows import Units
 
 # Anchors priced between two looks at the clock.
-CHUNK = 64
+CHUNK = 16
 SMOOTHING = 0.5
 # Nodes of one anchor's walk. Beyond k = 5 most walks that do not end soon never do.
 NODES = 20_000
@@ -95,7 +95,8 @@ class _Generation:
         zero = np.zeros(units.weight.size)
         known = zero if floor is None else floor
         self.best = Certificate(k, known, zero, certified_bound(units.weight, k, known))
-        self.unfinished = 0
+        # Beyond k = 5 the nodes are not expected to suffice at the program's own duals.
+        self.unfinished = int(k > REFERENCE_K)
         self.centre: NDArray[np.float64] | None = None
 
     def price_exactly(self, dual: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
@@ -152,17 +153,18 @@ class _Generation:
             new += self.price_greedily(dual)
         return new
 
-    def exact_pass(self, dual: NDArray[np.float64]) -> int:
-        """Price every anchor and keep the bound if it is the best.
+    def exact_pass(self, dual: NDArray[np.float64]) -> bool:
+        """Price every anchor and keep the bound if it is the best; whether this settles the program.
 
         Where the nodes did not suffice in the pass before: half-way to the best duals, about which more can be proved.
         """
+        halfway = self.unfinished > 0
         at = dual
-        if self.unfinished > 0:
+        if halfway:
             at = SMOOTHING * (self.best.dual - self.best.shift) + (1 - SMOOTHING) * dual
         new, lowered = self.price_exactly(at)
         self.take(at, lowered)
-        return new
+        return new == 0 and self.unfinished == 0 and not halfway
 
 
 def linear_bound(
@@ -183,6 +185,12 @@ def linear_bound(
     Worst case exponential in k; each pass O(u^2 d) at least.
     """
     limits = limits if limits is not None else PricingLimits()
+    # Without an exact pass there is no bound: heuristic ones get half of the time.
+    half = None if deadline is None else 0.5 * (clock() + deadline)
+
+    def late() -> bool:
+        return half is not None and clock() >= half
+
     run = _Generation(units, k, limits, lambda: deadline is not None and clock() >= deadline, floor)
     run.master.add(slots)
     value, dual, x = run.master.solve()
@@ -190,19 +198,17 @@ def linear_bound(
     trace: list[tuple[int, int, float, float]] = []
     passes = heuristics = 0
     while passes < limits.exact and not run.struck():
-        while heuristics < limits.heuristic and not run.struck():
+        while heuristics < limits.heuristic and not (run.struck() or late()):
             new = run.heuristic_pass(dual)
             heuristics += 1
             value, dual, x = run.master.solve()
             known = run.master.slots
             if new < limits.enough * units.weight.size:
                 break
-        new = run.exact_pass(dual)
+        settled = run.exact_pass(dual)
         passes += 1
         trace.append((passes, run.nodes, value / run.rows, run.best.bound))
-        if (
-            new == 0 and run.unfinished == 0
-        ) or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
+        if settled or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
             break
         value, dual, x = run.master.solve()
         known = run.master.slots
