@@ -25,7 +25,7 @@ class Shares(NamedTuple):
 
     value: int32 (room, a), which values each candidate adds: bits of words, then sides of numeric attributes.
     price: float64 (room, a). weight: float64 (room, a), the candidate's share before division by the value's total:
-    float64 (values,). count: int32 (room,), values added. paid: float64 (room,), what cannot be shared.
+    float64 (values,). adds: int32 (room,), values added. paid: float64 (room,), what cannot be shared.
     worth: float64 (room,), dual - payment; best, chosen: float64 and int32 (k,), the largest and whose they are.
     """
 
