@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks import (
     adult_loss,
     audit_window,
+    certified_gap,
     cohorts_shapes,
     diversity,
     heterogeneous,
@@ -53,6 +54,7 @@ from tests.mixed_tables import mixed_table
 
 BENCHMARKS = (
     adult_loss,
+    certified_gap,
     classes_benchmark,
     cohorts_shapes,
     diversity,
