@@ -18,9 +18,11 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.neighbours import node_bound, pair_loss
-from kanonflow.solvers.search.slots import PLACE, Slots, admits, build_slots, refresh, replaced_loss
+from kanonflow.solvers.search.slots import Slots, build_slots, refresh, replaced_loss
 from kanonflow.solvers.starts.circulant import constructive_members
 
+# A place as one number, slot * _PLACE + position; more than any k.
+_PLACE = 256
 # Near units whose edges are considered for a record: the more, the better the graph and the longer it takes.
 NEAR_FOR_EACH_MEMBER = 6
 LEAST_NEAR = 64
@@ -103,6 +105,16 @@ def _nearest_inserted(units: Units, tree: KdTree, growing: Growing, unit: int) -
     return found
 
 
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _admits(units: Units, slots: Slots, slot: int, position: int, unit: int) -> bool:
+    """Whether the unit may take the place of the member at ``position``."""
+    named = 0
+    for p in range(slots.who.shape[1]):
+        if slots.who[slot, p] == units.individual[unit] and p != position:
+            named += 1
+    return named < units.limit[unit]
+
+
 @numba.njit(cache=True, nogil=True)
 def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: int, size: int) -> int:
     """Fill growing.edges with the edges of the near units whose place the unit may take; how many there are."""
@@ -118,10 +130,8 @@ def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: i
         for step in range(tries):
             # Of more places a stretch that begins elsewhere each time.
             place = slots.places[first + (step + size * tries) % count]
-            slot, p = place // PLACE, place % PLACE
-            if edges < growing.price.size and admits(
-                slots, slot, p, units.individual[unit], units.limit[unit]
-            ):
+            slot, p = place // _PLACE, place % _PLACE
+            if edges < growing.price.size and _admits(units, slots, slot, p, unit):
                 price = replaced_loss(features, slots, slot, p, unit) - slots.loss[slot]
                 growing.edges[edges, 0], growing.edges[edges, 1], growing.edges[edges, 2] = other, slot, p
                 growing.price[edges] = price
@@ -225,7 +235,7 @@ def _choose(units: Units, slots: Slots, growing: Growing, size: int, unit: int, 
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def _add_place(slots: Slots, growing: Growing, unit: int, slot: int, position: int) -> None:
     entry = slots.first_place[unit] + growing.filled[unit]
-    slots.places[entry] = slot * PLACE + position
+    slots.places[entry] = slot * _PLACE + position
     slots.entry[slot, position] = entry
     growing.filled[unit] += 1
 
@@ -238,7 +248,7 @@ def _rewire(units: Units, slots: Slots, growing: Growing, size: int, unit: int) 
         edge = growing.chosen[count]
         slot, position = growing.edges[edge, 1], growing.edges[edge, 2]
         entry = slots.entry[slot, position]
-        slots.places[entry] = size * PLACE + count
+        slots.places[entry] = size * _PLACE + count
         slots.entry[size, count] = entry
         slots.members[slot, position] = unit
         slots.who[slot, position] = units.individual[unit]
