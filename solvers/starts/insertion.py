@@ -18,7 +18,7 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.neighbours import node_bound, pair_loss
-from kanonflow.solvers.search.slot_loss import PLACE, admits, refresh, replaced_loss
+from kanonflow.solvers.search.slot_loss import PLACE, refresh, replaced_loss
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.starts.circulant import constructive_members
 
@@ -26,7 +26,7 @@ from kanonflow.solvers.starts.circulant import constructive_members
 NEAR_FOR_EACH_MEMBER = 6
 LEAST_NEAR = 64
 # Places of one unit that are considered, where equal rows give it more.
-MOST_PLACES = 48
+MOSTPLACES = 48
 # How often each chosen edge is chosen anew beside the others.
 SWEEPS = 1
 
@@ -104,6 +104,16 @@ def _nearest_inserted(units: Units, tree: KdTree, growing: Growing, unit: int) -
     return found
 
 
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _admits(units: Units, slots: Slots, slot: int, position: int, unit: int) -> bool:
+    """Whether the unit may take the place of the member at ``position``."""
+    named = 0
+    for p in range(slots.who.shape[1]):
+        if slots.who[slot, p] == units.individual[unit] and p != position:
+            named += 1
+    return named < units.limit[unit]
+
+
 @numba.njit(cache=True, nogil=True)
 def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: int, size: int) -> int:
     """Fill growing.edges with the edges of the near units whose place the unit may take; how many there are."""
@@ -115,14 +125,12 @@ def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: i
             continue
         first = slots.first_place[other]
         count = growing.filled[other]
-        tries = min(count, MOST_PLACES)
+        tries = min(count, MOSTPLACES)
         for step in range(tries):
             # Of more places a stretch that begins elsewhere each time.
             place = slots.places[first + (step + size * tries) % count]
             slot, p = place // PLACE, place % PLACE
-            if edges < growing.price.size and admits(
-                slots, slot, p, units.individual[unit], units.limit[unit]
-            ):
+            if edges < growing.price.size and _admits(units, slots, slot, p, unit):
                 price = replaced_loss(features, slots, slot, p, unit) - slots.loss[slot]
                 growing.edges[edges, 0], growing.edges[edges, 1], growing.edges[edges, 2] = other, slot, p
                 growing.price[edges] = price
@@ -346,7 +354,7 @@ def insertion_members(
     position[tree.order] = np.arange(tree.order.size)
     for attempt in range(3):
         m = (near or max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)) << (2 * attempt)
-        room = m * max(k, MOST_PLACES)
+        room = m * max(k, MOSTPLACES)
         growing = Growing(
             filled=np.zeros(units.weight.size, dtype=np.int64),
             live=np.zeros(tree.start.size, dtype=np.int64),

@@ -19,7 +19,7 @@ from kanonflow.solvers.starts.circulant import circulant_members
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _joined_loss(
+def joined_loss(
     features: Features,
     low: np.ndarray,
     high: np.ndarray,
@@ -92,7 +92,7 @@ def _greedy_classes(units: Units, order: np.ndarray, k: int, members: np.ndarray
                 if candidate < 0 or candidate == previous:
                     continue
                 previous = candidate
-                loss = _joined_loss(features, low, high, words, codes, size, candidate)
+                loss = joined_loss(features, low, high, words, codes, size, candidate)
                 if loss < best:
                     named = 0
                     for p in range(size):
@@ -197,16 +197,15 @@ def l_greedy_members(
     for block in np.array_split(tour, blocks):
         filled, left = l_greedy_classes(units, np.concatenate([left, block]), k)
         parts.append(filled)
-    return members_of_classes(units, np.concatenate(parts), left, k, distinct=distinct)
+    return completed_classes(units, np.concatenate(parts), left, k, distinct=distinct)
 
 
-def members_of_classes(
+def completed_classes(
     units: Units, filled: NDArray[np.int32], left: NDArray[np.int32], k: int, *, distinct: bool
 ) -> NDArray[np.int32]:
-    """Slots over units, int32 (n, k), from classes of k, int32 (classes, k), and the rows ``left`` over.
+    """Slots over units, int32 (n, k), of classes of k whose left-over rows join the class that grows least.
 
-    A row left over joins the class that grows least; each class becomes a circulant. Raises InfeasibleError when no
-    class may take a row.
+    Raises InfeasibleError when no class may take a row. O(classes k d) for each row left over.
     """
     classes = np.full((filled.shape[0], 2 * k - 1), -1, dtype=np.int32)
     classes[:, :k] = filled
@@ -214,7 +213,7 @@ def members_of_classes(
     for unit in left:
         found = int(_cheapest_class(units, classes, sizes, unit))
         if found < 0:
-            raise InfeasibleError("a row is left over that no class may take")
+            raise InfeasibleError("l-greedy leaves a row over that no class may take")
         classes[found, sizes[found]] = unit
         sizes[found] += 1
     starts = np.concatenate([[0], np.cumsum(sizes)])

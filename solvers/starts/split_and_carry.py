@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError, UnservedError
-from kanonflow.solvers.starts.l_greedy import members_of_classes, sorted_rows
+from kanonflow.solvers.starts.l_greedy import completed_classes, sorted_rows
 from kanonflow.solvers.starts.open_slots import refuse_above
 
 # A row takes 20-40 ms.
@@ -107,4 +107,4 @@ def split_and_carry_members(
         classes += [segment[labels == c] for c in range(count)]
         carried = segment[labels < 0]
     filled = np.stack(classes).astype(np.int32)
-    return members_of_classes(units, filled, carried, k, distinct=distinct)
+    return completed_classes(units, filled, carried, k, distinct=distinct)
