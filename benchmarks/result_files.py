@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("kanonflow", "apache-beam", "numpy", "numba", "pyarrow", "polars", "duckdb")
+PACKAGES = ("kanonflow", "apache-beam", "numpy", "numba", "pyarrow", "polars", "duckdb", "highspy")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from kanonflow.pipelines.input_files import find_inputs, input_schema
 from kanonflow.pipelines.sources import read_batches
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import InputError, PolicyError
-from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy import LATTICE_METHODS, Policy
 from kanonflow.schemas.policy_fields import (
     Closeness,
     ClosenessDistance,
@@ -128,6 +128,8 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
     solver = replace(
         policy.solver,
         method=method,
+        # Only lattice solvers have it; the policy may declare it for one of several that are compared.
+        suppression=policy.solver.suppression if method in LATTICE_METHODS else 0.0,
         seed=_SEED if policy.solver.seed is None else policy.solver.seed,
         evaluations_per_row=settings.evaluations or policy.solver.evaluations_per_row,
     )

@@ -111,6 +111,12 @@ def _notes(policy: Policy) -> list[str]:
             " individuals share all classes of each that is released. Over more windows, and across partitions, it"
             " promises nothing; rows of people whose class fell apart are rejected until those windows are over."
         )
+    if policy.hold_share:
+        notes.append(
+            f"hold_share: {policy.hold_share:g}. Classes with the widest boxes, up to that share of the rows at hand,"
+            " wait for the next window, at most until max_delay is over. Who waits follows from quasi-identifiers and"
+            " row counts alone."
+        )
     if policy.stability:
         notes.append(
             f"stability: {policy.stability}. Returning individuals tend to stay with those they were published with."
@@ -118,6 +124,11 @@ def _notes(policy: Policy) -> list[str]:
         )
     if policy.gated:
         notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
+    if policy.by_levels:
+        notes.append(
+            f"solver: {policy.solver.method}. Every field of a release stands at one level of its hierarchy; at most"
+            f" {policy.solver.suppression:.3g} of a window's rows are rejected (suppressed) so that it can be lower."
+        )
     accepted = [field for field in policy.payload if field.accept_risk is not None]
     notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
     if policy.event_id is None:

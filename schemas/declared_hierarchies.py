@@ -1,4 +1,4 @@
-"""The hierarchies that a policy declares: the name of a file beside it, or the rows themselves."""
+"""The hierarchies that a policy declares: the name of a file beside it, how to build it, or the rows themselves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kanonflow.schemas.built_hierarchies import build_hierarchy
 from kanonflow.schemas.errors import HierarchyError
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.hierarchy_file import read_hierarchy
@@ -46,11 +47,18 @@ def read_declared_hierarchy(entry: Mapping[str, Any], mistakes: list[str], where
     if isinstance(rows, HierarchyError):
         mistakes += [f"{where}{_KEY}: {mistake}" for mistake in rows.mistakes]
         return None
+    if isinstance(rows, Mapping):
+        try:
+            return build_hierarchy(rows)
+        except HierarchyError as error:
+            mistakes += [f"{where}{_KEY}: {mistake}" for mistake in error.mistakes]
+            return None
     if not isinstance(rows, list | tuple) or not all(
         isinstance(row, list | tuple) and all(isinstance(label, str) for label in row) for row in rows
     ):
         mistakes.append(
-            f"{where}{_KEY}: must name a file, or be a list of rows of texts, leaf first and root last"
+            f"{where}{_KEY}: must name a file, say how to build it, as in"
+            " {widths: [5, 10], domain: [0, 120]}, or list its rows"
         )
         return None
     try:

@@ -57,13 +57,14 @@ KEYS = (
     "shape",
     "cohort",
     "cohort_windows",
+    "hold_share",
     "stability",
     "metrics",
     "solver",
     "fields",
     "others",
 )
-SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed", "loss")
+SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed", "loss", "suppression")
 NO_SLIDING = (
     "sliding windows would publish a row several times, and the boxes of its copies narrow it down "
     "together; use fixed windows (window: 1d)"
@@ -149,6 +150,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
         "others": str(policy.others),
         "cohort": str(policy.cohort),
         **({} if policy.cohort_windows == COHORT_WINDOWS else {"cohort_windows": policy.cohort_windows}),
+        **({"hold_share": policy.hold_share} if policy.hold_share else {}),
         **({"stability": policy.stability} if policy.stability else {}),
         "metrics": str(policy.metrics),
         "solver": {
@@ -159,6 +161,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
             "threads": solver.threads,
             "seed": solver.seed,
             **({} if solver.loss == "ncp" else {"loss": solver.loss}),
+            **({"suppression": solver.suppression} if solver.suppression else {}),
         },
         "fields": {field.name: _field_mapping(field) for field in policy.fields},
     }
@@ -190,6 +193,7 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     found["others"] = read_choice(mapping, "others", Others, mistakes)
     found["cohort"] = read_choice(mapping, "cohort", Cohort, mistakes)
     found["cohort_windows"] = read_whole(mapping, "cohort_windows", 2, mistakes)
+    found["hold_share"] = read_share(mapping, "hold_share", mistakes)
     found["stability"] = read_share(mapping, "stability", mistakes)
     found["metrics"] = read_choice(mapping, "metrics", MetricsAccess, mistakes)
     found["solver"] = _read_solver(mapping.get("solver"), mistakes)
@@ -237,6 +241,10 @@ def _read_solver(given: object, mistakes: list[str]) -> SolverChoice:
             mistakes.append("solver.evaluations_per_row: must be a positive number")
         else:
             evaluations = float(number)
+    suppression = read_number(given.get("suppression", 0))
+    if suppression is None or not 0 <= suppression < 1:
+        mistakes.append("solver.suppression: must be a share of the rows, at least 0 and below 1")
+        suppression = Decimal(0)
     deadline = read_duration(given, "deadline", mistakes, "solver.")
     if deadline == 0:
         mistakes.append("solver.deadline: must be longer than 0")
@@ -248,6 +256,7 @@ def _read_solver(given: object, mistakes: list[str]) -> SolverChoice:
         threads=read_whole(given, "threads", 1, mistakes, "solver."),
         seed=read_whole(given, "seed", 0, mistakes, "solver."),
         loss=read_text(given, "loss", mistakes, "solver.") or "ncp",
+        suppression=float(suppression),
     )
 
 

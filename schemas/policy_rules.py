@@ -26,6 +26,8 @@ RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 MOST_COHORT_WINDOWS = 100
 """``cohort_windows`` is at most this: the state holds everybody of each of them."""
+MOST_HELD = 0.5
+"""``hold_share`` is at most this: more would delay most rows for the sake of the others."""
 LEAST_PART = 10
 """``max_window_rows`` is at least this many times k: parts smaller than that would have no choice of peers."""
 MOST_GRID_DIGITS = 15
@@ -66,6 +68,10 @@ class PolicyParts(Protocol):
     @property
     def cohort_windows(self) -> int: ...
     @property
+    def hold_share(self) -> float: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
     def stability(self) -> float: ...
 
 
@@ -98,6 +104,7 @@ def _rules_of_the_whole(policy: PolicyParts) -> Iterator[str]:
     if policy.shape is not None and policy.protect == "row":
         yield "shape: belongs to protect: individual; leave it out with protect: row"
     yield from _rules_of_cohorts(policy)
+    yield from _rules_of_holding(policy)
 
 
 def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
@@ -117,6 +124,26 @@ def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
             yield "cohort: strict is about several windows; give a window or leave it out"
         elif policy.state_ttl_ms < windows * policy.window_ms:
             yield "state_ttl: must be at least cohort_windows * window, or cohort: strict would forget too early"
+
+
+def _rules_of_holding(policy: PolicyParts) -> Iterator[str]:
+    share = policy.hold_share
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= MOST_HELD:
+        yield f"hold_share: must be a number from 0 to {MOST_HELD}"
+        return
+    if share == 0:
+        return
+    if not policy.closed:
+        yield "hold_share: needs closed classes (protect: individual, shape: classes); in a graph no part stands alone"
+    if policy.window_ms is None or policy.max_delay_ms < policy.window_ms:
+        yield "hold_share: needs a window and a max_delay of at least that, or no row could wait for the next window"
+    if policy.cohort != "free":
+        yield f"hold_share: has no use with cohort: {policy.cohort}, whose classes come back as they were; leave it out"
+    if any(field.closeness is not None for field in policy.fields):
+        yield (
+            "hold_share: cannot be had together with closeness, which compares each class with all that is released; "
+            "leave one of them out"
+        )
 
 
 def _rules_of_stability(policy: PolicyParts) -> Iterator[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
+from kanonflow.solvers.bounds.nearest_neighbour import neighbour_reach
 from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import Units, group_rows
@@ -52,7 +53,7 @@ class CertifyLimits:
 
 
 class _Searched(NamedTuple):
-    """The first search's solution, the slots that all of them met, and the best graph: over units."""
+    """The first search's solution, the slots that all of them met and the best graph (both over units)."""
 
     first: Solution
     slots: NDArray[np.int32]
@@ -60,6 +61,14 @@ class _Searched(NamedTuple):
     loss: float
     evaluations: int
     struck: bool
+
+
+class _Finished(NamedTuple):
+    """A graph over rows as it is handed out, its GCP, and the edges that are still in a two-edge cut."""
+
+    graph: GeneralizationGraph
+    loss: float
+    tied: int | None
 
 
 class _Clock(NamedTuple):
@@ -78,6 +87,29 @@ class _Clock(NamedTuple):
         return self.seconds is not None and self.now() >= self.began + self.seconds
 
 
+class _Job(NamedTuple):
+    """What every phase needs."""
+
+    table: Table
+    units: Units
+    k: int
+    budget: Budget
+    seed: int
+    threads: int
+    untie: bool
+    limits: CertifyLimits
+    timer: _Clock
+
+    def finished(self, members: NDArray[np.int32]) -> _Finished:
+        """Deal the rows of a graph over units and part its two-edge cuts."""
+        dealt = deal_rows(self.units, members)
+        tied = None
+        if self.untie:
+            dealt, tied = without_two_edge_cuts(dealt, self.table.individuals)
+        graph = GeneralizationGraph(dealt)
+        return _Finished(graph, gcp(self.table, graph), tied)
+
+
 def certify_graph(
     table: Table,
     k: int,
@@ -93,8 +125,8 @@ def certify_graph(
     """A k-regular graph of low GCP, and a proof of how low it can be.
 
     budget: evaluations of each search; its deadline is for the whole call. untie: see solve_graph; the loss that it
-    costs is part of the gap. ``Solution.certificate`` proves ``Solution.lower_bound``; the smaller bound LB1 is no
-    longer used. Without a deadline the result depends on the arguments alone.
+    costs is part of the gap. ``Solution.certificate`` proves ``Solution.lower_bound``, which is LB1 at least.
+    Without a deadline the result depends on the arguments alone.
 
     Raises InfeasibleError as solve_graph does, BudgetError for an unknown start and for more than 20,000 rows.
     Worst case exponential in k; 1,000 rows at k = 5 take half a minute.
@@ -103,67 +135,69 @@ def certify_graph(
         raise BudgetError(
             f"certify takes at most {LARGEST_ROWS:,} rows: use method auto, or more and smaller windows"
         )
-    limits = limits if limits is not None else CertifyLimits()
     seconds = None if budget.deadline_ms is None else budget.deadline_ms / 1000.0
-    timer = _Clock(clock, clock(), seconds)
-    units = group_rows(table)
-    searched = _search(table, units, k, start, budget, seed, threads, limits, timer)
-    linear = linear_bound(
-        units, searched.slots, k, limits=limits.pricing, deadline=timer.until(limits.priced), clock=clock
+    job = _Job(
+        table=table,
+        units=group_rows(table),
+        k=k,
+        budget=budget,
+        seed=seed,
+        threads=threads,
+        untie=untie,
+        limits=limits if limits is not None else CertifyLimits(),
+        timer=_Clock(clock, clock(), seconds),
     )
-    best, spent, trace = _round(units, linear, searched, k, budget, seed, threads, limits, timer)
-    members = deal_rows(units, best)
-    tied = None
-    if untie:
-        members, tied = without_two_edge_cuts(members, table.individuals)
-    graph = GeneralizationGraph(members)
+    searched = _search(job, start)
+    units = job.units
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, distance = nearest_units(units.features, tree, units.individual, max(NEIGHBOURS, k - 1))
+    linear = linear_bound(
+        units,
+        searched.slots,
+        k,
+        floor=neighbour_reach(units, nearest, distance, k) / k,
+        limits=job.limits.pricing,
+        deadline=job.timer.until(job.limits.priced),
+        clock=clock,
+    )
+    best, spent, trace = _round(job, tree, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), linear, searched)
     first = searched.first
     return Solution(
-        structure=graph,
-        loss=gcp(table, graph),
+        structure=best.graph,
+        loss=best.loss,
         start_loss=first.start_loss,
         lower_bound=linear.certificate.bound,
         start=first.start,
         evaluations=spent,
-        deadline_struck=searched.struck or linear.deadline_struck or timer.struck(),
+        deadline_struck=searched.struck or linear.deadline_struck or job.timer.struck(),
         trace=((0, first.start_loss), (searched.evaluations, searched.loss), *trace),
-        tied_edges=tied,
+        tied_edges=best.tied,
         certificate=linear.certificate,
     )
 
 
-def _search(
-    table: Table,
-    units: Units,
-    k: int,
-    start: str,
-    budget: Budget,
-    seed: int,
-    threads: int,
-    limits: CertifyLimits,
-    timer: _Clock,
-) -> _Searched:
-    """Search from several seeds; a search that the deadline leaves no time for is left out, but not the first."""
+def _search(job: _Job, start: str) -> _Searched:
+    """Search from several seeds, each within its part of the deadline."""
     first = None
     met: list[NDArray[np.int32]] = []
     best, loss, spent, struck = None, np.inf, 0, False
-    for number in range(limits.searches):
+    for number in range(job.limits.searches):
         left = None
-        if timer.seconds is not None:
-            share = limits.searching * timer.seconds / limits.searches
-            left = max(1000.0 * (timer.began + share * (number + 1) - timer.now()), 1.0)
+        until = job.timer.until(job.limits.searching * (number + 1) / job.limits.searches)
+        if until is not None:
+            left = max(1000.0 * (until - job.timer.now()), 1.0)
         found = solve_graph(
-            table,
-            k,
+            job.table,
+            job.k,
             start=start,
-            budget=Budget(budget.evaluations_per_row, left),
-            seed=seed + number,
-            threads=threads,
+            budget=Budget(job.budget.evaluations_per_row, left),
+            seed=job.seed + number,
+            threads=job.threads,
             untie=False,
-            clock=timer.now,
+            clock=job.timer.now,
         )
         first = found if first is None else first
-        members = units.of_row[found.graph.members]
+        members = job.units.of_row[found.graph.members]
         met.append(members)
         spent += found.evaluations
         struck = struck or found.deadline_struck
@@ -175,44 +209,37 @@ def _search(
 
 
 def _round(
-    units: Units,
-    linear: LinearBound,
-    searched: _Searched,
-    k: int,
-    budget: Budget,
-    seed: int,
-    threads: int,
-    limits: CertifyLimits,
-    timer: _Clock,
-) -> tuple[NDArray[np.int32], int, list[tuple[int, float]]]:
-    """The best graph of the searches and the roundings, evaluations in all, and the roundings' trace."""
-    tree: KdTree = build_tree(units.features, units.weight, units.individual)
-    nearest, _ = nearest_units(units.features, tree, units.individual, NEIGHBOURS)
-    best, loss, spent = searched.best, searched.loss, searched.evaluations
+    job: _Job, tree: KdTree, nearest: NDArray[np.int32], linear: LinearBound, searched: _Searched
+) -> tuple[_Finished, int, list[tuple[int, float]]]:
+    """The best graph of the searches and the roundings as it is handed out, evaluations in all, and the trace.
+
+    Graphs are compared after their two-edge cuts are parted, which costs some of them more than others.
+    """
+    best, spent = job.finished(searched.best), searched.evaluations
     trace: list[tuple[int, float]] = []
-    evaluations = budget.evaluations(int(units.weight.sum()), k)
-    for number in range(limits.roundings):
-        if timer.struck():
+    evaluations = job.budget.evaluations(job.table.records, job.k)
+    for seed in range(job.seed, job.seed + job.limits.roundings):
+        if job.timer.struck():
             break
-        members = round_slots(units, nearest, tree, linear.slots, linear.x, k, seed + number)
+        members = round_slots(job.units, nearest, tree, linear.slots, linear.x, job.k, seed)
         if members is None:
             continue
-        slots = build_slots(units, members)
+        slots = build_slots(job.units, members)
         result = search_graph(
-            units,
+            job.units,
             slots,
             nearest,
             tour_of(members, tree),
             evaluations=evaluations,
-            seed=seed + number,
-            threads=threads,
-            deadline=timer.until(1.0),
-            clock=timer.now,
+            seed=seed,
+            threads=job.threads,
+            deadline=job.timer.until(1.0),
+            clock=job.timer.now,
             heat=HEAT_AFTER_ROUNDING,
         )
         spent += result.evaluations
-        reached = float(slots.loss.mean())
-        if reached < loss:
-            best, loss = slots.members.copy(), reached
-        trace.append((spent, loss))
+        found = job.finished(slots.members)
+        if found.loss < best.loss:
+            best = found
+        trace.append((spent, best.loss))
     return best, spent, trace

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kanonflow.solvers.bounds.certificate import Certificate
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 
@@ -20,6 +21,7 @@ class Solution:
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
     tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
     certificate: the proof of lower_bound, where the method gives one (certificate.check_bound verifies it).
+    known: of a lattice solver, what it found out, for the next window.
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
     """
 
@@ -40,6 +42,8 @@ class Solution:
     def gap(self) -> float:
         """(loss - lower bound) / lower bound: the loss is at most this share above the least there is."""
         return self.loss / self.lower_bound - 1.0 if self.lower_bound > 0 else float("inf")
+
+    known: KnownNodes | None = None
 
     @property
     def graph(self) -> GeneralizationGraph:

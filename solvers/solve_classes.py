@@ -282,8 +282,8 @@ def solve_classes(
         if not search and gate is None and (warm is None or not warm.keep):
             return finish(*_clustered(given, start, warm))
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
-        cold = merged_until_diverse(people, cut_large_classes(cluster(start, given), tour, k), tour, k, gate)
-        named = start
+        cut = cut_large_classes(cluster(start, given), tour, k)
+        cold, named = merged_until_diverse(people, cut, tour, k, gate), start
     else:
         cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
     labels, ties, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)

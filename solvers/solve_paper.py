@@ -44,8 +44,8 @@ def solve_paper(
     The solution's loss is the one that was searched (``sil-own``: SIL); for SIL its lower bound is 0, which says
     nothing.
 
-    Raises InfeasibleError when no graph exists, BudgetError for an unknown method or start, or a table with too many
-    categorical values for the paper's counters.
+    Raises InfeasibleError when no graph exists, BudgetError for an unknown method or start, UnservedError for a table
+    with too many categorical values for the paper's counters, or that the start does not take.
     """
     if method not in PAPER_METHODS:
         raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(PAPER_METHODS)}")

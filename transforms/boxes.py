@@ -119,6 +119,17 @@ def snapped_boxes(hulls: Boxes) -> Boxes:
     return replace(hulls, fields=tuple(_snapped(field) for field in hulls.fields))
 
 
+def raised_boxes(hulls: Boxes, levels: tuple[int, ...]) -> Boxes:
+    """Boxes of fields with hierarchies, each raised to its field's level, in the policy's order."""
+    return replace(
+        hulls,
+        fields=tuple(
+            field.raised(level) if isinstance(field, Nodes) else field
+            for field, level in zip(hulls.fields, levels, strict=True)
+        ),
+    )
+
+
 def box_columns(boxes: Boxes) -> dict[str, pa.Array]:
     """One entry a released row: struct<min, max, nulls> of ranges, list of values, label; by published name."""
     take = None if boxes.of_row is None else pa.array(boxes.of_row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,13 @@ class Nodes:
     @property
     def _everything(self) -> NDArray[np.bool_]:
         return self.level == self.hierarchy.height
+
+    def raised(self, level: int) -> Nodes:
+        """The same boxes at least at a level: the nodes that a release at levels publishes; nulls alone stay null below
+        the root."""
+        height = self.hierarchy.height
+        nulls = height if level == height else -1
+        return replace(self, level=np.where(self.level < 0, nulls, np.maximum(self.level, level)))
 
     def labels(self) -> pa.Array:
         """The label of each box's node, null for nulls only; string (b,)."""

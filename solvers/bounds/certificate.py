@@ -28,13 +28,15 @@ class Certificate:
 
     dual: float64 (u,), one number a unit, units in the order of distinct_rows.group_rows. shift: float64 (u,), >= 0,
     by how much each unit's dual is lowered: the violation of the cheapest slot whose member of largest dual it is.
-    bound: ``k sum_i w_i (dual_i - shift_i) / n - SLACK``.
+    bound: ``k sum_i w_i (dual_i - shift_i) / n - SLACK``. program: value of the linear program over the slots that were
+    known at the end, over n; no duals prove more than that (for information, not part of the proof).
     """
 
     k: int
     dual: NDArray[np.float64]
     shift: NDArray[np.float64]
     bound: float
+    program: float | None = None
 
 
 def certified_bound(weight: NDArray[np.int32], k: int, lowered: NDArray[np.float64]) -> float:

@@ -16,35 +16,40 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.certificate import Certificate, certified_bound
+from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
 from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, Nodes, build_nodes, price_anchors
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
 from kanonflow.solvers.distinct_rows import Units
 
 # Anchors priced between two looks at the clock.
-CHUNK = 64
+CHUNK = 16
 SMOOTHING = 0.5
+# Nodes of one anchor's walk. Beyond k = 5 most walks that do not end soon never do.
+NODES = 20_000
+NODES_BEYOND = 500
+REFERENCE_K = 5
 
 
 @dataclass(frozen=True)
 class PricingLimits:
     """What ends the column generation; all of them are counts, so that it repeats.
 
-    exact, heuristic: most passes of each kind. nodes: of the walk of one anchor in an exact pass, heuristic_nodes and
-    candidates: in a heuristic one. enough: a heuristic pass that finds fewer new slots than this share of the units
-    is followed by an exact one. gap: stop when the bound is within this share of the program's value.
+    exact, heuristic: most passes of each kind. nodes: of the walk of one anchor in an exact pass, None for
+    NODES up to k = REFERENCE_K and fewer beyond. candidates: for
+    one anchor's slots in a heuristic one. enough: a heuristic pass that finds fewer new slots than this share of the
+    units is followed by an exact one. gap: stop when the bound is within this share of the program's value.
     """
 
     exact: int = 30
     heuristic: int = 120
-    nodes: int = 20_000
-    heuristic_nodes: int = 150
-    candidates: int = 60
+    nodes: int | None = None
+    candidates: int = 100
     enough: float = 0.01
     gap: float = 0.0005
 
@@ -71,7 +76,14 @@ class LinearBound:
 class _Generation:
     """One run: the program, the best duals, and what has been spent."""
 
-    def __init__(self, units: Units, k: int, limits: PricingLimits, struck: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        units: Units,
+        k: int,
+        limits: PricingLimits,
+        struck: Callable[[], bool],
+        floor: NDArray[np.float64] | None = None,
+    ) -> None:
         self.units = units
         self.k = k
         self.limits = limits
@@ -81,22 +93,23 @@ class _Generation:
         self.rows = int(units.weight.sum())
         self.scratch: Nodes = build_nodes(units.features, self.rows, k)
         zero = np.zeros(units.weight.size)
-        self.best = Certificate(k, zero, zero, certified_bound(units.weight, k, zero))
+        known = zero if floor is None else floor
+        self.best = Certificate(k, known, zero, certified_bound(units.weight, k, known))
+        # Beyond k = 5 the nodes are not expected to suffice at the program's own duals.
+        self.unfinished = int(k > REFERENCE_K)
         self.centre: NDArray[np.float64] | None = None
 
-    def price(self, dual: NDArray[np.float64], exact: bool) -> tuple[int, NDArray[np.float64]]:
-        """One pass over all anchors; returns the new slots and the lowered duals (none of worth if heuristic)."""
-        limits = self.limits
+    def price_exactly(self, dual: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """One pass over all anchors; returns the number of new slots and the lowered duals."""
         lowered = dual.copy()
+        most = self.limits.nodes
+        if most is None:
+            most = NODES if self.k <= REFERENCE_K else NODES_BEYOND
         order = np.argsort(-dual, kind="stable")
         slots = np.empty((CHUNK * SLOTS_PER_ANCHOR, self.k), dtype=np.int32)
-        new = 0
+        new = self.unfinished = 0
         for last in range(order.size, 0, -CHUNK):
-            late = self.struck()
-            if late and not exact:
-                break
-            most = 1 if late else limits.nodes if exact else limits.heuristic_nodes
-            written, nodes, _ = price_anchors(
+            written, nodes, unfinished = price_anchors(
                 self.units,
                 self.scratch,
                 lowered,
@@ -104,15 +117,27 @@ class _Generation:
                 max(last - CHUNK, 0),
                 last,
                 self.k,
-                most,
-                self.rows if exact else limits.candidates,
+                1 if self.struck() else most,
                 slots,
             )
             self.nodes += nodes
+            self.unfinished += unfinished
             new += self.master.add(slots[:written])
-            if not exact:
-                lowered = dual.copy()
         return new, lowered
+
+    def price_greedily(self, dual: NDArray[np.float64]) -> int:
+        """Slots that greedy growth finds; returns the number of new ones."""
+        slots = np.empty((CHUNK * SECONDS, self.k), dtype=np.int32)
+        new = 0
+        for first in range(0, dual.size, CHUNK):
+            if self.struck():
+                break
+            last = min(first + CHUNK, dual.size)
+            written = greedy_slots(
+                self.units, self.scratch, dual, first, last, self.k, self.limits.candidates, slots
+            )
+            new += self.master.add(slots[:written])
+        return new
 
     def take(self, dual: NDArray[np.float64], lowered: NDArray[np.float64]) -> None:
         """Keep the duals of an exact pass if their bound is the best."""
@@ -123,16 +148,23 @@ class _Generation:
     def heuristic_pass(self, dual: NDArray[np.float64]) -> int:
         """Price near a moving mean of the duals, at the duals themselves if that finds little."""
         self.centre = dual if self.centre is None else SMOOTHING * self.centre + (1 - SMOOTHING) * dual
-        new = self.price(self.centre, False)[0]
+        new = self.price_greedily(self.centre)
         if new < self.limits.enough * dual.size:
-            new += self.price(dual, False)[0]
+            new += self.price_greedily(dual)
         return new
 
-    def exact_pass(self, dual: NDArray[np.float64]) -> int:
-        """Price every anchor and keep the bound if it is the best."""
-        new, lowered = self.price(dual, True)
-        self.take(dual, lowered)
-        return new
+    def exact_pass(self, dual: NDArray[np.float64]) -> bool:
+        """Price every anchor and keep the bound if it is the best; whether this settles the program.
+
+        Where the nodes did not suffice in the pass before: half-way to the best duals, about which more can be proved.
+        """
+        halfway = self.unfinished > 0
+        at = dual
+        if halfway:
+            at = SMOOTHING * (self.best.dual - self.best.shift) + (1 - SMOOTHING) * dual
+        new, lowered = self.price_exactly(at)
+        self.take(at, lowered)
+        return new == 0 and self.unfinished == 0 and not halfway
 
 
 def linear_bound(
@@ -140,36 +172,53 @@ def linear_bound(
     slots: NDArray[np.int32],
     k: int,
     *,
+    floor: NDArray[np.float64] | None = None,
     limits: PricingLimits | None = None,
     deadline: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> LinearBound:
     """The LP bound over k-multisets of units, as far as the limits allow.
 
-    slots: int32 (m, k) of units to start from, which must contain a legal graph. deadline: a time of ``clock``; the
-    pass it strikes in is ended with the bounds of the roots, so what is returned is valid at any time.
+    slots: int32 (m, k) of units to start from, which must contain a legal graph. floor: float64 (u,), duals that are
+    known to be feasible (a k-th of nearest_neighbour.neighbour_reach), the bound to begin with. deadline: a time of
+    ``clock``; the pass it strikes in is ended with the bounds of the roots, so what is returned is valid at any time.
     Worst case exponential in k; each pass O(u^2 d) at least.
     """
     limits = limits if limits is not None else PricingLimits()
-    run = _Generation(units, k, limits, lambda: deadline is not None and clock() >= deadline)
+    # Without an exact pass there is no bound: heuristic ones get half of the time.
+    half = None if deadline is None else 0.5 * (clock() + deadline)
+
+    def late() -> bool:
+        return half is not None and clock() >= half
+
+    run = _Generation(units, k, limits, lambda: deadline is not None and clock() >= deadline, floor)
     run.master.add(slots)
     value, dual, x = run.master.solve()
     known = run.master.slots
     trace: list[tuple[int, int, float, float]] = []
     passes = heuristics = 0
     while passes < limits.exact and not run.struck():
-        while heuristics < limits.heuristic and not run.struck():
+        while heuristics < limits.heuristic and not (run.struck() or late()):
             new = run.heuristic_pass(dual)
             heuristics += 1
             value, dual, x = run.master.solve()
             known = run.master.slots
             if new < limits.enough * units.weight.size:
                 break
-        new = run.exact_pass(dual)
+        settled = run.exact_pass(dual)
         passes += 1
         trace.append((passes, run.nodes, value / run.rows, run.best.bound))
-        if new == 0 or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
+        if settled or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
             break
         value, dual, x = run.master.solve()
         known = run.master.slots
-    return LinearBound(run.best, value / run.rows, known, x, passes, run.nodes, tuple(trace), run.struck())
+    return LinearBound(
+        certificate=replace(run.best, program=value / run.rows),
+        value=value / run.rows,
+        slots=known,
+        x=x,
+        passes=passes,
+        nodes=run.nodes,
+        trace=tuple(trace),
+        deadline_struck=run.struck(),
+    )

@@ -10,8 +10,7 @@ from kanonflow.solvers.distinct_rows import Units
 
 
 @numba.njit(cache=True, nogil=True)
-def _bound(units: Units, nearest: np.ndarray, distance: np.ndarray, k: int) -> float:
-    total = 0.0
+def _reach(units: Units, nearest: np.ndarray, distance: np.ndarray, k: int, reach: np.ndarray) -> None:
     for unit in range(units.weight.size):
         others = units.limit[unit] - 1
         reached = 0.0
@@ -20,8 +19,19 @@ def _bound(units: Units, nearest: np.ndarray, distance: np.ndarray, k: int) -> f
                 break
             others += units.limit[nearest[unit, index]]
             reached = distance[unit, index]
-        total += reached * units.weight[unit]
-    return total
+        reach[unit] = reached
+
+
+def neighbour_reach(
+    units: Units, nearest: NDArray[np.int32], distance: NDArray[np.float64], k: int
+) -> NDArray[np.float64]:
+    """Pair loss of each unit to its (k-1)-th nearest record, float64 (u,); arguments as of neighbour_bound.
+
+    A k-th of it is a feasible dual of the LP bound (a slot costs at least the reach of each of its k members).
+    """
+    reach = np.empty(units.weight.size)
+    _reach(units, nearest, distance, k, reach)
+    return reach
 
 
 def neighbour_bound(units: Units, nearest: NDArray[np.int32], distance: NDArray[np.float64], k: int) -> float:
@@ -31,5 +41,5 @@ def neighbour_bound(units: Units, nearest: NDArray[np.int32], distance: NDArray[
     (``nearest``, ``distance`` of neighbours.nearest_units) are shorter than k - 1 the last one counts, which is still
     valid. Why: relabelled by a perfect matching, slot j holds record j. O(u m).
     """
-    rows = int(units.weight.sum())
-    return float(_bound(units, nearest, distance, k)) / max(rows, 1)
+    reach = neighbour_reach(units, nearest, distance, k)
+    return float(reach @ units.weight) / max(int(units.weight.sum()), 1)

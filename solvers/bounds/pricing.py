@@ -17,6 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost
+from kanonflow.solvers.bounds.shared_costs import (
+    Shares,
+    build_shares,
+    cheapest_join,
+    clear_shares,
+    join_with,
+    share_values,
+)
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.features import Features
 from kanonflow.solvers.neighbours import pair_loss
@@ -27,6 +35,10 @@ TOLERANCE = 1e-10
 SLOTS_PER_ANCHOR = 3
 # First share of an anchor's dual by which the bar is lowered when the nodes do not suffice; doubled each time.
 FIRST_SHARE = 0.01
+# Members still missing from which a node is worth the rounds of shared_costs.
+LEAST_TO_SHARE = 3
+SHARE_ROUNDS = 15
+ROOT_ROUNDS = 60
 
 
 class Nodes(NamedTuple):
@@ -49,6 +61,7 @@ class Nodes(NamedTuple):
     categorical: NDArray[np.float64]
     dual: NDArray[np.float64]
     top: NDArray[np.float64]
+    shares: Shares
 
 
 def build_nodes(features: Features, units: int, k: int) -> Nodes:
@@ -68,11 +81,12 @@ def build_nodes(features: Features, units: int, k: int) -> Nodes:
         categorical=np.zeros(k + 1),
         dual=np.zeros(k + 1),
         top=np.empty(k),
+        shares=build_shares(features, room, k),
     )
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _joined(features: Features, nodes: Nodes, depth: int, unit: int) -> float:
+def joined_loss(features: Features, nodes: Nodes, depth: int, unit: int) -> float:
     """Loss of the box of the first ``depth`` members and a unit."""
     total = nodes.categorical[depth]
     for j in range(features.numeric_weight.size):
@@ -91,7 +105,7 @@ def _joined(features: Features, nodes: Nodes, depth: int, unit: int) -> float:
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _take(features: Features, nodes: Nodes, depth: int, unit: int, dual: float) -> None:
+def take_member(features: Features, nodes: Nodes, depth: int, unit: int, dual: float) -> None:
     """Make a unit the member number ``depth``: the box of the next depth."""
     categorical = nodes.categorical[depth] if depth > 0 else 0.0
     for j in range(features.numeric_weight.size):
@@ -192,30 +206,47 @@ def _fill_child(
         unit = nodes.unit[depth - 1, p]
         if dual[unit] <= least_dual or (alone and units.individual[unit] == who):
             continue
-        box = _joined(units.features, nodes, depth, unit)
+        box = joined_loss(units.features, nodes, depth, unit)
         if box - nodes.dual[depth] - dual[unit] - total < bar:
             nodes.unit[depth, count], nodes.box[depth, count] = unit, box
             count += 1
     nodes.filled[depth] = count if count > others else 0
 
 
-@numba.njit(cache=True, nogil=True)
-def _keep_nearest(nodes: Nodes, dual: np.ndarray, most: int) -> bool:
-    """Keep the ``most`` candidates of the root of least reduced pair loss; whether any was left out."""
-    count = nodes.filled[1]
-    if count <= most:
-        return False
-    reduced = np.empty(count)
-    for p in range(count):
-        reduced[p] = nodes.box[1, p] - dual[nodes.unit[1, p]]
-    bar = np.partition(reduced, most)[most]
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _thin_out(
+    units: Units, nodes: Nodes, dual: np.ndarray, depth: int, k: int, bar: float, rounds: int
+) -> None:
+    """Drop candidates that no slot below the bar can hold, by sharing what they add (shared_costs)."""
+    features = units.features
+    filled = nodes.filled[depth]
+    loss = nodes.categorical[depth]
+    one_side = False
+    for j in range(features.numeric_weight.size):
+        loss += min(nodes.high[depth, j] - nodes.low[depth, j], features.numeric_weight[j])
+        # A null's coordinate is beyond the weight, which no number's is.
+        one_side = one_side or nodes.high[depth, j] > features.numeric_weight[j]
+        for p in range(filled):
+            one_side = one_side or features.numeric[nodes.unit[depth, p], j] > features.numeric_weight[j]
+    clear_shares(nodes.shares)
+    for p in range(filled):
+        unit = nodes.unit[depth, p]
+        alone = share_values(
+            features, nodes.shares, p, unit, nodes.low, nodes.high, nodes.words, depth, one_side
+        )
+        # Values of wide attributes: each of the r pays for an r-th of them.
+        nodes.shares.paid[p] = max(0.0, nodes.box[depth, p] - loss - alone) / (k - depth)
+    r = k - depth
+    enough = bar - loss + nodes.dual[depth]
+    if cheapest_join(nodes.shares, dual, nodes.unit, depth, filled, r, enough, rounds) >= enough:
+        nodes.filled[depth] = 0
+        return
     kept = 0
-    for p in range(count):
-        if reduced[p] < bar:
-            nodes.unit[1, kept], nodes.box[1, kept] = nodes.unit[1, p], nodes.box[1, p]
+    for p in range(filled):
+        if join_with(nodes.shares, p, r) < enough:
+            nodes.unit[depth, kept], nodes.box[depth, kept] = nodes.unit[depth, p], nodes.box[depth, p]
             kept += 1
-    nodes.filled[1] = kept
-    return True
+    nodes.filled[depth] = kept if kept >= r else 0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -224,7 +255,7 @@ def _fill_root(
 ) -> None:
     """Candidates of the anchor ``order[place]``: copies of it, and units of lower rank that a cheap slot may hold."""
     anchor = order[place]
-    _take(units.features, nodes, 0, anchor, dual[anchor])
+    take_member(units.features, nodes, 0, anchor, dual[anchor])
     others = k - 2
     count = 0
     for _ in range(min(units.limit[anchor], k) - 1):
@@ -267,7 +298,6 @@ def _walk(
     k: int,
     bar: float,
     most_nodes: int,
-    most_candidates: int,
     found: np.ndarray,
 ) -> tuple:
     """Search the slots anchored at ``order[place]`` for reduced costs below ``bar``.
@@ -280,8 +310,8 @@ def _walk(
     written = 0
     visited = 1
     _fill_root(units, nodes, dual, order, place, k, bar)
-    if _keep_nearest(nodes, dual, most_candidates):
-        left_out = -np.inf
+    if k - 1 >= LEAST_TO_SHARE and nodes.filled[1] > 0:
+        _thin_out(units, nodes, dual, 1, k, bar, ROOT_ROUNDS)
     _bound_branches(nodes, dual, 1, k)
     depth = 1
     while depth > 0:
@@ -307,9 +337,11 @@ def _walk(
             left_out = min(left_out, nodes.least[depth, p])
             continue
         visited += 1
-        _take(units.features, nodes, depth, unit, dual[unit])
+        take_member(units.features, nodes, depth, unit, dual[unit])
         depth += 1
         _fill_child(units, nodes, dual, depth, p, k, best)
+        if k - depth >= LEAST_TO_SHARE and nodes.filled[depth] > 0:
+            _thin_out(units, nodes, dual, depth, k, best, SHARE_ROUNDS)
         _bound_branches(nodes, dual, depth, k)
     return min(best, left_out), written, visited
 
@@ -324,7 +356,6 @@ def price_anchors(
     last: int,
     k: int,
     most_nodes: int,
-    most_candidates: int,
     slots: np.ndarray,
 ) -> tuple:
     """Lower the duals of the anchors ``order[last - 1]`` down to ``order[first]``, in place, until no slot of theirs
@@ -332,8 +363,7 @@ def price_anchors(
 
     order: int64 (u,), units by the duals that the pass began with, largest first; those from ``last`` on are done.
     most_nodes: of one walk. If it does not suffice, walks with lower bars follow: the least bar that can be proved
-    within the nodes is the shift. most_candidates: beyond it the pass is a heuristic and proves nothing (shifts are
-    infinite then). slots: int32 (rows, k), takes slots of negative reduced cost, up to its end.
+    within the nodes is the shift. slots: int32 (rows, k), takes slots of negative reduced cost, up to its end.
 
     Returns (slots written, nodes visited, anchors that ran out of nodes). Why: see Certificate.
     """
@@ -343,22 +373,18 @@ def price_anchors(
     found = np.empty((SLOTS_PER_ANCHOR, k), dtype=np.int32)
     for place in range(last - 1, first - 1, -1):
         anchor = order[place]
-        least, improved, walked = _walk(
-            units, nodes, dual, order, place, k, 0.0, most_nodes, most_candidates, found
-        )
+        least, improved, walked = _walk(units, nodes, dual, order, place, k, 0.0, most_nodes, found)
         visited += walked
         for row in range(min(improved, SLOTS_PER_ANCHOR)):
             if written < slots.shape[0]:
                 for t in range(k):
                     slots[written, t] = found[row, t]
                 written += 1
-        if walked >= most_nodes and most_nodes > 1 and least > -np.inf:
+        if walked >= most_nodes and most_nodes > 1:
             unfinished += 1
             step = FIRST_SHARE * abs(dual[anchor])
             while step < -least:
-                proved, _, walked = _walk(
-                    units, nodes, dual, order, place, k, -step, most_nodes, most_candidates, found
-                )
+                proved, _, walked = _walk(units, nodes, dual, order, place, k, -step, most_nodes, found)
                 visited += walked
                 least = max(least, proved)
                 step *= 2.0

@@ -15,24 +15,20 @@ from kanonflow.solvers.partition import Partition
 
 
 @dataclass(frozen=True)
-class LatticeNode:
-    """levels: of each attribute. labels: int32 (n,), the class of each record: those with equal generalized values, in
-    the order of records; -1: suppressed."""
+class LatticeNode(Partition):
+    """Classes of equal generalized values.
 
-    levels: LevelVector
-    labels: NDArray[np.int32]
+    labels: int32 (n,), the class of each record, in the order of records; -1: suppressed. levels: of each attribute.
+    """
+
+    levels: LevelVector = ()
 
     @property
     def suppressed(self) -> NDArray[np.bool_]:
         """Mask of the suppressed records, bool (n,)."""
         return self.labels < 0
 
-    @property
-    def partition(self) -> Partition:
-        """The classes of equal generalized values; suppressed records are in none."""
-        return Partition(self.labels)
-
-    def check(self, lattice: Lattice, k: int, *, even_share: bool = False) -> None:
+    def check_levels(self, lattice: Lattice, k: int, *, even_share: bool = False) -> None:
         """Raise StructureError unless classes are what the levels say and each has at least k individuals.
 
         Straight from the records: a class holds the kept records of one generalized row, and with
@@ -64,7 +60,7 @@ class LatticeNode:
 def node_of(checks: NodeChecks, levels: LevelVector) -> LatticeNode:
     """The node with its classes. O(n d)."""
     labels = kept_groups(checks.columns, levels, checks.k, even_share=checks.even_share, work=checks.work)
-    return LatticeNode(levels, labels.astype(np.int32))
+    return LatticeNode(labels.astype(np.int32), levels)
 
 
 def lattice_node(lattice: Lattice, levels: LevelVector, k: int, *, even_share: bool = False) -> LatticeNode:
@@ -72,4 +68,4 @@ def lattice_node(lattice: Lattice, levels: LevelVector, k: int, *, even_share: b
     columns = encode_levels(lattice)
     work = new_grouping(columns.weight.size)
     labels = kept_groups(columns, levels, k, even_share=even_share, work=work)
-    return LatticeNode(levels, labels.astype(np.int32))
+    return LatticeNode(labels.astype(np.int32), levels)

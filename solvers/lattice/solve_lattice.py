@@ -48,10 +48,10 @@ class LatticeSolution:
 
 
 def suppression_limit(share: float, records: int) -> int:
-    """Rows that a share allows to suppress, rounded down. Raises BudgetError unless 0 <= share < 1."""
+    """Rows that a share allows to suppress, rounded down, never all. Raises BudgetError unless 0 <= share < 1."""
     if not 0 <= share < 1:
         raise BudgetError("suppression must be a share of the rows, at least 0 and below 1")
-    return int(share * records + 1e-9)
+    return max(0, min(int(share * records + 1e-9), records - 1))
 
 
 def node_order(

@@ -122,7 +122,10 @@ def refresh_ncp(slots: NcpSlots, slot: int) -> None:
 
 
 def build_ncp(table: Table, members: NDArray[np.int32], *, incremental: bool = True) -> NcpSlots:
-    """The state for members int32 (n, k) over rows (copied). O(n (k d + V)). Raises BudgetError when V is too large."""
+    """The state for members int32 (n, k) over rows (copied). O(n (k d + V)).
+
+    Raises UnservedError when V is too large.
+    """
     n, dn = table.numeric.shape
     weights = normalized_weights(table)
     values: Values = occurring_values(table)

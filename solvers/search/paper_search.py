@@ -92,7 +92,7 @@ def with_own_records(members: NDArray[np.int32]) -> NDArray[np.int32]:
 def paper_state(table: Table, members: NDArray[np.int32], given: PaperSearch) -> NcpSlots | SilSlots:
     """The state that the parameters ask for, over members int32 (n, k) of rows.
 
-    Raises BudgetError when the table has too many categorical values.
+    Raises UnservedError when the table has too many categorical values.
     """
     if given.strict or given.loss == "sil-own":
         members = with_own_records(members)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.errors import BudgetError
+from kanonflow.solvers.errors import UnservedError
 from kanonflow.solvers.table import Table
 
 # A counter a slot and value: 30,000 rows with 10,000 different values take 300 MB.
@@ -25,7 +25,7 @@ class Values(NamedTuple):
 
 
 def occurring_values(table: Table) -> Values:
-    """Number the values. Raises BudgetError when n V counters are too many. O(n dc log n)."""
+    """Number the values. Raises UnservedError when n V counters are too many. O(n dc log n)."""
     codes = np.empty(table.categorical.shape, dtype=np.int32)
     count = 0
     for j, column in enumerate(table.categorical.T):
@@ -33,7 +33,7 @@ def occurring_values(table: Table) -> Values:
         codes[:, j] = numbers + count
         count += present.size
     if table.records * count > MOST_COUNTERS:
-        raise BudgetError(
+        raise UnservedError(
             f"the paper's search keeps a counter a row and categorical value, {table.records:,} x {count:,} here, "
             f"and takes at most {MOST_COUNTERS:,}: use iterated-local-search"
         )

@@ -247,6 +247,7 @@ def _equals(wanted: list[int]) -> Any:
     ("head", "message"),
     [
         ({"solver": "magic"}, "solver.method: with protect: individual it must be one of auto"),
+        ({"solver": "certify"}, "solver.method: with protect: individual"),
         ({"solver": {"start": "kd-leaves"}}, "solver.start: with protect: individual"),
         ({"solver": {"start": "one-class"}, "protect": "row"}, "solver.start: with protect: row"),
         ({"solver": {"loss": "entropy"}, "protect": "row"}, "solver.loss: .* one of ncp, sil"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kanonflow.solvers.bounds.certificate import check_bound
 from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
+from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound, neighbour_reach
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster, slot_losses
 from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.distinct_rows import group_rows
@@ -64,6 +65,20 @@ def test_it_is_valid_when_cut_short(table: Table, k: int, nodes: int, passes: in
         assert check_bound(table, found.certificate) == found.certificate.bound
         assert found.certificate.bound <= found.value + 1e-9
         assert found.deadline_struck == (deadline is not None)
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(tables(k=4, least=8, most=16), st.integers(2, 4))
+def test_the_neighbour_bound_is_a_certificate_too(table: Table, k: int) -> None:
+    """A k-th of each unit's reach is feasible: the checker takes it, and its bound is LB1. No pass lowers it."""
+    units = group_rows(table)
+    tree = build_tree(units.features, units.weight, units.individual)
+    lists = nearest_units(units.features, tree, units.individual, k - 1)
+    floor = neighbour_reach(units, *lists, k) / k
+    found = bounded(table, k, PricingLimits(exact=0, heuristic=0), floor=floor)
+    assert found.certificate.bound == pytest.approx(neighbour_bound(units, *lists, k), abs=1e-8)
+    assert check_bound(table, found.certificate) == found.certificate.bound
+    assert bounded(table, k, floor=floor).certificate.bound >= found.certificate.bound - 1e-9
 
 
 def test_slots_are_priced_as_boxes() -> None:

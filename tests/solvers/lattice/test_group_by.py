@@ -31,7 +31,7 @@ def test_suppressed_rows_and_classes_are_those_of_dictionaries(
     kept.sort()
     for label, records in enumerate(kept):
         assert np.array_equal(np.flatnonzero(found.labels == label), records)
-    found.check(lattice, k, even_share=even_share)
+    found.check_levels(lattice, k, even_share=even_share)
     checks = NodeChecks(lattice, k, lattice.records, even_share=even_share)
     assert checks.suppressed(node) == len(suppressed)
 
@@ -44,7 +44,7 @@ def test_wide_rows_that_do_not_fit_one_word_are_told_apart() -> None:
     rows = np.repeat(base, 61, axis=0)
     rows[np.arange(60), np.arange(60)] ^= 1
     lattice = Lattice(tables, np.repeat(rows, 2, axis=0).astype(np.int32))
-    assert lattice_node(lattice, lattice.bottom, 2).partition.classes == 61
+    assert lattice_node(lattice, lattice.bottom, 2).classes == 61
     assert NodeChecks(lattice, 3, lattice.records).suppressed(lattice.bottom) == 122
 
 
@@ -102,7 +102,7 @@ def test_a_node_with_wrong_classes_does_not_pass() -> None:
     table = LevelTable(np.array([[0, 1], [0, 0]], dtype=np.int32))
     values = np.array([[0], [0], [1], [1]], dtype=np.int32)
     lattice = Lattice((table,), values)
-    LatticeNode((0,), np.array([0, 0, 1, 1], dtype=np.int32)).check(lattice, 2)
+    LatticeNode(np.array([0, 0, 1, 1], dtype=np.int32), (0,)).check_levels(lattice, 2)
     for levels, labels, k in (
         ((0,), [0, 0, 0, 0], 2),
         ((1,), [0, 0, 1, 1], 2),
@@ -110,9 +110,9 @@ def test_a_node_with_wrong_classes_does_not_pass() -> None:
         ((0,), [0, 0, 1, -1], 2),
     ):
         with pytest.raises(StructureError):
-            LatticeNode(levels, np.array(labels, dtype=np.int32)).check(lattice, k)
+            LatticeNode(np.array(labels, dtype=np.int32), levels).check_levels(lattice, k)
     owned = Lattice((table,), values, individuals=np.array([1, 1, 1, 2]))
-    whole = LatticeNode((1,), np.zeros(4, dtype=np.int32))
-    whole.check(owned, 2)
+    whole = LatticeNode(np.zeros(4, dtype=np.int32), (1,))
+    whole.check_levels(owned, 2)
     with pytest.raises(StructureError):
-        whole.check(owned, 2, even_share=True)
+        whole.check_levels(owned, 2, even_share=True)

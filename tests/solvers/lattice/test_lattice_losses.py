@@ -54,7 +54,7 @@ def test_gen_total_of_a_balanced_hierarchy() -> None:
 
 def test_classification_metric_counts_minorities_and_suppressed() -> None:
     """Two of a class of three agree, one record is suppressed: 2 of 4 lose."""
-    node = LatticeNode((0,), np.array([0, 0, 0, -1], dtype=np.int32))
+    node = LatticeNode(np.array([0, 0, 0, -1], dtype=np.int32), (0,))
     assert classification_metric(node, np.array([7, 7, 8, 7])) == pytest.approx(0.5)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.errors import BudgetError
+from kanonflow.solvers.errors import BudgetError, UnservedError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
@@ -179,5 +179,5 @@ def test_mistakes_are_named_at_once() -> None:
 def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the limit and an alternative."""
     monkeypatch.setattr("kanonflow.solvers.search.paper_values.MOST_COUNTERS", 20)
-    with pytest.raises(BudgetError, match=r"at most 20.*iterated-local-search"):
+    with pytest.raises(UnservedError, match=r"at most 20.*iterated-local-search"):
         occurring_values(mixed_table(1, 12))
