@@ -256,7 +256,7 @@ def solve_classes(
     priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
     sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
-    meet the rules, BudgetError for an unknown start or too many rows for it. Rows that wait have label -1 and
+    meet the rules, BudgetError for an unknown start, UnservedError for too many rows. Rows that wait have label -1 and
     count with loss 1.
     Time O(u (block + reach) d + evaluations).
     """

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.errors import BudgetError
+from kanonflow.solvers.errors import UnservedError
 from kanonflow.solvers.features import WORD_BITS, build_features
 from kanonflow.solvers.individuals import Individuals, pair_class_loss, touched_words
 from kanonflow.solvers.population.black_hole import StarProblem, black_hole_result
@@ -73,19 +73,19 @@ CLUSTERINGS: dict[str, Callable[[ClusterInput], NDArray[np.int32]]] = {
 }
 
 
-SUBQUADRATIC = ("mondrian", "relaxed-mondrian", "black-hole")
+SUBQUADRATIC = frozenset({"mondrian", "relaxed-mondrian", "black-hole"})
 
 
 def cluster(name: str, given: ClusterInput) -> NDArray[np.int32]:
-    """The clustering of that name. Raises BudgetError for more units than it can serve in minutes."""
+    """The clustering of that name. Raises UnservedError for more units than it can serve in minutes."""
     check_size(name, given)
     return CLUSTERINGS[name](given)
 
 
 def check_size(name: str, given: ClusterInput) -> None:
-    """Raise BudgetError, naming the limit and alternatives, for more units than a clustering can serve in minutes."""
+    """Raise UnservedError, naming the limit and alternatives, for more units than a clustering can serve in minutes."""
     if name not in SUBQUADRATIC and given.who.size > LARGEST_QUADRATIC:
-        raise BudgetError(
+        raise UnservedError(
             f"{name} compares all pairs, so it takes at most {LARGEST_QUADRATIC:,} rows or individuals in a window, "
             f"not {given.who.size:,}: take auto or l-greedy, or shorter windows"
         )
@@ -151,7 +151,7 @@ def clustered_members(units: Units, name: str, k: int, seed: int, *, distinct: b
     """Slots over units, int32 (n, k): the classes of a clustering of the rows, each a circulant.
 
     A class of more than k is a circulant over a chain of nearest neighbours (S0, 5.5). Raises InfeasibleError when the
-    clustering cannot serve the rows, BudgetError when they are too many for it.
+    clustering cannot serve the rows, UnservedError when they are too many for it.
     """
     given, unit = row_input(units, k, seed, distinct=distinct)
     labels = cluster(name, given)

@@ -12,7 +12,12 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.starts import greedy, hungarian, sort_greedy, split_and_carry
 from kanonflow.solvers.starts.circulant import constructive_members
-from kanonflow.solvers.starts.clusterings import CLUSTERINGS, clustered_members
+from kanonflow.solvers.starts.clusterings import (
+    CLUSTERINGS,
+    LARGEST_QUADRATIC,
+    SUBQUADRATIC,
+    clustered_members,
+)
 from kanonflow.solvers.starts.insertion import insertion_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
 from kanonflow.solvers.starts.l_greedy import l_greedy_members
@@ -64,6 +69,7 @@ LARGEST_ROWS: dict[str, int] = {
     "sort-greedy": sort_greedy.LARGEST_ROWS,
     "hungarian": hungarian.LARGEST_ROWS,
     "split-and-carry": split_and_carry.LARGEST_ROWS,
+    **dict.fromkeys(sorted(CLUSTERINGS.keys() - SUBQUADRATIC), LARGEST_QUADRATIC),
 }
 LARGEST_K: dict[str, int] = {"split-and-carry": split_and_carry.LARGEST_K}
 # Starts that know numeric quasi-identifiers only.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import lowest_bit, next_random
-from kanonflow.solvers.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.errors import InfeasibleError, UnservedError
 from kanonflow.solvers.individuals import Individuals
 from kanonflow.solvers.starts.leftovers import Mates, bar_classes, group_mates
 
@@ -206,7 +206,7 @@ def oka_labels(people: Individuals, who: NDArray[np.int64], k: int, seed: int) -
     below k while there is one, else the nearest; centroids stay where they are. who: int64 (u,), the individual of
     each unit, codes from 0; no class holds one twice.
 
-    Raises InfeasibleError when there are fewer than k individuals or some unit fits nowhere, BudgetError when the
+    Raises InfeasibleError when there are fewer than k individuals or some unit fits nowhere, UnservedError when the
     shares of all values in all classes would take more than 1 GiB. O(u^2 d / k). Source: Lin & Wei 2008.
     """
     u = people.rows.size
@@ -214,7 +214,7 @@ def oka_labels(people: Individuals, who: NDArray[np.int64], k: int, seed: int) -
         raise InfeasibleError(f"fewer than k={k} individuals")
     classes, bits = u // k, people.bit_weight.size
     if classes * bits > LARGEST_SHARES:
-        raise BudgetError(
+        raise UnservedError(
             f"oka keeps the share of each of {bits} values in each of {classes} classes, more than {LARGEST_SHARES}: "
             "take a larger k, fewer rows, or k-member"
         )

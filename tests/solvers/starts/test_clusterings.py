@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
 from kanonflow.solvers.diversity import Sensitive
-from kanonflow.solvers.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.errors import InfeasibleError, UnservedError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.individuals import gather_individuals
 from kanonflow.solvers.loss.ncp import gcp
@@ -217,14 +217,14 @@ def test_more_rows_than_pairs_can_be_compared_of(
     if name in clusterings.SUBQUADRATIC:
         assert solve(table, 2, shape=shape, method=name, seed=1).start == name
     else:
-        with pytest.raises(BudgetError, match=f"{name} .* at most 30 .* l-greedy"):
+        with pytest.raises(UnservedError, match=f"{name} .* at most 30 .* l-greedy"):
             solve(table, 2, shape=shape, method=name, seed=1)
 
 
 def test_oka_refuses_what_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the limit and what to take instead."""
     monkeypatch.setattr(oka, "LARGEST_SHARES", 100)
-    with pytest.raises(BudgetError, match="k-member"):
+    with pytest.raises(UnservedError, match="k-member"):
         clustered("oka", mixed_table(1, 40), 2, 1)
 
 
