@@ -165,7 +165,7 @@ class _Check:
         )
         if any(told != right for told, right in pairs):
             yield "its release, window, policy or k is another one"
-        serves = {None: "graph", Shape.CLASSES: "classes", Shape.GRAPH: "people"}[policy.shape]
+        serves = "classes" if policy.closed else "people" if policy.shape is Shape.GRAPH else "graph"
         if certificate.structure != serves:
             yield f"its structure is {certificate.structure}, where the policy asks for {serves}"
 

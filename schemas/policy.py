@@ -32,6 +32,8 @@ __all__ = [
 LEAST_STATE_TTL_MS = 30 * 86_400_000
 COHORT_WINDOWS = 5
 """Released windows over which classes are remembered, unless the policy says otherwise."""
+LATTICE_METHODS = ("ola", "kgen", "exhaustive", "incognito", "samarati", "datafly", "random-search")
+"""Solvers that publish every field at one level of its hierarchy, from closed classes of equal labels."""
 MAX_WINDOW_ROWS = 200_000
 """Rows of a partition's window that are solved in one go, unless the policy says otherwise."""
 
@@ -81,6 +83,7 @@ class SolverChoice:
     deadline_ms: extra wall-clock limit; None: none.     threads: None: one a core.
     seed: replaces the seed that is derived from the secret (for benchmarks); it never drives publishing.
     loss: what the search lowers, ``ncp`` or ``sil``; the metrics tell both.
+    suppression: of LATTICE_METHODS, the share of a window's rows that may be left out (they are rejected).
     """
 
     method: str = "auto"
@@ -90,6 +93,7 @@ class SolverChoice:
     threads: int | None = None
     seed: int | None = None
     loss: str = "ncp"
+    suppression: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,10 @@ class Policy:
     protect: by default ``individual`` if a field has that role, else ``row``. With the former come
     ``shape: classes``. cohort: by default ``free``; ``keep`` holds returning individuals in their class, which costs
     many rows where row counts change from window to window; ``strict`` lets classes wait that do not leave k candidates
-    over the last ``cohort_windows`` released windows of the partition, this one included.
+    over the last ``cohort_windows`` released windows of the partition, this one included. stability: with ``free``,
+    what it costs to publish a returning individual in another class than the last one, a row that waits being 1.
+    hold_share: of the rows at hand when a window ends, how many may wait for the next one because their classes lose
+    most (selective holding); 0: none do.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -126,6 +133,8 @@ class Policy:
     others: Others = Others.REFUSE
     cohort: Cohort = None  # type: ignore[assignment]
     cohort_windows: int = COHORT_WINDOWS
+    hold_share: float = 0.0
+    stability: float = 0.0
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
 
@@ -188,9 +197,15 @@ class Policy:
 
     @property
     def closed(self) -> bool:
-        """Whether releases are made of closed classes: of individuals, or of rows when a field is ``gated``."""
+        """Whether releases are made of closed classes: of individuals, or of rows when a field is ``gated`` or the
+        solver publishes levels."""
         by_individual = self.protect is Protection.INDIVIDUAL and self.shape is not Shape.GRAPH
-        return by_individual or bool(self.gated)
+        return by_individual or bool(self.gated) or self.by_levels
+
+    @property
+    def by_levels(self) -> bool:
+        """Whether every field of a release stands at one level of its hierarchy."""
+        return self.solver.method in LATTICE_METHODS
 
     @property
     def partition_fields(self) -> tuple[Field, ...]:

@@ -26,6 +26,8 @@ RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 MOST_COHORT_WINDOWS = 100
 """``cohort_windows`` is at most this: the state holds everybody of each of them."""
+MOST_HELD = 0.5
+"""``hold_share`` is at most this: more would delay most rows for the sake of the others."""
 LEAST_PART = 10
 """``max_window_rows`` is at least this many times k: parts smaller than that would have no choice of peers."""
 MOST_GRID_DIGITS = 15
@@ -65,6 +67,12 @@ class PolicyParts(Protocol):
     def cohort(self) -> str: ...
     @property
     def cohort_windows(self) -> int: ...
+    @property
+    def hold_share(self) -> float: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def stability(self) -> float: ...
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:
@@ -96,6 +104,7 @@ def _rules_of_the_whole(policy: PolicyParts) -> Iterator[str]:
     if policy.shape is not None and policy.protect == "row":
         yield "shape: belongs to protect: individual; leave it out with protect: row"
     yield from _rules_of_cohorts(policy)
+    yield from _rules_of_holding(policy)
 
 
 def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
@@ -103,6 +112,7 @@ def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
     if isinstance(windows, bool) or not isinstance(windows, int) or not 2 <= windows <= MOST_COHORT_WINDOWS:
         yield f"cohort_windows: must be a whole number from 2 to {MOST_COHORT_WINDOWS}"
         windows = 2
+    yield from _rules_of_stability(policy)
     if policy.cohort not in ("keep", "strict"):
         return
     if policy.protect == "row":
@@ -114,6 +124,40 @@ def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
             yield "cohort: strict is about several windows; give a window or leave it out"
         elif policy.state_ttl_ms < windows * policy.window_ms:
             yield "state_ttl: must be at least cohort_windows * window, or cohort: strict would forget too early"
+
+
+def _rules_of_holding(policy: PolicyParts) -> Iterator[str]:
+    share = policy.hold_share
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= MOST_HELD:
+        yield f"hold_share: must be a number from 0 to {MOST_HELD}"
+        return
+    if share == 0:
+        return
+    if not policy.closed:
+        yield "hold_share: needs closed classes (protect: individual, shape: classes); in a graph no part stands alone"
+    if policy.window_ms is None or policy.max_delay_ms < policy.window_ms:
+        yield "hold_share: needs a window and a max_delay of at least that, or no row could wait for the next window"
+    if policy.cohort != "free":
+        yield f"hold_share: has no use with cohort: {policy.cohort}, whose classes come back as they were; leave it out"
+    if any(field.closeness is not None for field in policy.fields):
+        yield (
+            "hold_share: cannot be had together with closeness, which compares each class with all that is released; "
+            "leave one of them out"
+        )
+
+
+def _rules_of_stability(policy: PolicyParts) -> Iterator[str]:
+    weight = policy.stability
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
+        yield "stability: must be a number from 0 to 1"
+    elif not weight:
+        return
+    elif policy.protect == "row" or policy.shape == "graph":
+        yield "stability: weighs the classes of before; it needs protect: individual and shape: classes"
+    elif policy.cohort != "free":
+        yield f"stability: belongs to cohort: free; with {policy.cohort} nobody leaves a class for a smaller loss"
+    elif policy.window_ms is None:
+        yield "stability: is about several windows; give a window or leave it out"
 
 
 def _rules_of_parts(policy: PolicyParts) -> Iterator[str]:
@@ -225,8 +269,7 @@ def _rules_of_value(where: str, field: Field) -> Iterator[str]:
 
 
 def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
-    if quasi.type is QuasiType.HIERARCHY or quasi.hierarchy is not None:
-        yield f"{where}.type: hierarchy is not available in this version; use type: categorical"
+    yield from _rules_of_hierarchy(where, quasi)
     weight = quasi.weight
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
         yield f"{where}.weight: must be a positive, finite number"
@@ -235,8 +278,24 @@ def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
     if quasi.outside is Outside.CODE:
         if quasi.domain is None:
             yield f"{where}.outside: code needs a domain to cut to"
-        if quasi.type is QuasiType.CATEGORICAL:
+        if quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
             yield f"{where}.outside: code works for numeric and date only; a category has no nearest one"
+
+
+def _rules_of_hierarchy(where: str, quasi: Quasi) -> Iterator[str]:
+    if quasi.type is not QuasiType.HIERARCHY:
+        if quasi.hierarchy is not None:
+            yield (
+                f"{where}.hierarchy: belongs to type: hierarchy, and this is type: {quasi.type}; whole numbers may "
+                "have that type too"
+            )
+        return
+    if quasi.hierarchy is None:
+        yield f"{where}.hierarchy: missing; name its file (a row a value, the value first, separated by ;)"
+    if quasi.domain is not None:
+        yield f"{where}.domain: the values of a hierarchy are its domain; leave it out"
+    if quasi.grid != "auto":
+        yield f"{where}.grid: a hierarchy has no grid; leave it out"
 
 
 def _rules_of_domain(where: str, quasi: Quasi) -> Iterator[str]:

@@ -10,24 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.certify import certify_graph
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.search.paper_search import PaperSearch
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_classes
+from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
 from kanonflow.solvers.solve_cohorts import FixedCohorts, solve_cohorts
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph
 from kanonflow.solvers.solve_levels import solve_levels
 from kanonflow.solvers.solve_paper import PAPER_METHODS, solve_paper
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS
 from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 
 # method -> (the start it stands for, whether the search goes on from there)
 METHODS: dict[str, tuple[str | None, bool]] = {
     "auto": (None, True),
     "iterated-local-search": (None, True),
+    "certify": (None, True),
     **{start: (start, False) for start in BUILT_STARTS},
     "pass-through": ("one-class", False),
     **dict.fromkeys(PAPER_METHODS, (None, True)),
@@ -39,6 +42,10 @@ SHAPES: dict[str, type] = {
     "levels": WarmGraph,
     "cohorts": FixedCohorts,
 }
+# Methods that build graphs over records and nothing else.
+GRAPH_ONLY = ("certify", *PAPER_METHODS)
+# Methods that know one loss.
+NCP_ONLY = ("pass-through", "certify")
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))
 
 
@@ -64,6 +71,7 @@ def solve(
     shape: ``graph`` (k-regular graph over records), ``classes`` (closed classes of individuals) ``levels``
     (k-regular graph over individuals of equal row count) or ``cohorts`` (closed classes that keep given ones whole).
     method: ``auto`` and ``iterated-local-search`` search from ``start``; a start's name returns that start;
+    ``certify`` adds the LP bound with its certificate, and rounds the program (shape graph; no warm start);
     ``pass-through`` puts everybody into one class, for measuring what solving costs; ``paper-local-search`` and
     ``paper-iterated-local-search`` are S0's search as printed (solve_paper.py), for shape graph and cold starts.
     loss: what shape graph lowers and reports, ``ncp`` (GCP) or ``sil`` (no lower bound then); others take ncp.
@@ -80,12 +88,12 @@ def solve(
         raise BudgetError(f"unknown shape {shape!r}: choose one of {', '.join(SHAPES)}")
     if warm is not None and not isinstance(warm, SHAPES[shape]):
         raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
+    if method in GRAPH_ONLY and shape != "graph":
+        raise BudgetError(f"method {method} needs shape graph, not {shape}")
     if sensitive and shape != "classes":
         raise BudgetError("rules for sensitive values need shape classes")
-    if method in PAPER_METHODS and shape != "graph":
-        raise BudgetError(f"{method} searches shape graph only: use auto")
-    if loss != "ncp" and (shape != "graph" or method == "pass-through"):
-        raise BudgetError(f"loss {loss} needs shape graph and a method other than pass-through")
+    if loss != "ncp" and (shape != "graph" or method in NCP_ONLY):
+        raise BudgetError(f"loss {loss} needs shape graph and a method other than {' and '.join(NCP_ONLY)}")
     named, search = METHODS[method]
     chosen = named if named is not None else start
     given: dict[str, Any] = {
@@ -109,6 +117,8 @@ def solve(
     if shape == "cohorts":
         fixed = warm if isinstance(warm, FixedCohorts) else None
         return solve_cohorts(table, k, warm=fixed, priority=priority, **given)
+    if method == "certify":
+        return certify_graph(table, k, **{name: value for name, value in given.items() if name != "search"})
     graph = warm if search and isinstance(warm, WarmGraph) else None
     if shape == "levels":
         return solve_levels(table, k, warm=graph, priority=priority, **given)

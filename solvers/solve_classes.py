@@ -33,7 +33,7 @@ from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.population.kab import kab_result
 from kanonflow.solvers.search.class_gate import Gate, build_gate, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
-from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
+from kanonflow.solvers.search.class_moves import build_scratch, class_descend
 from kanonflow.solvers.search.class_state import (
     POOL,
     Classes,
@@ -44,16 +44,18 @@ from kanonflow.solvers.search.class_state import (
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.starts.clusterings import (
     CLUSTERINGS,
     ClusterInput,
+    check_size,
+    cluster,
     cut_large_classes,
     individual_input,
     star_problem,
 )
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
+from kanonflow.solvers.warm_classes import Ties, WarmClasses, no_ties, part_of_people, ties_to, warm_labels
 
 CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS)
 NEIGHBOURS = 12
@@ -63,16 +65,6 @@ PART_SIZE = 5000
 # Rounds of kicks between two entries of the trace.
 ROUNDS = 8
 LARGEST_K = 255
-
-
-class WarmClasses(NamedTuple):
-    """labels: int64 (u,), the old class of each individual of the table (sorted distinct), -1 for newcomers.
-
-    keep: whether those whose class still has k present members may not leave it.
-    """
-
-    labels: NDArray[np.int64]
-    keep: bool
 
 
 class _Outcome(NamedTuple):
@@ -107,7 +99,7 @@ def waiting_bound(table: Table, k: int) -> float:
 def _search(
     people: Individuals,
     labels: NDArray[np.int32],
-    movable: NDArray[np.bool_],
+    ties: Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -123,7 +115,7 @@ def _search(
     nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
-    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable)
+    scratch = build_scratch(classes, *ties)
     for unit in tour:
         push(work, unit)
     trace: list[tuple[int, float]] = []
@@ -150,21 +142,10 @@ def _search(
     return _Outcome(classes, int(work.evaluations[0]), struck, trace)
 
 
-def _part(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
-    """Some of the individuals, as a table of their own."""
-    return people._replace(
-        low=people.low[chosen],
-        high=people.high[chosen],
-        words=people.words[chosen],
-        touched=people.touched[chosen],
-        rows=people.rows[chosen],
-    )
-
-
 def _search_parts(
     people: Individuals,
     labels: NDArray[np.int32],
-    movable: NDArray[np.bool_],
+    ties: Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -173,8 +154,11 @@ def _search_parts(
     deadline: float | None,
     clock: Callable[[], float],
     gate: Gate | None,
-) -> tuple[NDArray[np.int32], int, bool]:
-    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are."""
+) -> tuple[NDArray[np.int32], Ties, int, bool]:
+    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
+
+    Returns the labels, the ties in their numbers, evaluations made and whether the deadline struck.
+    """
     parts = tour.size // PART_SIZE
     stretch = np.empty(tour.size, dtype=np.int64)
     for number, members in enumerate(np.array_split(tour, parts)):
@@ -185,27 +169,31 @@ def _search_parts(
     within = np.where(labels >= 0, owner[labels] == stretch, True)
     seeds = np.random.SeedSequence(seed).generate_state(parts, np.uint64)
 
-    def solve_part(number: int) -> tuple[NDArray[np.int64], _Outcome]:
+    def solve_part(number: int) -> tuple[NDArray[np.int64], NDArray[np.int32], _Outcome]:
         chosen = tour[(stretch[tour] == number) & within[tour]]
         own, local = np.unique(labels[chosen], return_inverse=True)
         local = local - (1 if own.size and own[0] < 0 else 0)
         share = evaluations * chosen.size // tour.size
-        return chosen, _search(
-            _part(people, chosen), local.astype(np.int32), movable[chosen], np.arange(chosen.size), k, share,
-            int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
+        return chosen, own[own >= 0], _search(
+            part_of_people(people, chosen), local.astype(np.int32), ties.of(chosen, own), np.arange(chosen.size),
+            k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
         )  # fmt: skip
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
         results = list(pool.map(solve_part, range(parts)))
     joined = np.where(within, POOL, labels)
-    _, kept = np.unique(joined[joined >= 0], return_inverse=True)
+    across, kept = np.unique(joined[joined >= 0], return_inverse=True)
     joined[joined >= 0] = kept
-    following = int(joined.max(initial=-1)) + 1
-    for chosen, outcome in results:
+    numbers = np.full(int(labels.max(initial=-1)) + 1, POOL, dtype=np.int64)
+    numbers[across] = np.arange(across.size)
+    following = across.size
+    for chosen, own, outcome in results:
         part = outcome.classes.label
         joined[chosen] = np.where(part >= 0, part + following, POOL)
-        following = int(joined.max(initial=-1)) + 1
-    return joined.astype(np.int32), sum(r[1].evaluations for r in results), any(r[1].struck for r in results)
+        numbers[own] = np.where(outcome.classes.size[: own.size] > 0, following + np.arange(own.size), POOL)
+        following = max(following, int(joined.max(initial=-1)) + 1)
+    evaluations, struck = sum(r[2].evaluations for r in results), any(r[2].struck for r in results)
+    return joined.astype(np.int32), ties.renumbered(numbers), evaluations, struck
 
 
 def _start(
@@ -216,34 +204,20 @@ def _start(
     gate: Gate | None,
     cold: NDArray[np.int32],
     name: str,
-) -> tuple[NDArray[np.int32], NDArray[np.bool_], str, float | None, float | None]:
-    """Labels, who may move, the start's name, and the losses of the warm and the cold start where both exist."""
-    u = people.rows.size
-    movable = np.ones(u, dtype=np.bool_)
+) -> tuple[NDArray[np.int32], Ties, str, float | None, float | None]:
+    """Labels, ties, the start's name, and the losses of the warm and the cold start where both exist.
+
+    With a stability weight the cold start is taken only where it saves more than all its broken ties cost.
+    """
     if warm is None:
-        return cold, movable, name, None, None
-    old = warm.labels.copy()
-    # One count more than there are labels, so that -1 has one to read when nobody returned.
-    present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 2)
-    old[(old >= 0) & (present[old] < k)] = -1
-    # A class of more than 3k has no room for moves; its last members by number look for another.
-    order = np.lexsort([np.arange(u), old])
-    begins = np.searchsorted(old[order], old[order])
-    old[order[(np.arange(u) - begins >= 3 * k) & (old[order] >= 0)]] = -1
-    stay = old >= 0
-    # Who has no class left is grouped afresh, so that the warm start is not charged for newcomers.
-    rest = tour[~stay[tour]]
-    fresh = class_greedy_labels(_part(people, rest), np.arange(rest.size), k)
-    _, dense = np.unique(old[stay], return_inverse=True)
-    labels = np.full(u, POOL, dtype=np.int32)
-    labels[stay] = dense
-    labels[rest] = np.where(fresh >= 0, fresh + int(labels.max(initial=-1)) + 1, POOL)
-    losses = [total_loss(people, build_classes(people, some, k, gate)) for some in (labels, cold)]
-    if warm.keep:
-        return labels, ~stay, "warm", losses[0], losses[1]
-    if losses[0] <= losses[1]:
-        return labels, movable, "warm", losses[0], losses[1]
-    return cold, movable, name, losses[0], losses[1]
+        return cold, no_ties(people.rows.size), name, None, None
+    before = build_classes(people, cold, k, gate)
+    labels, stay = warm_labels(people, tour, k, warm, before, gate)
+    losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
+    ties = ties_to(labels, stay, people.rows, warm)
+    if warm.keep or losses[0] <= losses[1] + ties.tie.sum() / max(people.rows.sum(), 1):
+        return labels, ties, "warm", *losses
+    return cold, no_ties(people.rows.size), name, *losses
 
 
 def _clustered(
@@ -253,7 +227,8 @@ def _clustered(
 ]:
     """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
     if name != "kab" or warm is None:
-        return CLUSTERINGS[name](given), name, (0, False), [], None, None, None
+        return cluster(name, given), name, (0, False), [], None, None, None
+    check_size(name, given)
     _, dense = np.unique(warm.labels, return_inverse=True)
     star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
     found = kab_result(star_problem(given), given.seed, given=star)
@@ -281,7 +256,8 @@ def solve_classes(
     priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
     sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
-    meet the rules, BudgetError for an unknown start. Rows that wait have label -1 and count with loss 1.
+    meet the rules, BudgetError for an unknown start or too many rows for it. Rows that wait have label -1 and
+    count with loss 1.
     Time O(u (block + reach) d + evaluations).
     """
     if start not in CLASS_STARTS:
@@ -298,8 +274,7 @@ def solve_classes(
     tour = _tour(table, people)
     finish = partial(finished_partition, table, people, k, order, sensitive, bound)
     if start == "one-class":
-        everybody = np.zeros(people.rows.size, dtype=np.int32)
-        return finish(everybody, start, (0, False), [], None, None, None)
+        return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     if start in CLUSTERINGS:
@@ -307,24 +282,22 @@ def solve_classes(
         if not search and gate is None and (warm is None or not warm.keep):
             return finish(*_clustered(given, start, warm))
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
-        cold = merged_until_diverse(
-            people, cut_large_classes(CLUSTERINGS[start](given), tour, k), tour, k, gate
-        )
+        cut = cut_large_classes(cluster(start, given), tour, k)
+        cold, named = merged_until_diverse(people, cut, tour, k, gate), start
     else:
-        cold = diverse_greedy_labels(people, tour, k, gate)
-    named = start if start in CLUSTERINGS else "l-greedy"
-    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
+        cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
+    labels, ties, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
     if evaluations and tour.size >= 2 * PART_SIZE:
-        labels, spent, struck = _search_parts(
-            people, labels, movable, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
+        labels, ties, spent, struck = _search_parts(
+            people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
         )
     if evaluations:
         outcome = _search(
-            people, labels, movable, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
+            people, labels, ties, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
         )
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]

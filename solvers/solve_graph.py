@@ -82,7 +82,7 @@ def _neighbours(
     return into
 
 
-def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
+def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
     """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one)."""
     chosen = start
     if start == "auto":
@@ -94,7 +94,7 @@ def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str
         return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
 
 
-def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
+def tour_of(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
     """Slots in the tree order of the middle one of their members."""
     rank = np.empty(tree.order.size, dtype=np.int64)
     rank[tree.order] = np.arange(tree.order.size)
@@ -122,7 +122,7 @@ def _start(
 ) -> _Start:
     """The cold start, or the completed old graph when it costs no more. build: the state for members."""
     units = given.units
-    members, name = _cold_members(given, start)
+    members, name = cold_members(given, start)
     cold = build(members)
     completed = None if warm is None else warm_members(units, nearest, given.tree, warm, given.k)
     if completed is None:
@@ -188,7 +188,7 @@ def solve_graph(
     then those of a table weighted for it; there is no lower bound but 0).
 
     Raises InfeasibleError when no graph exists (fewer than k records, an individual with more than n / k rows),
-    BudgetError for an unknown start or loss, UnservedError for one that does not take such a table. Time
+    BudgetError for an unknown start or loss, UnservedError for a start that does not take such a table. Time
     O(n log^2 n + evaluations), and the start's.
     """
     _check(table, k, start, loss)
@@ -209,7 +209,7 @@ def solve_graph(
             searched,
             slots,
             nearest,
-            _tour(slots.members, tree),
+            tour_of(slots.members, tree),
             evaluations=evaluations,
             seed=seed,
             threads=threads,

@@ -4,6 +4,7 @@ import csv
 import gzip
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,12 @@ from benchmarks import (
     audit_window,
     cohorts_shapes,
     diversity,
+    heterogeneous,
+    hierarchies,
+    kab_tables,
     main_job,
     stages,
+    stream_rivals,
     warm_start,
 )
 from benchmarks import classes as classes_benchmark
@@ -35,6 +40,7 @@ from benchmarks.data_sets import (
     write_slice,
 )
 from benchmarks.result_files import ResultTable, shown
+from benchmarks.stream_courses import our_course, read_sparkov
 from benchmarks.window_chain import chain
 from kanonflow.pipelines.summary import RunSummary
 from kanonflow.schemas.policy_file import load_policy
@@ -45,7 +51,18 @@ from kanonflow.transforms.warm_state import Cohorts
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table
 
-BENCHMARKS = (adult_loss, classes_benchmark, cohorts_shapes, diversity, main_job, stages, warm_start)
+BENCHMARKS = (
+    adult_loss,
+    classes_benchmark,
+    cohorts_shapes,
+    diversity,
+    hierarchies,
+    kab_tables,
+    main_job,
+    stages,
+    stream_rivals,
+    warm_start,
+)
 DAYS, PEOPLE = 4, 14
 
 
@@ -107,6 +124,32 @@ def test_every_benchmark_states_its_protocol() -> None:
         words = ("jobs:" if module is main_job else "data:", "share" if module is stages else "ratio", "cpu")
         assert all(word in text for word in words), module
         assert text.splitlines()[0].endswith("?")
+
+
+def test_streams_are_measured_by_the_delay_of_each_row(data: Path, tmp_path: Path) -> None:
+    """A small feed goes through rivals and chains; without waiting, each row leaves when its window ends."""
+    stream = read_sparkov(3, DAYS)
+    policy = replace(stream.bound.policy, k=3, max_delay_ms=0, state_ttl_ms=0)
+    course = our_course(stream, policy)
+    ends = (stream.times // DAY_MS + 1) * DAY_MS
+    assert course.waited == (ends - stream.times).sum()
+    assert (course.rows, course.longest) == (stream.times.size, DAY_MS)
+    waits = our_course(stream, replace(policy, max_delay_ms=DAY_MS, hold_share=0.5))
+    assert course.waited < waits.waited < course.waited + DAY_MS * course.rows
+    assert waits.longest == 2 * DAY_MS
+    results = ["--results", str(tmp_path / "results"), "--data", "sparkov", "--delays", "2"]
+    assert stream_rivals.main(results) == 0
+    record = json.loads((tmp_path / "results" / "stream_rivals.json").read_text())
+    assert {row["method"].split(",")[0] for row in record["tables"][0]["rows"]} >= {"CASTLE", "FADS", "row"}
+    assert (tmp_path / "results" / "stream_rivals_sparkov.svg").read_text().startswith("<svg")
+
+
+def test_the_longest_delay_in_rows_fits_into_the_time() -> None:
+    """The most newer rows that arrive within the limit, however dense the stream."""
+    times = np.array([0, 1, 2, 10, 11, 12, 13, 20])
+    assert stream_rivals.longest_within(times, 9) == 2
+    assert stream_rivals.longest_within(times, 8) == 1
+    assert stream_rivals.longest_within(times, 100) == 7
 
 
 def test_warm_and_class_benchmarks_run_on_a_small_feed(data: Path, tmp_path: Path) -> None:
@@ -265,3 +308,27 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The message names the file below the data folder and not the folder."""
     with pytest.raises(MissingDataError, match=r"adult/adult\.csv is not below"):
         data_path(ADULT, {VARIABLE: str(tmp_path)})
+
+
+def test_the_constructions_are_measured_and_refusals_listed(data: Path, tmp_path: Path) -> None:
+    """A small feed, each card holder's rows apart; what a construction does not take is there in its own words."""
+    results = ["--results", str(tmp_path / "results"), "--date", "2024-03-01"]
+    assert heterogeneous.main(["--data", "sparkov", "--rows", "40", "--k", "3", *results]) == 0
+    record = json.loads((tmp_path / "results" / "heterogeneous_sparkov_40.json").read_text())
+    measured, refused = (table["rows"] for table in record["tables"])
+    assert {row["construction"] for row in [*measured, *refused]} == set(heterogeneous.STARTS)
+    assert "numeric quasi-identifiers only" in str(refused)
+    assert all(0 < row["GCP searched"] <= 1.05 * row["GCP alone"] for row in measured)
+
+
+def test_heights_of_a_hierarchy_file(tmp_path: Path) -> None:
+    """The share of the tree's height at which values meet: brothers half-way, strangers at the root."""
+    path = tmp_path / "tree.csv"
+    path.write_text("a;x;*\nb;x;*\nc;y;*\n", encoding="utf-8")
+    height = kab_tables.hierarchy_height(path, ["a", "b", "c"])
+    assert [height(np.array(codes, dtype=np.int32)) for codes in ([1], [0, 1], [0, 2], [0, 1, 2])] == [
+        0,
+        0.5,
+        1,
+        1,
+    ]

@@ -16,6 +16,7 @@ from kanonflow.transforms.raw_batch import from_ipc
 from kanonflow.transforms.release_parts import release_parts
 from kanonflow.transforms.release_window import earliest_deadline, expire
 from kanonflow.transforms.seeds import ReleaseSlot, Secret, partition_key
+from kanonflow.transforms.selective_holding import held_until, only_held
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.split import split
 from kanonflow.transforms.warm_state import WarmState
@@ -71,15 +72,18 @@ def _run_partition(
         end = None if policy.window_ms is None else action.at
         if action.kind == "release":
             slot = ReleaseSlot(key, end, 0)
-            rows = pa.Table.from_batches(windows[window_number(action.at, policy)])
-            results = list(release_parts(rows, bound, warm, secret, slot, threads=threads))
+            own = windows.get(window_number(action.at, policy))
+            rows = None if own is None else pa.Table.from_batches(own)
+            resting = only_held(warm) if own is None else None
+            results = list(release_parts(rows, bound, warm, secret, slot, threads=threads, resting=resting))
             warm = results[-1].warm
-            clock = clock.released(earliest_deadline(warm, bound), True, policy, len(results))
+            deadline, held = earliest_deadline(warm, bound), held_until(warm, bound)
+            clock = clock.released(deadline, True, policy, len(results), held)
         else:
             slot = ReleaseSlot(key, end, clock.release_no, "expiry")
             results = [expire(bound, warm, None, secret, slot)]
             warm = results[-1].warm
-            clock = clock.expired(earliest_deadline(warm, bound))
+            clock = clock.expired(earliest_deadline(warm, bound), held_until(warm, bound))
         for result in results:
             metrics.append(result.metrics)
             rejected += result.rejected

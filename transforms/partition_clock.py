@@ -15,10 +15,12 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.state_versions import damaged, other_layout
 
-VERSION = 3
-"""Of the bytes. 1, written by kanonflow 0.1, is the same without the version; 2 knew of one secret only."""
-_ONE_SECRET: dict[str, Any] = {"began": (), "secret_version": None}
-_LACKS: dict[int, dict[str, Any]] = {1: _ONE_SECRET, 2: _ONE_SECRET, 3: {}}
+VERSION = 4
+"""Of the bytes. 1, written by kanonflow 0.1, is the same without the version; 2 knew of one secret only; 3 of no rows
+that wait by choice."""
+_NONE_HELD: dict[str, Any] = {"held_until": None}
+_ONE_SECRET: dict[str, Any] = {"began": (), "secret_version": None, **_NONE_HELD}
+_LACKS: dict[int, dict[str, Any]] = {1: _ONE_SECRET, 2: _ONE_SECRET, 3: _NONE_HELD, 4: {}}
 """For each version that can be read, the fields that it lacks and what they were then."""
 _WHAT = "partition clock"
 
@@ -47,7 +49,9 @@ class PartitionClock:
     late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm
     state. warm: whether the warm state holds anything worth forgetting. refused: batches refused as late so far.
     began: for each pending window, (its number, the secret's version when its first row came). secret_version: that of
-    the window that began last; None, here and where ``began`` lacks a window: the feed's first secret.
+    the window that began last; None, here and where ``began`` lacks a window: the feed's first secret. held_until: the
+    end of the last window that can release all rows that wait by choice; if it has no rows of its own, it is released
+    for their sake.
     """
 
     last_end: int | None = None
@@ -60,6 +64,7 @@ class PartitionClock:
     refused: int = 0
     began: tuple[tuple[int, int], ...] = ()
     secret_version: int | None = None
+    held_until: int | None = None
 
     def to_bytes(self) -> bytes:
         """The state as JSON text, with the version of its layout."""
@@ -90,8 +95,11 @@ class PartitionClock:
         return cls(**{**values, **tuples, "began": tuple((number, key) for number, key in values["began"])})
 
     def version_of(self, number: int) -> int | None:
-        """The secret's version under which a pending window began; it is finished under it."""
-        return dict(self.began).get(number)
+        """The secret's version under which a pending window began; it is finished under it.
+
+        Of a window that is released for the sake of held rows only: that of the window that began last.
+        """
+        return dict(self.began).get(number) if number in self.pending else self.secret_version
 
     def arrive(self, number: int, policy: Policy, secret_version: int | None = None) -> Arrival:
         """A batch of rows of window ``number`` came, while this version of the secret was in force.
@@ -119,8 +127,8 @@ class PartitionClock:
     def next_action(self, policy: Policy) -> Action | None:
         """What is due next, None when the partition holds nothing. At equal times a release goes before an expiry."""
         actions = []
-        if self.pending:
-            actions.append(Action("release", window_end(self.pending[0], policy)))
+        if (end := self._next_release(policy)) is not None:
+            actions.append(Action("release", end))
         deadlines = [at for at in (self.late_deadline, self.waiting_deadline) if at is not None]
         if deadlines:
             actions.append(Action("expire", min(deadlines)))
@@ -129,6 +137,13 @@ class PartitionClock:
         if self.warm and self.last_end is not None and policy.window_ms is not None:
             return Action("forget", self.last_end + policy.state_ttl_ms)
         return None
+
+    def _next_release(self, policy: Policy) -> int | None:
+        """The end of the next window that is released, for its own rows or for those that were held."""
+        ends = [window_end(self.pending[0], policy)] if self.pending else []
+        if self.held_until is not None and (self.last_end is None or self.held_until > self.last_end):
+            ends.append(self.held_until)
+        return min(ends, default=None)
 
     def fires_at(self, policy: Policy) -> int | None:
         """When the timer must fire, in ms: what is due next, plus how long windows stay open for late rows."""
@@ -140,27 +155,35 @@ class PartitionClock:
         return action.at + policy.out_of_orderness_ms
 
     def released(
-        self, waiting_deadline: int | None, warm: bool, policy: Policy, parts: int = 1
+        self,
+        waiting_deadline: int | None,
+        warm: bool,
+        policy: Policy,
+        parts: int = 1,
+        held_until: int | None = None,
     ) -> PartitionClock:
-        """After the release of the first pending window; late rows of bags up to it have joined.
+        """After the release that was due; late rows of bags up to its window have joined.
 
-        parts: how many release numbers it took.
+        parts: how many release numbers it took. Precondition: rows are pending, or held.
         """
-        number = self.pending[0]
+        end = self._next_release(policy)
+        assert end is not None
+        number = window_number(end, policy)
         late = tuple(bag for bag in self.late if bag > number)
         return replace(
             self,
-            last_end=window_end(number, policy),
+            last_end=end,
             release_no=self.release_no + parts,
-            pending=self.pending[1:],
+            pending=tuple(other for other in self.pending if other != number),
             began=tuple(entry for entry in self.began if entry[0] != number),
             late=late,
             late_deadline=self.late_deadline if late else None,
             waiting_deadline=waiting_deadline,
             warm=warm,
+            held_until=held_until,
         )
 
-    def expired(self, waiting_deadline: int | None) -> PartitionClock:
+    def expired(self, waiting_deadline: int | None, held_until: int | None = None) -> PartitionClock:
         """After an expiry: late rows have been read and now wait, or are gone."""
         return replace(
             self,
@@ -168,6 +191,7 @@ class PartitionClock:
             late=(),
             late_deadline=None,
             waiting_deadline=waiting_deadline,
+            held_until=held_until,
         )
 
     def forgotten(self) -> PartitionClock:

@@ -5,6 +5,7 @@ publish(rows, structure, bound, keystream, release_id, window) -> Published
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.lattice.lattice_node import LatticeNode
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.matching import random_factor
 from kanonflow.solvers.partition import Partition
@@ -27,6 +29,7 @@ from kanonflow.transforms.boxes import (
     class_groups,
     hull_boxes,
     level_groups,
+    raised_boxes,
     slot_groups,
     snapped_boxes,
 )
@@ -67,7 +70,8 @@ def publish(
     wait are left out. window: (start, end) in milliseconds, None without windows.
 
     On a graph, slot j carries the payload of the record that a random factor matches to it. In a partition
-    all rows of a class carry its hull, and its payloads are permuted uniformly among its rows. In a graph over
+    all rows of a class carry its hull (at a lattice's node the labels of its levels), and its payloads are permuted
+    uniformly among its rows. In a graph over
     individuals a random factor matches an individual to each slot, and all of its rows appear under the slot's box.
     Rows leave sorted by what they publish.
 
@@ -78,7 +82,7 @@ def publish(
     """
     if isinstance(structure, Partition) and np.any(structure.labels < 0):
         kept = np.flatnonzero(structure.labels >= 0)
-        rows, structure = rows.take(pa.array(kept)), Partition(structure.labels[kept])
+        rows, structure = rows.take(pa.array(kept)), replace(structure, labels=structure.labels[kept])
     if isinstance(structure, LevelGraph):
         kept, structure = without_waiting(structure)
         rows = rows.take(pa.array(kept))
@@ -88,6 +92,8 @@ def publish(
     else:
         factor, groups = _matched(structure, keystream)
     hulls = hull_boxes(rows, bound, groups)
+    if isinstance(structure, LatticeNode):
+        hulls = raised_boxes(hulls, structure.levels)
     boxes = snapped_boxes(hulls)
     released = _assemble(rows, factor, boxes, bound, release_id, window)
     check_release(released, rows, structure, factor, bound)

@@ -18,6 +18,8 @@ MESSAGES = {
     "held_back": "hiding its individual would have cost more than leaving it out, within max_delay",
     "cohort_at_risk": "too few of those it was released with before could be released with it, within max_delay",
     "not_diverse": "no class of enough different sensitive values was found that costs less, within max_delay",
+    "suppressed": "too few share its labels at the released levels, or its individual has several labels",
+    "held_by_choice": "it was held for a later window, and the policy that would have released it was changed",
     "duplicate_event": "its event id was seen before",
     "gate_refused": "the release did not pass the gate; this is a fault of the software, please report it",
 }

@@ -15,7 +15,7 @@ from kanonflow.transforms.part_cohorts import after_all_parts, before_next_part
 from kanonflow.transforms.release_window import Clock, WindowResult, release_window
 from kanonflow.transforms.seeds import ReleaseSlot, Secret
 from kanonflow.transforms.warm_state import Cohorts, WarmState
-from kanonflow.transforms.window_ledger import OVER_LIMIT
+from kanonflow.transforms.window_ledger import NEXT_WINDOW
 from kanonflow.transforms.window_parts import WindowParts, window_parts
 
 _NEXT_WINDOW = -1
@@ -30,12 +30,14 @@ def release_parts(
     *,
     threads: int = 1,
     clock: Clock = time.monotonic,
+    resting: NDArray[np.bool_] | None = None,
     certificates: bool = False,
 ) -> Iterator[WindowResult]:
     """Release a window as ``release_window`` does, in parts if it has more than ``max_window_rows`` rows.
 
     slot: of the first part; the others have the numbers that follow. Waiting rows count, and are cut, like new
-    ones. Yields the result of each part as soon as it is there; the state in the last one is what the window leaves.
+    ones. resting: the waiting rows that none of the parts may take, bool (waiting,); None: all may be taken.
+    Yields the result of each part as soon as it is there; the state in the last one is what the window leaves.
 
     What a part leaves behind, the next one tries with its own rows, if it is all that an individual has in the window.
     An individual of whom other rows were released waits for the next window: its rows in two releases of one window
@@ -54,14 +56,26 @@ def release_parts(
         )
     if cut is None or len(cut.groups) == 1:
         yield release_window(
-            rows, bound, warm, secret, slot, threads=threads, clock=clock, certificates=certificates
+            rows,
+            bound,
+            warm,
+            secret,
+            slot,
+            threads=threads,
+            clock=clock,
+            resting=resting,
+            certificates=certificates,
         )
     else:
-        yield from _release_each(cut, rows, bound, warm, secret, slot, threads, clock, certificates)
+        turns = _turns(cut, warm.waiting_rows)
+        if resting is not None:
+            turns[resting] = _NEXT_WINDOW
+        yield from _release_each(cut, turns, rows, bound, warm, secret, slot, threads, clock, certificates)
 
 
 def _release_each(
     cut: WindowParts,
+    turns: NDArray[np.int64],
     rows: pa.Table | None,
     bound: BoundPolicy,
     warm: WarmState,
@@ -71,7 +85,6 @@ def _release_each(
     clock: Clock,
     certificates: bool,
 ) -> Iterator[WindowResult]:
-    turns = _turns(cut, warm.waiting_rows)
     # One domain for the whole window: those of its parts alone are narrow just where it was cut.
     state = replace(warm, domains=cut.domains)
     released: list[Cohorts] = []
@@ -101,7 +114,9 @@ def _release_each(
         state = replace(result.warm, cohorts=cohorts)
         yield result._replace(warm=state)
         held = np.array(state.waiting_reason[int(resting.sum()) :], dtype=object)
-        turns = np.concatenate([turns[resting], np.where(held == OVER_LIMIT, _NEXT_WINDOW, number + 1)])
+        turns = np.concatenate(
+            [turns[resting], np.where(np.isin(held, NEXT_WINDOW), _NEXT_WINDOW, number + 1)]
+        )
 
 
 def _turns(cut: WindowParts, waiting: int) -> NDArray[np.int64]:

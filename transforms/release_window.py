@@ -4,6 +4,7 @@ release_window(rows, bound, warm, secret, slot) -> WindowResult(release, warm, r
 
     waiting rows + new rows -> canonical order -> repeats and expired rows out -> table
       -> too few individuals: all wait | heavy individuals: some rows wait -> solve (warm or cold)
+      -> the worst classes wait, if the policy says so
       -> publish through the gate -> cohorts, domains and waiting rows for the next release
 
 It is a deterministic function of its arguments unless a deadline strikes: the order of the rows does not matter, the
@@ -21,18 +22,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy import Cohort, Protection
+from kanonflow.schemas.policy import Cohort, Protection, SolverChoice
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import NotDiverseError, UnservedError
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve import solve
+from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows, row_limit
 from kanonflow.transforms.canonical_order import canonical_order
 from kanonflow.transforms.certificates import CertificateHead, certify
 from kanonflow.transforms.cohorts import person_digests
 from kanonflow.transforms.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.gate import GateError
+from kanonflow.transforms.lattice_windows import solve_levels_of_rows
 from kanonflow.transforms.publish import Published, publish
 from kanonflow.transforms.raw_batch import Certificate, Release, to_ipc
 from kanonflow.transforms.row_bytes import content_digest
@@ -44,11 +47,18 @@ from kanonflow.transforms.seeds import (
     release_id,
     search_seed,
 )
+from kanonflow.transforms.selective_holding import hold_worst
 from kanonflow.transforms.sensitive_values import sensitive_fields
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.strict_cohorts import without_risk
 from kanonflow.transforms.warm_state import Cohorts, Events, WarmState
-from kanonflow.transforms.window_ledger import NOT_DIVERSE, OVER_LIMIT, Ledger, deadlines, own_ends
+from kanonflow.transforms.window_ledger import (
+    NOT_DIVERSE,
+    OVER_LIMIT,
+    Ledger,
+    deadlines,
+    own_ends,
+)
 from kanonflow.transforms.window_metrics import Attempt, window_metrics
 from kanonflow.transforms.window_structures import (
     described,
@@ -130,38 +140,34 @@ def _solve(
     threads: int,
     clock: Clock,
 ) -> tuple[Solution, Any, Any, Any, NDArray[np.bool_]]:
-    """The structure over canonical rows; with the encoding and the people it was found for, and rows at risk."""
+    """The structure over canonical rows; with the encoding and the people it was found for, and rows at risk (of
+    a lattice: suppressed)."""
     policy = bound.policy
     individuals, digests = _people(rows, bound, secret)
     encoded = encode(rows, bound, individuals, warm.domains)
     choice = policy.solver
+    seed = search_seed(secret, slot) if choice.seed is None else choice.seed
+    if policy.by_levels:
+        solution, suppressed = solve_levels_of_rows(rows, bound, seed, warm.known, individuals)
+        return solution, encoded, individuals, digests, suppressed
     earlier: Any = None
     if individuals is not None and choice.method != "pass-through":
         earlier = earlier_structure(policy, warm.cohorts, digests)
 
-    def solved(method: str, start: str) -> Solution:
-        return solve(
-            encoded.table,
-            policy.k,
-            shape=solver_shape(policy),
-            method=method,
-            start=start,
-            loss=choice.loss,
-            budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
-            seed=search_seed(secret, slot) if choice.seed is None else choice.seed,
-            threads=threads,
-            warm=earlier,
-            priority=own_ends(rows, bound),
-            sensitive=sensitive_fields(rows, bound),
-            clock=clock,
-        )
-
-    try:
-        solution = solved(choice.method, choice.start)
-    except UnservedError:
-        # A window that has outgrown the solver (a part takes in what earlier ones left) must neither end the feed nor
-        # lose rows; ``start`` in its metrics says what it was released from.
-        solution = solved("auto", "auto")
+    solution = _solved_as_asked_or_else(
+        choice,
+        encoded.table,
+        policy.k,
+        shape=solver_shape(policy),
+        loss=choice.loss,
+        budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
+        seed=seed,
+        threads=threads,
+        warm=earlier,
+        priority=own_ends(rows, bound),
+        sensitive=sensitive_fields(rows, bound),
+        clock=clock,
+    )
     risk = np.zeros(rows.num_rows, dtype=np.bool_)
     if policy.cohort is Cohort.STRICT:
         history = warm.cohorts.history
@@ -169,6 +175,18 @@ def _solve(
             solution, encoded.table, digests, history, earlier, policy.k, policy.cohort_windows
         )
     return solution, encoded, individuals, digests, risk
+
+
+def _solved_as_asked_or_else(choice: SolverChoice, table: Table, k: int, **given: Any) -> Solution:
+    """By the policy's method and start; by the default ones where the window has outgrown those.
+
+    A part takes in what earlier ones left, so that it may be larger than ``max_window_rows``: that must neither end the
+    feed nor lose rows. ``start`` in the window's metrics says what it was released from.
+    """
+    try:
+        return solve(table, k, method=choice.method, start=choice.start, **given)
+    except UnservedError:
+        return solve(table, k, method="auto", start="auto", **given)
 
 
 def _next_cohorts(
@@ -220,6 +238,7 @@ def release_window(
     ledger = Ledger(bound, [], [], [], slot.window_end, more)
     attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
     attempt.certify = certificates
+    attempt.known = warm.known
     warm = ledger.rest(warm, resting)
     candidates, _, events = _gather(warm, rows, ledger, secret, slot)
     if slot.window_end is not None:
@@ -243,7 +262,7 @@ def _result(
     secret: Secret,
 ) -> WindowResult:
     waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
-    state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events)
+    state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events, attempt.known)
     metrics = window_metrics(attempt, state, before, ledger.rejected, secret.version)
     return WindowResult(release, state, ledger.rejected, metrics, attempt.certificate)
 
@@ -280,10 +299,19 @@ def _release(
         # Like too few individuals: with other rows the same ones may do.
         ledger.hold(rows, NOT_DIVERSE)
         return None, warm.cohorts, warm.domains
+    by_choice = None
+    if policy.hold_share and policy.window_ms is not None and slot.window_end is not None:
+        # Only who can still leave with the next window: nobody is rejected for the sake of others.
+        may_wait = deadlines(rows, bound) >= slot.window_end + policy.window_ms
+        solution, by_choice = hold_worst(solution, encoded.table, policy.hold_share, may_wait)
     solved = clock()
+    attempt.known = solution.known
     kept_now = kept_records(solution.structure)
     if kept_now is not None:
-        ledger.hold_back(rows, kept_now, individuals, risk)
+        if policy.by_levels:
+            ledger.suppress(rows, kept_now, risk)
+        else:
+            ledger.hold_back(rows, kept_now, individuals, risk, by_choice)
         if not kept_now.any():
             return None, warm.cohorts, encoded.domains
     released = rows if kept_now is None else rows.filter(pa.array(kept_now))
@@ -317,6 +345,7 @@ def expire(
     name = release_id(secret, bound.policy.name, slot)
     new = 0 if late is None else late.num_rows
     attempt = Attempt(bound, slot, name, new, warm.waiting_rows, kind="expiry")
+    attempt.known = warm.known
     rows, origin, events = _gather(warm, late, ledger, secret, slot)
     reasons = np.array([*warm.waiting_reason, *["late"] * new], dtype=object)[origin]
     for reason in sorted(set(reasons)):

@@ -15,6 +15,9 @@ Between two calls: every row that came is in exactly one bag, in ``warm.waiting`
 bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``; the timer is armed at
 ``clock.fires_at``. ``process`` writes to a bag and never reads one. A firing does one action per due time and re-arms.
 
+Rows that were held by choice (``selective_holding``) leave with a window of their own if no other comes in time: then
+it is due like one with rows, under a slot of its own end, and reads late rows as every release does.
+
 A retry sees the state as it was, so it repeats the same releases under the same slots: release numbers are state, and
 a window that is released in parts (``release_parts``) is cut the same way again, a number for each part. The secret's
 version is state, too: a window is finished under the one that was in force when its first row came, whatever the job
@@ -45,6 +48,7 @@ from kanonflow.transforms.rejected import rejected_records
 from kanonflow.transforms.release_parts import release_parts
 from kanonflow.transforms.release_window import WindowResult, earliest_deadline, expire
 from kanonflow.transforms.seeds import ReleaseSlot, Secret, SecretSource, release_id
+from kanonflow.transforms.selective_holding import held_until, only_held
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.window_gauges import NAMESPACE, WindowGauges
@@ -215,6 +219,8 @@ class SolveWindows(beam.DoFn):
         due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
         rows = _table(self._take(bags, due, late_only=False))
         threads = self._threads or os.cpu_count() or 1
+        # A window without rows of its own is released for those that were held, and takes no others that wait.
+        resting = None if number in clock.pending else only_held(warm)
         secret, slot = self._secret.of(clock.version_of(number)), ReleaseSlot(key, end, 0)
         yield from release_parts(
             rows,
@@ -224,14 +230,15 @@ class SolveWindows(beam.DoFn):
             slot,
             threads=threads,
             clock=time.monotonic,
+            resting=resting,
             certificates=self._certificates,
         )
 
     def _after(self, action: Action, clock: PartitionClock, warm: WarmState, parts: int) -> PartitionClock:
-        deadline = earliest_deadline(warm, self._bound)
+        deadline, held = earliest_deadline(warm, self._bound), held_until(warm, self._bound)
         if action.kind == "expire":
-            return clock.expired(deadline)
-        return clock.released(deadline, True, self._bound.policy, parts)
+            return clock.expired(deadline, held)
+        return clock.released(deadline, True, self._bound.policy, parts, held)
 
     @staticmethod
     def _take(bags: tuple[Any, ...], numbers: tuple[int, ...], *, late_only: bool) -> list[bytes]:

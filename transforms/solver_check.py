@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Cohort, Field, Policy, QuasiType, Shape
+from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Field, Policy, QuasiType, Shape
 from kanonflow.solvers.search.slot_loss import PLACE
-from kanonflow.solvers.solve import METHODS
+from kanonflow.solvers.solve import GRAPH_ONLY, METHODS, NCP_ONLY
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
-from kanonflow.solvers.solve_paper import PAPER_METHODS
 from kanonflow.solvers.starts.graph_starts import LARGEST_K as LARGEST_K_OF_START
 from kanonflow.solvers.starts.graph_starts import LARGEST_ROWS, NUMERIC_ONLY
+from kanonflow.transforms.lattice_windows import check_lattice_solver
 from kanonflow.transforms.window_structures import solver_shape
 
 
@@ -20,19 +20,27 @@ def check_solver(policy: Policy) -> None:
 
     Why: a solver that refuses in a timer would end a bounded run half-way, and block a stream for ever.
     """
+    if policy.by_levels:
+        check_lattice_solver(policy)
+        return
     closed = policy.closed
     kind = "shape: graph" if policy.shape is Shape.GRAPH else f"protect: {policy.protect}"
     starts = CLASS_STARTS if closed else GRAPH_STARTS
     choice = policy.solver
     mistakes = []
+    if choice.suppression:
+        mistakes.append(
+            f"solver.suppression: only solvers that publish levels suppress rows: {', '.join(LATTICE_METHODS)}"
+        )
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
     if solver_shape(policy) != "graph":
-        usable = [name for name in usable if name not in PAPER_METHODS]
+        usable = [name for name in usable if name not in GRAPH_ONLY]
     if choice.method not in usable:
-        mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
+        levels = f", or for levels of hierarchies {', '.join(LATTICE_METHODS)}"
+        mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}{levels}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
-    losses = LOSSES if solver_shape(policy) == "graph" and choice.method != "pass-through" else LOSSES[:1]
+    losses = LOSSES if solver_shape(policy) == "graph" and choice.method not in NCP_ONLY else LOSSES[:1]
     if choice.loss not in losses:
         mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
@@ -71,4 +79,4 @@ def _beyond(policy: Policy, key: str, start: str | None) -> list[str]:
 
 
 def _categorical(field: Field) -> bool:
-    return field.quasi is not None and field.quasi.type is QuasiType.CATEGORICAL
+    return field.quasi is not None and field.quasi.type not in (QuasiType.NUMERIC, QuasiType.DATE)

@@ -1,6 +1,7 @@
 """What one release of a partition leaves for the next, as versioned bytes.
 
-It holds the rows that wait, each individual's cohort, the running domains, and digests of event ids seen lately.
+It holds the rows that wait, each individual's cohort, the running domains, digests of event ids seen lately, and the
+levels that a lattice solver found out about (vectors of levels, nothing of anybody).
 Individuals appear as keyed 64-bit digests. The layout is a header (magic, version, JSON index) and raw buffers; nothing
 is pickled, so state written by one build is read by another or refused with a message.
 """
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.transforms.encode import RangeDomain, SetDomain
 from kanonflow.transforms.raw_batch import from_ipc, to_ipc
 from kanonflow.transforms.state_versions import damaged, other_layout
@@ -54,6 +56,7 @@ class WarmState:
     """waiting: canonical rows that wait, None when none do; waiting_reason: why, one entry a row.
 
     domains: running and declared domains by field. events: (window end, sorted uint64 digests of event ids).
+    known: levels of hierarchies that the last window's solver decided about, None without such a solver.
     """
 
     waiting: pa.Table | None = None
@@ -61,6 +64,7 @@ class WarmState:
     cohorts: Cohorts = field(default_factory=Cohorts)
     domains: dict[str, RangeDomain | SetDomain] = field(default_factory=dict)
     events: Events = ()
+    known: KnownNodes | None = None
 
     @property
     def waiting_rows(self) -> int:
@@ -103,6 +107,10 @@ class WarmState:
         index["events"] = [end for end, _ in self.events]
         for number, (_, digests) in enumerate(self.events):
             put(f"events_{number}", digests.astype("<u8").tobytes())
+        if self.known is not None:
+            index["known"] = [*self.known.anonymous.shape, len(self.known.failing)]
+            put("known_anonymous", self.known.anonymous.astype("<i4").tobytes())
+            put("known_failing", self.known.failing.astype("<i4").tobytes())
         head = json.dumps(index).encode()
         return b"".join([_HEADER.pack(MAGIC, VERSION, len(head)), head, *buffers])
 
@@ -171,10 +179,18 @@ def _read(index: dict, body: memoryview) -> WarmState:
             domains[name] = RangeDomain(*index["ranges"][name])
         else:
             domains[name] = SetDomain(array(f"set_{numbers[name]}", "<u8"), index["sets"][name])
+    known = None
+    if "known" in index:
+        nodes, attributes, failing = index["known"]
+        known = KnownNodes(
+            array("known_anonymous", "<i4").reshape(nodes, attributes),
+            array("known_failing", "<i4").reshape(failing, attributes),
+        )
     return WarmState(
         waiting=waiting,
         waiting_reason=tuple(reason for reason, count in index["reasons"] for _ in range(count)),
         cohorts=cohorts,
         domains=domains,
         events=tuple((end, array(f"events_{number}", "<u8")) for number, end in enumerate(index["events"])),
+        known=known,
     )

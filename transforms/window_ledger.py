@@ -22,6 +22,15 @@ OVER_LIMIT = "individual_over_limit"
 NOT_DIVERSE = "not_diverse"
 """The same where no class was found that meets the policy's rules for sensitive values."""
 
+SUPPRESSED = "suppressed"
+"""Why a row leaves the feed where fields stand at levels of hierarchies: its class would have been too small."""
+
+HELD_BY_CHOICE = "held_by_choice"
+"""Why a row waits whose class was among the worst of its window (``selective_holding``)."""
+
+NEXT_WINDOW = (OVER_LIMIT, HELD_BY_CHOICE)
+"""Reasons for which a row waits for another window, and not for the next part of the same one."""
+
 
 @dataclass
 class Ledger:
@@ -55,7 +64,7 @@ class Ledger:
         """
         if rows.num_rows == 0:
             return
-        if self.more and reason != OVER_LIMIT:
+        if self.more and reason not in NEXT_WINDOW:
             self.waiting.append(rows)
             self.waiting_reasons += [reason] * rows.num_rows
             return
@@ -68,17 +77,28 @@ class Ledger:
             self.waiting.append(stays)
             self.waiting_reasons += [reason] * stays.num_rows
 
+    def suppress(self, rows: pa.Table, kept: NDArray[np.bool_], suppressed: NDArray[np.bool_]) -> None:
+        """Suppressed rows leave the feed; others not kept are above what enough individuals share, and wait."""
+        self.reject(rows.filter(pa.array(suppressed)), SUPPRESSED)
+        self.hold(rows.filter(pa.array(~kept & ~suppressed)), OVER_LIMIT)
+
     def hold_back(
         self,
         rows: pa.Table,
         kept: NDArray[np.bool_],
         individuals: NDArray[np.int64] | None,
         risk: NDArray[np.bool_],
+        by_choice: NDArray[np.bool_] | None = None,
     ) -> None:
-        """The rows that a solution leaves out wait, each for its reason. kept, risk: bool (n,), of the rows.
+        """The rows that a solution leaves out wait, each for its reason. kept, risk, by_choice: bool (n,), of the rows.
 
-        risk: rows of classes that were taken out because somebody's cohort would have become too small.
+        risk: rows of classes that were taken out because somebody's cohort would have become too small. by_choice: of
+        those that were taken out for their loss (None: none were).
         """
+        if by_choice is not None:
+            self.hold(rows.filter(pa.array(by_choice)), HELD_BY_CHOICE)
+            rows, kept, risk = rows.filter(pa.array(~by_choice)), kept[~by_choice], risk[~by_choice]
+            individuals = individuals if individuals is None else individuals[~by_choice]
         who = np.arange(rows.num_rows) if individuals is None else individuals
         over = np.isin(who, who[kept])
         left_out = NOT_DIVERSE if self.bound.policy.gated else "held_back"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.solution import Solution
@@ -30,7 +31,7 @@ from kanonflow.transforms.window_structures import kept_records
 class Attempt:
     """What is known about a release while it is made. ``record`` adds what only a release that went out has.
 
-    certify: whether it gets a certificate.
+    certify: whether it gets a certificate. known: what a lattice solver knows after it.
     """
 
     bound: BoundPolicy
@@ -41,6 +42,7 @@ class Attempt:
     kind: str = "window"
     certify: bool = False
     certificate: Certificate | None = None
+    known: KnownNodes | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     def record(

@@ -43,6 +43,19 @@ def attribute_ncp(
     records, starts, rows = _grouped(structure)
     if starts.size == 0:
         return np.zeros(table.attributes)
+    return np.array([np.average(loss, weights=rows) for loss in _losses(table, records, starts)])
+
+
+def class_ncp(table: Table, partition: Partition) -> NDArray[np.float64]:
+    """Weighted mean NCP of the hull of each class, float64 (classes,); every label must occur. O(n d log n)."""
+    records, starts, _ = _grouped(partition)
+    if starts.size == 0:
+        return np.zeros(0)
+    return normalized_weights(table) @ np.array(_losses(table, records, starts))
+
+
+def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    """NCP of each group, an array an attribute, numeric ones first. records, starts: as ``_grouped`` returns them."""
     losses = []
     for column in table.numeric.T:
         values = column[records]
@@ -58,7 +71,7 @@ def attribute_ncp(
         held = np.unique(group * max(int(size), 1) + column[records])
         distinct = np.bincount(held // max(int(size), 1), minlength=starts.size)
         losses.append((distinct - 1) / max(int(size) - 1, 1))
-    return np.array([np.average(loss, weights=rows) for loss in losses])
+    return losses
 
 
 def gcp(table: Table, structure: GeneralizationGraph | Partition | LevelGraph) -> float:

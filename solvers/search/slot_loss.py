@@ -51,17 +51,17 @@ KERNEL = {"nogil": True, "forceinline": True}
 
 def replaced_loss(features: Any, slots: Any, slot: int, position: int, unit: int) -> float:
     """Loss of a slot after the member at ``position`` has given way to ``unit``; inside kernels only."""
-    raise NotImplementedError("called from compiled kernels only")
+    raise TypeError("called from compiled kernels only")
 
 
 def refresh(features: Any, slots: Any, slot: int) -> None:
     """Recompute what is kept for a slot; inside kernels only."""
-    raise NotImplementedError("called from compiled kernels only")
+    raise TypeError("called from compiled kernels only")
 
 
 def least_added(features: Any, slots: Any, slot: int, unit: int) -> float:
     """What ``unit`` adds to a slot at least, whichever member leaves; inside kernels only."""
-    raise NotImplementedError("called from compiled kernels only")
+    raise TypeError("called from compiled kernels only")
 
 
 def give_loss(state: type, replaced: Any, refreshed: Any, least: Any) -> None:

@@ -1,7 +1,8 @@
 """Homogeneous clusterings by name: over individuals for closed classes, over rows for the graph search.
 
 Over rows each row stands for itself; where the table names individuals, ``who`` says whose it is, and no class holds
-two rows of one (Mondrian, which cannot choose, leaves nobody more than a k-th of a class; the circulant keeps rows apart).
+two rows of one. (Mondrian cannot choose: it leaves nobody more than a k-th of a class, and the circulant keeps those
+rows apart.)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.features import WORD_BITS, build_features
 from kanonflow.solvers.individuals import Individuals, pair_class_loss, touched_words
 from kanonflow.solvers.population.black_hole import StarProblem, black_hole_result
@@ -28,6 +30,8 @@ from kanonflow.solvers.table import Table
 
 # Classes above this stay in the order they came in: chaining them is quadratic.
 LARGEST_CHAIN = 500
+# Those that look at all pairs take minutes here (k-member some three), and four times as long for twice as many.
+LARGEST_QUADRATIC = 200_000
 
 
 class ClusterInput(NamedTuple):
@@ -67,6 +71,24 @@ CLUSTERINGS: dict[str, Callable[[ClusterInput], NDArray[np.int32]]] = {
     "black-hole": lambda given: black_hole_result(star_problem(given), given.seed).labels,
     "kab": lambda given: kab_result(star_problem(given), given.seed).labels,
 }
+
+
+SUBQUADRATIC = ("mondrian", "relaxed-mondrian", "black-hole")
+
+
+def cluster(name: str, given: ClusterInput) -> NDArray[np.int32]:
+    """The clustering of that name. Raises BudgetError for more units than it can serve in minutes."""
+    check_size(name, given)
+    return CLUSTERINGS[name](given)
+
+
+def check_size(name: str, given: ClusterInput) -> None:
+    """Raise BudgetError, naming the limit and alternatives, for more units than a clustering can serve in minutes."""
+    if name not in SUBQUADRATIC and given.who.size > LARGEST_QUADRATIC:
+        raise BudgetError(
+            f"{name} compares all pairs, so it takes at most {LARGEST_QUADRATIC:,} rows or individuals in a window, "
+            f"not {given.who.size:,}: take auto or l-greedy, or shorter windows"
+        )
 
 
 def individual_input(table: Table, people: Individuals, k: int, seed: int) -> ClusterInput:
@@ -129,10 +151,10 @@ def clustered_members(units: Units, name: str, k: int, seed: int, *, distinct: b
     """Slots over units, int32 (n, k): the classes of a clustering of the rows, each a circulant.
 
     A class of more than k is a circulant over a chain of nearest neighbours (S0, 5.5). Raises InfeasibleError when the
-    clustering cannot serve the rows.
+    clustering cannot serve the rows, BudgetError when they are too many for it.
     """
     given, unit = row_input(units, k, seed, distinct=distinct)
-    labels = CLUSTERINGS[name](given)
+    labels = cluster(name, given)
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels))]).astype(np.int64)
     _chain(given.people, order, starts, k)
@@ -150,7 +172,7 @@ def cut_large_classes(labels: NDArray[np.int32], tour: NDArray[np.int64], k: int
     inside = np.flatnonzero(labels >= 0)
     place = np.empty(tour.size, dtype=np.int64)
     place[tour] = np.arange(tour.size)
-    order = inside[np.lexsort([place[inside], labels[inside]])]
+    order: NDArray[np.int64] = inside[np.lexsort((place[inside], labels[inside]))]
     sizes = np.bincount(labels[inside])
     parts = np.maximum(sizes // k, 1)
     own = labels[order]

@@ -45,6 +45,7 @@ BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
     "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
     "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
+    **{name: _clustered(name) for name in CLUSTERINGS},
     "ring": lambda given: ring_members(given.units, given.tree, given.k, distinct=given.distinct),
     "greedy": lambda given: greedy.greedy_members(given.units, given.k),
     "sort-greedy": lambda given: sort_greedy.sort_greedy_members(given.units, given.tree, given.k),
@@ -56,7 +57,6 @@ BUILT_STARTS: dict[str, GraphStart] = {
         given.units, given.k, distinct=given.distinct
     ),
     "insertion": lambda given: insertion_members(given.units, given.tree, given.k, distinct=given.distinct),
-    **{name: _clustered(name) for name in CLUSTERINGS},
 }
 # The most rows that a start takes at once; one that is not here takes any number.
 LARGEST_ROWS: dict[str, int] = {

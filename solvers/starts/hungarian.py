@@ -9,7 +9,6 @@ from __future__ import annotations
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
@@ -23,6 +22,7 @@ from kanonflow.solvers.starts.open_slots import (
     take,
 )
 
+# A round takes 2-3 s there, and its prices 200 MB.
 LARGEST_ROWS = 5_000
 
 
@@ -42,6 +42,9 @@ def hungarian_members(units: Units, k: int, *, limit: int = LARGEST_ROWS) -> NDA
     Raises UnservedError beyond ``limit`` rows, InfeasibleError when a round has no assignment (only where individuals
     have several rows).
     """
+    # scipy.optimize takes as long to load as everything else together, and few want it.
+    from scipy.optimize import linear_sum_assignment
+
     rows = lexicographic_rows(units)
     refuse_above("hungarian", rows.size, limit, "choose sort-greedy, insertion or auto")
     slots = open_slots(units, rows, k)

@@ -18,8 +18,8 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.neighbours import node_bound, pair_loss
-from kanonflow.solvers.search.slot_loss import PLACE, admits
-from kanonflow.solvers.search.slots import Slots, build_slots, refresh, replaced_loss
+from kanonflow.solvers.search.slot_loss import PLACE, admits, refresh, replaced_loss
+from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.starts.circulant import constructive_members
 
 # Near units whose edges are considered for a record: the more, the better the graph and the longer it takes.
@@ -27,6 +27,8 @@ NEAR_FOR_EACH_MEMBER = 6
 LEAST_NEAR = 64
 # Places of one unit that are considered, where equal rows give it more.
 MOST_PLACES = 48
+# How often each chosen edge is chosen anew beside the others.
+SWEEPS = 1
 
 
 class Growing(NamedTuple):
@@ -166,36 +168,58 @@ def _joining(units: Units, slots: Slots, growing: Growing, size: int, count: int
 
 
 @numba.njit(cache=True, nogil=True)
+def _pick(units: Units, slots: Slots, growing: Growing, size: int, count: int, edges: int) -> bool:
+    """Choose member number ``count`` of the new slot by the edge of least growth of both slots; False: none."""
+    best = np.inf
+    found = -1
+    last = -1
+    joining = 0.0
+    for edge in range(edges):
+        if growing.taken[growing.edges[edge, 1]] == size:
+            continue
+        if growing.edges[edge, 0] != last:
+            last = growing.edges[edge, 0]
+            joining = _joining(units, slots, growing, size, count, last)
+        if joining + growing.price[edge] < best:
+            best = joining + growing.price[edge]
+            found = edge
+    if found < 0:
+        return False
+    growing.chosen[count] = found
+    growing.taken[growing.edges[found, 1]] = size
+    other = growing.edges[found, 0]
+    slots.members[size, count] = other
+    slots.who[size, count] = units.individual[other]
+    _widen(units, growing, other, False)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
 def _choose(units: Units, slots: Slots, growing: Growing, size: int, unit: int, edges: int) -> bool:
-    """Choose k - 1 of the candidate edges for slot number ``size``, cheapest next; False if there are too few."""
+    """Choose k - 1 of the candidate edges for slot number ``size``, one by one, then each anew beside the others.
+
+    False if there are too few.
+    """
     k = slots.members.shape[1]
     slots.members[size, 0] = unit
     slots.who[size, 0] = units.individual[unit]
     _widen(units, growing, unit, True)
     for count in range(1, k):
-        best = np.inf
-        found = -1
-        last = -1
-        joining = 0.0
-        for edge in range(edges):
-            if growing.taken[growing.edges[edge, 1]] == size:
-                continue
-            if growing.edges[edge, 0] != last:
-                last = growing.edges[edge, 0]
-                joining = _joining(units, slots, growing, size, count, last)
-            if joining + growing.price[edge] < best:
-                best = joining + growing.price[edge]
-                found = edge
-        if found < 0:
+        if not _pick(units, slots, growing, size, count, edges):
             for earlier in range(1, count):
                 growing.taken[growing.edges[growing.chosen[earlier], 1]] = -1
             return False
-        growing.chosen[count] = found
-        growing.taken[growing.edges[found, 1]] = size
-        other = growing.edges[found, 0]
-        slots.members[size, count] = other
-        slots.who[size, count] = units.individual[other]
-        _widen(units, growing, other, False)
+    for _ in range(SWEEPS * (k - 1)):
+        # The first goes, the others move up, and the best for the last place is chosen: perhaps the one that went.
+        growing.taken[growing.edges[growing.chosen[1], 1]] = -1
+        _widen(units, growing, unit, True)
+        for count in range(1, k - 1):
+            growing.chosen[count] = growing.chosen[count + 1]
+            other = slots.members[size, count + 1]
+            slots.members[size, count] = other
+            slots.who[size, count] = units.individual[other]
+            _widen(units, growing, other, False)
+        _pick(units, slots, growing, size, k - 1, edges)
     return True
 
 

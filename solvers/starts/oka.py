@@ -31,7 +31,8 @@ class Centroids(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def _distance(people: Individuals, centroids: Centroids, number: int, unit: int) -> float:
+def _distance(people: Individuals, centroids: Centroids, number: int, unit: int, limit: float) -> float:
+    """The distance of a unit from a centroid; something of at least ``limit`` once it is that much."""
     total = 0.0
     for j in range(people.numeric_weight.size):
         middle = (people.low[unit, j] + people.high[unit, j]) / 2
@@ -40,7 +41,7 @@ def _distance(people: Individuals, centroids: Centroids, number: int, unit: int)
         w = people.touched[unit, index]
         if w >= 0:
             word = people.words[unit, w]
-            while word:
+            while word and total < limit:
                 bit = lowest_bit(word)
                 total += people.bit_weight[w, bit] * (1.0 - centroids.share[number, 64 * w + bit])
                 word &= word - np.uint64(1)
@@ -74,7 +75,7 @@ def _nearest(
     for number in range(size.size):
         if size[number] >= below or barred[number] == unit:
             continue
-        distance = _distance(people, centroids, number, unit)
+        distance = _distance(people, centroids, number, unit, best)
         if distance < best:
             best = distance
             found = number
@@ -100,13 +101,51 @@ def _shed(people: Individuals, centroids: Centroids, k: int, size: np.ndarray, l
         if members.size > k:
             distance = np.empty(members.size)
             for position in range(members.size):
-                distance[position] = _distance(people, centroids, number, members[position])
+                distance[position] = _distance(people, centroids, number, members[position], np.inf)
             # Of equals the later ones leave.
             for position in np.argsort(distance, kind="mergesort")[k:]:
                 labels[members[position]] = -1
                 shed += 1
             size[number] = k
     return shed
+
+
+@numba.njit(cache=True, nogil=True)
+def _absorb(
+    people: Individuals,
+    who: np.ndarray,
+    mates: Mates,
+    k: int,
+    centroids: Centroids,
+    size: np.ndarray,
+    labels: np.ndarray,
+) -> int:
+    """A class that is still below k takes the nearest unit of a larger one whose individual it lacks.
+
+    Needed only where an individual has several units. Returns the number of classes that stay below k.
+    """
+    failures = 0
+    for number in range(size.size):
+        while size[number] < k:
+            best = np.inf
+            found = -1
+            for unit in range(labels.size):
+                if size[labels[unit]] <= k:
+                    continue
+                here = False
+                for index in range(mates.first[who[unit]], mates.first[who[unit] + 1]):
+                    here = here or labels[mates.order[index]] == number
+                distance = np.inf if here else _distance(people, centroids, number, unit, best)
+                if distance < best:
+                    best = distance
+                    found = unit
+            if found < 0:
+                failures += 1
+                break
+            size[labels[found]] -= 1
+            labels[found] = number
+            size[number] += 1
+    return failures
 
 
 @numba.njit(cache=True, nogil=True)
@@ -119,7 +158,7 @@ def _oka(
     centroids: Centroids,
     labels: np.ndarray,
 ) -> int:
-    """Returns the number of units that no class may take, and of classes that stay below k."""
+    """Returns the number of units that no class may take, or else of classes that stay below k."""
     u, classes = labels.size, centroids.size.size
     barred = np.full(classes, -1, dtype=np.int64)
     order = np.arange(u)
@@ -156,7 +195,7 @@ def _oka(
         size[found] += 1
         if size[found] == k:
             below -= 1
-    return failures + below
+    return failures if failures else _absorb(people, who, mates, k, centroids, size, labels)
 
 
 def oka_labels(people: Individuals, who: NDArray[np.int64], k: int, seed: int) -> NDArray[np.int32]:

@@ -11,19 +11,20 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.solve import METHODS, STARTS, solve
-from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses
+from kanonflow.solvers.solve import GRAPH_ONLY, METHODS, STARTS, solve
+from kanonflow.solvers.solve_classes import CLASS_STARTS
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
 from kanonflow.solvers.solve_paper import PAPER_METHODS
 from kanonflow.solvers.starts.graph_starts import NUMERIC_ONLY
 from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from tests.mixed_tables import mixed_table
 
 K = 3
 TABLE = replace(mixed_table(2, 90), individuals=np.arange(90) % 45)
 NUMBERS = mixed_table(2, 24, people=24, cardinality=())
-SEARCHING = ("auto", "iterated-local-search", *PAPER_METHODS)
+SEARCHING = ("auto", "iterated-local-search", "certify", *PAPER_METHODS)
 
 
 def served(name: str) -> Table:
@@ -48,7 +49,7 @@ def test_every_method_gives_a_graph(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_classes_where_it_applies(method: str) -> None:
     """Classes that could be released; what builds or searches graphs only is refused by name."""
-    if method in PAPER_METHODS or (method in GRAPH_STARTS and method not in CLASS_STARTS):
+    if method in GRAPH_ONLY or (method in GRAPH_STARTS and method not in CLASS_STARTS):
         with pytest.raises(BudgetError, match=method):
             solve(TABLE, K, shape="classes", method=method, seed=1)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import settings
@@ -105,15 +105,16 @@ def test_a_clock_of_version_0_1_is_read_and_written_with_a_version() -> None:
     assert clock == PartitionClock(
         START + 2 * HOUR, 2, (window,), (window,), START + 3 * HOUR, START + 4 * HOUR, warm=True, refused=0
     )
-    assert json.loads(clock.to_bytes())["version"] == 3
+    assert json.loads(clock.to_bytes())["version"] == 4
     assert PartitionClock.from_bytes(clock.to_bytes()) == clock
 
 
 def test_clocks_of_this_version_keep_their_layout() -> None:
     """These bytes are in the state of running jobs: another layout needs another version, and a migration."""
     data = (
-        b'{"version": 3, "last_end": 7200000, "release_no": 5, "pending": [2, 9], "late": [], "late_deadline": null,'
-        b' "waiting_deadline": 10800000, "warm": true, "refused": 1, "began": [[2, 1], [9, 2]], "secret_version": 2}'
+        b'{"version": 4, "last_end": 7200000, "release_no": 5, "pending": [2, 9], "late": [], "late_deadline": null,'
+        b' "waiting_deadline": 10800000, "warm": true, "refused": 1, "began": [[2, 1], [9, 2]], "secret_version": 2,'
+        b' "held_until": 10800000}'
     )
     clock = PartitionClock(
         2 * HOUR,
@@ -126,9 +127,39 @@ def test_clocks_of_this_version_keep_their_layout() -> None:
         refused=1,
         began=((2, 1), (9, 2)),
         secret_version=2,
+        held_until=3 * HOUR,
     )
     assert PartitionClock.from_bytes(data) == clock
     assert clock.to_bytes() == data
+
+
+def test_a_clock_of_layout_3_holds_nothing_by_choice() -> None:
+    """What it says besides is taken over."""
+    data = (
+        b'{"version": 3, "last_end": 7200000, "release_no": 5, "pending": [2, 9], "late": [], "late_deadline": null,'
+        b' "waiting_deadline": 10800000, "warm": true, "refused": 1, "began": [[2, 1], [9, 2]], "secret_version": 2}'
+    )
+    clock = PartitionClock.from_bytes(data)
+    assert (clock.held_until, clock.secret_version, clock.waiting_deadline) == (None, 2, 3 * HOUR)
+
+
+def test_a_window_without_rows_is_released_for_those_that_were_held() -> None:
+    """At the last window end that may take them, under the secret of the window that began last; then it is over."""
+    clock = arrive(PartitionClock(), 3).released(7 * HOUR, True, HOURS, held_until=6 * HOUR)
+    assert clock.next_action(HOURS) == Action("release", 6 * HOUR)
+    earlier = arrive(clock, 4, 8)
+    assert earlier.next_action(HOURS) == Action("release", 5 * HOUR)
+    later = replace(arrive(clock, 8), secret_version=2)
+    assert later.version_of(5) == 2
+    after = later.released(7 * HOUR, True, HOURS)
+    assert (after.last_end, after.pending, after.held_until) == (6 * HOUR, (8,), None)
+    assert after.next_action(HOURS) == Action("expire", 7 * HOUR)
+
+
+def test_a_window_is_not_released_twice_for_held_rows() -> None:
+    """Rows that were to leave with a window that is over wait for their expiry (a max_delay that became shorter)."""
+    clock = arrive(PartitionClock(), 5).released(7 * HOUR, True, HOURS, held_until=6 * HOUR)
+    assert clock.next_action(HOURS) == Action("expire", 7 * HOUR)
 
 
 def test_a_clock_of_layout_2_knows_one_secret() -> None:
@@ -152,11 +183,11 @@ def test_a_window_remembers_the_secret_it_began_under() -> None:
     assert clock.secret_version == 2
 
 
-@pytest.mark.parametrize("version", [0, 4, 99, "2b", None])
+@pytest.mark.parametrize("version", [0, 5, 99, "2b", None])
 def test_a_clock_of_another_version_is_refused_with_what_to_do(version: object) -> None:
     """The message names both layouts and both ways out."""
     data = json.dumps({**json.loads(state_of_0_1.CLOCK), "version": version}).encode()
-    message = f"partition clock has layout {version}, this version reads 1 to 3; go on with .* never with empty state"
+    message = f"partition clock has layout {version}, this version reads 1 to 4; go on with .* never with empty state"
     with pytest.raises(StateError, match=message) as caught:
         PartitionClock.from_bytes(data)
     assert caught.value.exit_code == 3

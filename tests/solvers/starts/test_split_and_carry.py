@@ -71,5 +71,5 @@ def test_what_it_does_not_know_is_refused() -> None:
     units = group_rows(numeric_table(1, 60))
     with pytest.raises(UnservedError, match="at most 50 rows at once, not 60: choose"):
         split_and_carry_members(units, 3, distinct=False, limit=50)
-    with pytest.raises(UnservedError, match="k up to 20, not 21: choose"):
+    with pytest.raises(UnservedError, match="k up to 10, not 21: choose"):
         split_and_carry_members(units, 21, distinct=False)
