@@ -2,6 +2,7 @@
 
     main_job.py     how long does the whole command take, and on what; what does it release; does it verify?
     adult_loss.py   how much information does the search keep on the field's standard data set?
+    paper_tables.py does S0's local search do what its paper says, and what does ours make of the same starts?
     warm_start.py   what is the previous window worth to the next one, and what do kept classes guarantee?
     classes.py      what does the search on closed classes gain over its start?
     stages.py       where does the time of one window go?

@@ -11,6 +11,7 @@ from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.table import Table
 
 TARGET_WHOLE, TARGET_SEARCH = 100.0, 500.0
+MOST_PER_ROW = 50_000.0
 
 
 def anytime_part(bench: Bench) -> None:
@@ -113,36 +114,35 @@ def optimum_part(bench: Bench) -> None:
     table = bench.findings.table(
         "Time to the loss of S0's local optimum, Adult, l-greedy start",
         ["rows", "k", "improvement", "S0 GCP", "S0 s", "ours GCP", "evaluations a row",
-         "whole s", "search s", "times, whole", "times, search", "met"],
-        "ours: the smallest budget, doubling from 10 evaluations a row, that reaches it. Targets:"
+         "whole s", "search s", "times, whole", "times, search", "whole met", "search met"],
+        "ours: the smallest budget, in steps of a fifth from 20 evaluations a row. Targets at 5,000 rows:"
         f" {TARGET_WHOLE:g} times whole, {TARGET_SEARCH:g} times search alone.",
     )  # fmt: skip
     rows, k = bench.settings.optimum_rows, 5
     data = bench.table("adult-8", rows)
     begun = None if data is None else bench.begin("adult-8", data, k, "l-greedy", 1)
-    for improving in ("best", "first"):
-        if data is None or begun is None:
-            return
-        theirs = paper_run(data, begun.members, PaperSearch(improvement=improving), seed=1, most_seconds=1e9)
-        found, whole, alone = reached(data, k, theirs.after)
-        times = theirs.seconds / whole, theirs.seconds / alone
-        met = bool(times[0] >= TARGET_WHOLE and times[1] >= TARGET_SEARCH)
-        per_row = found.evaluations / rows
-        table.rows.append(
-            (rows, k, improving, theirs.after, theirs.seconds, found.loss, per_row, whole, alone, *times, met)
-        )
+    if data is None or begun is None:
+        return
+    theirs = paper_run(data, begun.members, PaperSearch(), seed=1, most_seconds=1e9)
+    found, whole, alone = reached(data, k, theirs.after)
+    times = theirs.seconds / whole, theirs.seconds / alone
+    met = times[0] >= TARGET_WHOLE, times[1] >= TARGET_SEARCH
+    per_row = found.evaluations / rows
+    table.rows.append(
+        (rows, k, "best", theirs.after, theirs.seconds, found.loss, per_row, whole, alone, *times, *met)
+    )
 
 
 def reached(data: Table, k: int, loss: float) -> tuple[Solution, float, float]:
-    """Our first solution at most that loss: it, CPU seconds of the whole call, and of its search."""
-    per_row = 10.0
+    """Our first solution at most that loss, or of the largest budget; CPU seconds of the call and of its search."""
+    per_row = 20.0
     while True:
         found, whole = our_run(data, k, "l-greedy", 1, per_row)
-        if found.loss <= loss:
+        if found.loss <= loss or per_row > MOST_PER_ROW:
             whole = min(whole, *(our_run(data, k, "l-greedy", 1, per_row)[1] for _ in range(2)))
             without = min(our_run(data, k, "l-greedy", 1, 0.0)[1] for _ in range(3))
             return found, whole, max(whole - without, 1e-3)
-        per_row *= 2
+        per_row *= 1.2
 
 
 def perturbation_part(bench: Bench) -> None:
