@@ -7,6 +7,7 @@ budget:
 
 - row: ``protect: row`` with the individual known, a graph over rows;
 - classes, free / keep / strict: ``shape: classes`` with that ``cohort``; strict over 5 windows;
+- classes, stable w: ``cohort: free`` with ``stability: w``;
 - graph: ``shape: graph``, levels of equal row count.
 
 Reference: closed classes over individuals in which row counts are NOT protected (somebody with 6 rows among four with
@@ -21,6 +22,7 @@ the whole ``release_window`` by all rows.
 Linked: individuals common to the true slots of all rows of one individual in one release (row mode; in the other modes
 at least k by construction). Candidates: for an individual of the last window, how many individuals (itself included)
 stood in its class in each of the last five windows in which it was released; fewest of any window, shares are means.
+Peers again: of the pairs that were peers in one window and are both released in the next, those that are peers again.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ FEEDS = ("sparkov, day", "sparkov, week", "demo, day")
 MODES: dict[str, dict[str, Any]] = {
     "row": {"protect": Protection.ROW, "shape": None},
     "classes, free": {"cohort": Cohort.FREE},
+    **{f"classes, stable {weight}": {"stability": weight} for weight in (0.05, 0.2, 1.0)},
     "classes, keep": {"cohort": Cohort.KEEP},
     "classes, strict": {"cohort": Cohort.STRICT},
     "graph": {"shape": Shape.GRAPH},
@@ -73,7 +76,8 @@ LAST_WINDOWS = 5
 DEMO = FeedShape(rows=15_000, days=30, seed=7)
 COLUMNS = (
     "feed", "mode", "windows", "loss", "to reference", "feed loss", "GCP of the released", "waiting %", "rejected %",
-    "linked mean", "linked = 1 %", "fewest candidates", "mean candidates", "with >= k %", "alone %", "CPU ms/row",
+    "linked mean", "linked = 1 %", "fewest candidates", "mean candidates", "with >= k %", "alone %", "peers again %",
+    "CPU ms/row",
 )  # fmt: skip
 
 
@@ -86,6 +90,7 @@ class Course:
     waiting: list[float] = field(default_factory=list)
     linked: list[dict[str, float]] = field(default_factory=list)
     found: list[np.ndarray] = field(default_factory=list)
+    retained: list[float] = field(default_factory=list)
     arrived: int = 0
     rejected: int = 0
     lost: float = 0.0
@@ -109,6 +114,7 @@ class Course:
             mean([float(counts.mean()) for counts in found]),
             mean([100 * float((counts >= k).mean()) for counts in found]),
             mean([100 * float((counts == 1).mean()) for counts in found]),
+            mean([100 * share for share in self.retained]),
             1e3 * self.cpu / self.arrived,
         )
 
@@ -136,6 +142,8 @@ def course(feed: Feed, policy: Policy) -> Course:
         told.cpu += spent.cpu
         if metrics["released"]:
             told.boxes.append(box)
+            if metrics["peer_retention"] is not None:
+                told.retained.append(metrics["peer_retention"])
             if metrics["linked_candidates"] is not None:
                 told.linked.append(metrics["linked_candidates"])
             if warm.cohorts.history:

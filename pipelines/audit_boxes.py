@@ -16,6 +16,7 @@ from kanonflow.pipelines.audit_values import (
     outside_domain,
     read_object,
 )
+from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy_fields import QuasiType
 
 _RANGE = itemgetter("min", "max", "nulls")
@@ -39,12 +40,15 @@ class BoxBook:
     def __init__(self, book: CodeBook) -> None:
         self.book = book
         quasi = book.column.field.quasi
-        self.is_set = quasi is not None and quasi.type is QuasiType.CATEGORICAL
+        self.tree = None if quasi is None else quasi.hierarchy
+        self.is_set = quasi is not None and quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY)
         self.boxes: list[Box] = []
         self._number_of = CodesOf(self._number)
 
     def numbers(self, cells: Sequence[Any]) -> np.ndarray:
-        """Numbers int32 (n,) of released cells: records with min, max, nulls, or lists of values."""
+        """Numbers int32 (n,) of released cells: records with min, max, nulls, lists of values, or labels."""
+        if self.tree is not None:
+            return np.fromiter((self._number_of[(cell,)] for cell in cells), np.int32, len(cells))
         keys = map(tuple, cells) if self.is_set else map(_RANGE, cells)
         return np.fromiter(map(self._number_of.__getitem__, keys), np.int32, len(cells))
 
@@ -54,7 +58,10 @@ class BoxBook:
         return list(dict.fromkeys(fault for fault in told if fault is not None))
 
     def _number(self, key: tuple[Any, ...]) -> int:
-        self.boxes.append(self._read_set(key) if self.is_set else self._read_range(*key))
+        if self.tree is not None:
+            self.boxes.append(self._read_label(key[0], self.tree))
+        else:
+            self.boxes.append(self._read_set(key) if self.is_set else self._read_range(*key))
         return len(self.boxes) - 1
 
     def _read_range(self, low: Any, high: Any, nulls: bool) -> Box:
@@ -81,6 +88,16 @@ class BoxBook:
         elif any(outside_domain(self.book.values[code], self.book.column) for code in known):
             fault = "a set with values beyond the declared domain"
         return Box(codes=known, nulls=-1 in codes, fault=fault)
+
+    def _read_label(self, label: str | None, tree: Hierarchy) -> Box:
+        """A node as the set of the values below it; nulls lie under the root, and under no label at all."""
+        if label is None:
+            return Box(nulls=True)
+        below = [row[0] for row in tree.rows if label in row]
+        if not below:
+            return Box(fault="a label that its hierarchy does not have")
+        codes = self.book.codes_of_texts(below, len(below)).tolist()
+        return Box(codes=tuple(sorted(set(codes))), nulls=label == tree.root)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,9 @@ def out_of_order(columns: Sequence[np.ndarray]) -> int:
 def _columns(rows: Sequence[dict[str, Any]], bound: BoundPolicy) -> Iterator[list[Any]]:
     for column in bound.quasis:
         cells = [row[column.published_name] for row in rows]
-        if column.field.quasi is not None and column.field.quasi.type is QuasiType.CATEGORICAL:
+        if column.hierarchy is not None:
+            yield cells
+        elif column.field.quasi is not None and column.field.quasi.type is QuasiType.CATEGORICAL:
             yield [tuple((value is not None, value) for value in cell) for cell in cells]
         else:
             yield from ([cell[part] for cell in cells] for part in ("min", "max", "nulls"))

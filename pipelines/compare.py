@@ -72,6 +72,13 @@ class Outcome:
     shown: float | None
     seconds: float
 
+    @property
+    def gap(self) -> float | None:
+        """Share by which the loss is above the bound, where the bound is certified; LB1 is too low to say much."""
+        if self.method != "certify" or not self.bound:
+            return None
+        return self.loss / self.bound - 1.0
+
 
 def compare(
     policy: Policy, patterns: Sequence[str], settings: Settings, *, delimiter: str | None = None
@@ -174,7 +181,7 @@ def _outcome(policy: Policy, limit: float | None, table: pa.Table, text: bool, s
 def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
     """The outcomes as a table."""
     axis = "t" if settings.ts else "l"
-    head = ("method", "k", axis, "from", "loss", "bound", "released", f"{axis} shown", "seconds")
+    head = ("method", "k", axis, "from", "loss", "bound", "gap", "released", f"{axis} shown", "seconds")
     cells = [head]
     for outcome in outcomes:
         none = outcome.limit is None or outcome.limit == 1
@@ -186,6 +193,7 @@ def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
                 outcome.shape,
                 f"{outcome.loss:.4f}",
                 "-" if outcome.bound is None else f"{outcome.bound:.4f}",
+                "-" if outcome.gap is None else f"{outcome.gap:.1%}",
                 f"{outcome.released:.1%}" if outcome.released else "none",
                 "-" if outcome.shown is None else f"{outcome.shown:.3g}",
                 f"{outcome.seconds:.1f}",
@@ -195,6 +203,7 @@ def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
     note = (
         "loss: GCP of the hulls, a row that is not released counts 1. bound: no graph or classes have less."
+        " gap: to the bound of certify."
     )
     return "\n".join([*(line.rstrip() for line in lines), note])
 

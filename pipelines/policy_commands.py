@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from kanonflow.pipelines.csv_files import csv_header, read_csv
+from kanonflow.pipelines.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.input_files import FileFormat, InputFile, find_inputs, input_schema
 from kanonflow.pipelines.payload_risks import payload_risks
 from kanonflow.pipelines.payload_sample import read_sample
@@ -80,6 +81,7 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
         bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
         dropped = [name for name in schema.columns.names if name not in bound.input_columns]
         lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
+        lines += [f"- {line}" for line in values_without_leaf(files, bound, delimiter)]
         risks = payload_risks(read_sample(files, bound, delimiter), bound)
         table, refusal = f"\n{risks.render()}", risks.refusal(path)
     return PolicyCheck("\n".join([*lines, *(f"- {note}" for note in _notes(policy))]) + table, refusal)
@@ -109,6 +111,11 @@ def _notes(policy: Policy) -> list[str]:
             " individuals share all classes of each that is released. Over more windows, and across partitions, it"
             " promises nothing; rows of people whose class fell apart are rejected until those windows are over."
         )
+    if policy.stability:
+        notes.append(
+            f"stability: {policy.stability}. Returning individuals tend to stay with those they were published with."
+            " It promises nothing over several windows: cohort: strict does."
+        )
     if policy.gated:
         notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
     accepted = [field for field in policy.payload if field.accept_risk is not None]
@@ -126,7 +133,7 @@ def _notes(policy: Policy) -> list[str]:
     open_ended = [
         field.name
         for field in policy.quasis
-        if field.quasi is not None and field.quasi.type != "categorical" and field.quasi.domain is None
+        if field.quasi is not None and field.quasi.type in ("numeric", "date") and field.quasi.domain is None
     ]
     if open_ended:
         notes.append(

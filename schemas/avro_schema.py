@@ -14,7 +14,6 @@ from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.policy_fields import QuasiType
 
 PROPERTY = "kanonflow"
 RELEASE_DOC = (
@@ -84,7 +83,8 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
 
     release_id; window_start, window_end (timestamp ms UTC, nullable without windows); the quasi-identifiers
     in the policy's order, numeric and date as struct<min, max, nulls>, categorical as list of values (a null
-    among them is a null element); then the payload as ``bound.payload`` orders it, in its own types.
+    among them is a null element), hierarchy as the label of a node (null: all values are null; the root's label stands
+    for nulls too); then the payload as ``bound.payload`` orders it, in its own types.
     """
     windowless = bound.policy.time is None
     fields = [
@@ -138,6 +138,8 @@ def _packaged(name: str) -> dict[str, Any]:
 
 
 def _generalized(column: BoundColumn) -> pa.Field:
+    if column.hierarchy is not None:
+        return pa.field(column.published_name, pa.string())
     if column.kind is None:
         return pa.field(column.published_name, pa.list_(column.arrow_type), nullable=False)
     ends = [pa.field("min", column.arrow_type), pa.field("max", column.arrow_type)]
@@ -150,7 +152,7 @@ def _field_property(column: BoundColumn) -> dict[str, Any]:
     if quasi is None:
         return {"field": column.name, "role": str(column.field.role)}
     told: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
-    if quasi.type is not QuasiType.CATEGORICAL:
+    if column.kind is not None:
         told["grid"] = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
         told["outside"] = str(quasi.outside)
     if quasi.domain is not None:

@@ -15,6 +15,7 @@ from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.canonical_types import canonical_type, grid_kind, is_text, misfit, type_of_text
 from kanonflow.schemas.diversity_declaration import no_order
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import RESERVED
@@ -50,9 +51,17 @@ class BoundColumn:
         return avro_name(self.field.name)
 
     @property
+    def hierarchy(self) -> Hierarchy | None:
+        """The hierarchy of a quasi-identifier that has one."""
+        return None if self.field.quasi is None else self.field.quasi.hierarchy
+
+    @property
     def categories(self) -> tuple[str, ...] | None:
-        """The declared values of a categorical quasi-identifier as canonical text; None if undeclared."""
+        """The declared values of a categorical quasi-identifier, or its hierarchy's leaves, as canonical text; None if
+        undeclared."""
         quasi = self.field.quasi
+        if quasi is not None and quasi.hierarchy is not None:
+            return quasi.hierarchy.leaves
         if quasi is None or quasi.type is not QuasiType.CATEGORICAL or quasi.domain is None:
             return None
         return tuple(str(value) for value in quasi.domain)
@@ -158,7 +167,7 @@ def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[st
         return None
     quasi = field.quasi
     mistakes += no_order(field, canonical)
-    if quasi is None or quasi.type is QuasiType.CATEGORICAL:
+    if quasi is None or quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
         return BoundColumn(field, canonical, from_text)
     kind = grid_kind(canonical)
     assert kind is not None  # misfit() has seen to it

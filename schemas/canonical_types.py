@@ -88,7 +88,9 @@ def misfit(field: Field, canonical: pa.DataType) -> str | None:
         if not (
             pa.types.is_string(canonical) or pa.types.is_integer(canonical) or pa.types.is_boolean(canonical)
         ):
-            return "type: categorical needs text, whole numbers or booleans; use type: numeric or date"
+            return (
+                f"type: {field.quasi.type} needs text, whole numbers or booleans; use type: numeric or date"
+            )
     elif field.role is Role.TIME:
         if kind not in ("date", "timestamp"):
             return "role: time needs a column of timestamps or dates (for text, add as: timestamp)"

@@ -31,3 +31,21 @@ class PolicyError(SchemaError):
 
 class InputError(SchemaError):
     """An input that cannot be read as what it claims to be. The message never holds a record's value."""
+
+
+class HierarchyError(SchemaError):
+    """A hierarchy that cannot be used: every mistake of it at once, one a line.
+
+    mistakes: what is wrong, with line numbers and the hierarchy's own labels, never a record's value.
+    source: the file it came from; empty when it was built in code.
+    """
+
+    def __init__(self, mistakes: Sequence[str], source: str = "") -> None:
+        self.mistakes = tuple(mistakes)
+        self.source = source
+        super().__init__(self.mistakes, source)
+
+    def __str__(self) -> str:
+        count = len(self.mistakes)
+        head = f"{self.source or 'hierarchy'}: {count} mistake{'' if count == 1 else 's'} in the hierarchy"
+        return "\n".join([head, *(f"  - {mistake}" for mistake in self.mistakes)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kanonflow.schemas.declared_hierarchies import read_declared_hierarchy
 from kanonflow.schemas.diversity_declaration import DIVERSITY_KEYS, read_closeness, read_diversity
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_keys import (
@@ -80,18 +81,23 @@ def _read_quasi(entry: Mapping[str, Any], role: Role | None, mistakes: list[str]
             )
         return None
     if "type" not in entry:
-        mistakes.append(f"{where}type: missing; a quasi-identifier is numeric, date or categorical")
+        mistakes.append(
+            f"{where}type: missing; a quasi-identifier is numeric, date, categorical or hierarchy"
+        )
     kind = read_choice(entry, "type", QuasiType, mistakes, where)
     weight = read_number(entry.get("weight", 1))
     if weight is None:
         mistakes.append(f"{where}weight: must be a positive number")
     outside = read_choice(entry, "outside", Outside, mistakes, where)
+    hierarchy = read_declared_hierarchy(entry, mistakes, where)
+    if kind is QuasiType.CATEGORICAL and entry.get("hierarchy") is not None:
+        kind = QuasiType.HIERARCHY
     quasi = Quasi(
         type=kind or QuasiType.CATEGORICAL,
         domain=read_domain(entry.get("domain"), kind, mistakes, where),
         grid=read_grid(entry.get("grid", "auto")),
         weight=1.0 if weight is None else float(weight),
         outside=outside or Outside.REJECT,
-        hierarchy=read_text(entry, "hierarchy", mistakes, where),
+        hierarchy=hierarchy,
     )
     return quasi if kind is not None else None

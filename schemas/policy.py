@@ -80,6 +80,7 @@ class SolverChoice:
     evaluations_per_row: budget of the search, a record; None: the solver's default for k.
     deadline_ms: extra wall-clock limit; None: none.     threads: None: one a core.
     seed: replaces the seed that is derived from the secret (for benchmarks); it never drives publishing.
+    loss: what the search lowers, ``ncp`` or ``sil``; the metrics tell both.
     """
 
     method: str = "auto"
@@ -88,6 +89,7 @@ class SolverChoice:
     deadline_ms: int | None = None
     threads: int | None = None
     seed: int | None = None
+    loss: str = "ncp"
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ class Policy:
     protect: by default ``individual`` if a field has that role, else ``row``. With the former come
     ``shape: classes``. cohort: by default ``free``; ``keep`` holds returning individuals in their class, which costs
     many rows where row counts change from window to window; ``strict`` lets classes wait that do not leave k candidates
-    over the last ``cohort_windows`` released windows of the partition, this one included.
+    over the last ``cohort_windows`` released windows of the partition, this one included. stability: with ``free``,
+    what it costs to publish a returning individual in another class than the last one, a row that waits being 1.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -124,6 +127,7 @@ class Policy:
     others: Others = Others.REFUSE
     cohort: Cohort = None  # type: ignore[assignment]
     cohort_windows: int = COHORT_WINDOWS
+    stability: float = 0.0
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
 

@@ -8,6 +8,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from kanonflow.schemas.hierarchy import Hierarchy
+
 
 class Role(StrEnum):
     """What a field is for.
@@ -28,7 +30,8 @@ class Role(StrEnum):
 
 
 class QuasiType(StrEnum):
-    """How a quasi-identifier is generalized: a range, a range of days or instants, or a set of values."""
+    """How a quasi-identifier is generalized: a range, a range of days or instants, a set of values, or a node of a
+    hierarchy."""
 
     NUMERIC = "numeric"
     DATE = "date"
@@ -101,6 +104,7 @@ class Quasi:
     grid: "auto" (by the width of each box), "exact" (the ends are people's own values), a positive Decimal
         (multiples of it, from 0), or for dates a unit of DATE_UNITS.
     weight: positive weight of the field in the information loss.
+    hierarchy: of ``type: hierarchy``, its rows; their leaves are the field's domain.
     """
 
     type: QuasiType
@@ -108,7 +112,7 @@ class Quasi:
     grid: str | Decimal = "auto"
     weight: float = 1.0
     outside: Outside = Outside.REJECT
-    hierarchy: str | None = None
+    hierarchy: Hierarchy | None = None
 
 
 @dataclass(frozen=True)

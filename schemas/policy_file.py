@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from kanonflow.schemas.declared_hierarchies import with_hierarchy_rows
 from kanonflow.schemas.diversity_declaration import diversity_mapping
 from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.errors import PolicyError
@@ -33,6 +34,7 @@ from kanonflow.schemas.policy_keys import (
     read_choice,
     read_duration,
     read_number,
+    read_share,
     read_text,
     read_whole,
     unknown_keys,
@@ -55,12 +57,13 @@ KEYS = (
     "shape",
     "cohort",
     "cohort_windows",
+    "stability",
     "metrics",
     "solver",
     "fields",
     "others",
 )
-SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed")
+SOLVER_KEYS = ("method", "start", "evaluations_per_row", "deadline", "threads", "seed", "loss")
 NO_SLIDING = (
     "sliding windows would publish a row several times, and the boxes of its copies narrow it down "
     "together; use fixed windows (window: 1d)"
@@ -83,19 +86,21 @@ def load_policy(path: str | Path) -> Policy:
         place = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or "not a YAML file"
         raise PolicyError([f"{place}not valid YAML: {problem}"], str(path)) from error
-    return parse_policy(mapping, str(path), path.stem)
+    return parse_policy(mapping, str(path), path.stem, path.parent)
 
 
-def parse_policy(mapping: object, source: str, default_name: str) -> Policy:
+def parse_policy(mapping: object, source: str, default_name: str, folder: Path | None = None) -> Policy:
     """The policy of a mapping as a YAML file would hold it.
 
     source: what an error calls it.     default_name: the policy's name unless the mapping says another.
+    folder: where the files of hierarchies are; None: they stand in the mapping as rows.
     Raises PolicyError with all mistakes.
     """
     if not isinstance(mapping, Mapping):
         raise PolicyError(["file: must hold a mapping with version, k and fields"], source)
     mistakes = unknown_keys((key for key in mapping if key not in SLIDING), KEYS, "")
     mistakes += [f"{key}: {NO_SLIDING}" for key in SLIDING if key in mapping]
+    mapping = with_hierarchy_rows(mapping, folder)
     parts = _read_head(mapping, default_name, mistakes)
     fields, unread = _read_fields(mapping, mistakes)
     parts["fields"] = fields
@@ -125,7 +130,7 @@ def policy_from_avro_schema(schema: Mapping[str, Any], source: str) -> Policy:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """The policy as a mapping of plain values with every default spelled out (but ``cohort_windows``: 5).
+    """The policy as a mapping of plain values with the defaults spelled out, but for keys that older policies lack.
 
     ``parse_policy(to_mapping(policy), ...)`` is equal to ``policy``.
     """
@@ -144,6 +149,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
         "others": str(policy.others),
         "cohort": str(policy.cohort),
         **({} if policy.cohort_windows == COHORT_WINDOWS else {"cohort_windows": policy.cohort_windows}),
+        **({"stability": policy.stability} if policy.stability else {}),
         "metrics": str(policy.metrics),
         "solver": {
             "method": solver.method,
@@ -152,6 +158,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
             "deadline": deadline,
             "threads": solver.threads,
             "seed": solver.seed,
+            **({} if solver.loss == "ncp" else {"loss": solver.loss}),
         },
         "fields": {field.name: _field_mapping(field) for field in policy.fields},
     }
@@ -183,6 +190,7 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     found["others"] = read_choice(mapping, "others", Others, mistakes)
     found["cohort"] = read_choice(mapping, "cohort", Cohort, mistakes)
     found["cohort_windows"] = read_whole(mapping, "cohort_windows", 2, mistakes)
+    found["stability"] = read_share(mapping, "stability", mistakes)
     found["metrics"] = read_choice(mapping, "metrics", MetricsAccess, mistakes)
     found["solver"] = _read_solver(mapping.get("solver"), mistakes)
     return {"version": 1, **{key: value for key, value in found.items() if value is not None}}
@@ -239,6 +247,7 @@ def _read_solver(given: object, mistakes: list[str]) -> SolverChoice:
         deadline_ms=deadline,
         threads=read_whole(given, "threads", 1, mistakes, "solver."),
         seed=read_whole(given, "seed", 0, mistakes, "solver."),
+        loss=read_text(given, "loss", mistakes, "solver.") or "ncp",
     )
 
 
@@ -292,6 +301,8 @@ def _quasi_mapping(quasi: Quasi) -> dict[str, Any]:
     mapping: dict[str, Any] = {"type": str(quasi.type)}
     if quasi.domain is not None:
         mapping["domain"] = [_plain(value) for value in quasi.domain]
+    if quasi.hierarchy is not None:
+        mapping["hierarchy"] = [list(row) for row in quasi.hierarchy.rows]
     mapping |= {"grid": _plain(quasi.grid), "weight": float(quasi.weight), "outside": str(quasi.outside)}
     return mapping
 

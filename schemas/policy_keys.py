@@ -68,6 +68,18 @@ def read_whole(
     return value
 
 
+def read_share(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> float | None:
+    """The number from 0 to 1 under ``key``; None when the key is absent or wrong."""
+    value = given.get(key)
+    if value is None:
+        return None
+    number = read_number(value)
+    if number is None or not 0 <= number <= 1:
+        mistakes.append(f"{where}{key}: must be a number from 0 to 1")
+        return None
+    return float(number)
+
+
 def read_text(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> str | None:
     """The text under ``key``; None when the key is absent or wrong."""
     value = given.get(key)
@@ -117,7 +129,7 @@ def read_domain(value: object, kind: QuasiType | None, mistakes: list[str], wher
         if len(dates) == len(value) == 2:
             return dates  # type: ignore[return-value]
         mistakes.append(f"{where}domain: must be [first, last], two ISO dates such as 1930-01-01")
-    elif kind is QuasiType.CATEGORICAL:
+    elif kind in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
         texts = tuple(item for item in value if isinstance(item, str))
         if len(texts) == len(value):
             return texts

@@ -65,6 +65,8 @@ class PolicyParts(Protocol):
     def cohort(self) -> str: ...
     @property
     def cohort_windows(self) -> int: ...
+    @property
+    def stability(self) -> float: ...
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:
@@ -103,6 +105,7 @@ def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
     if isinstance(windows, bool) or not isinstance(windows, int) or not 2 <= windows <= MOST_COHORT_WINDOWS:
         yield f"cohort_windows: must be a whole number from 2 to {MOST_COHORT_WINDOWS}"
         windows = 2
+    yield from _rules_of_stability(policy)
     if policy.cohort not in ("keep", "strict"):
         return
     if policy.protect == "row":
@@ -114,6 +117,20 @@ def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
             yield "cohort: strict is about several windows; give a window or leave it out"
         elif policy.state_ttl_ms < windows * policy.window_ms:
             yield "state_ttl: must be at least cohort_windows * window, or cohort: strict would forget too early"
+
+
+def _rules_of_stability(policy: PolicyParts) -> Iterator[str]:
+    weight = policy.stability
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
+        yield "stability: must be a number from 0 to 1"
+    elif not weight:
+        return
+    elif policy.protect == "row" or policy.shape == "graph":
+        yield "stability: weighs the classes of before; it needs protect: individual and shape: classes"
+    elif policy.cohort != "free":
+        yield f"stability: belongs to cohort: free; with {policy.cohort} nobody leaves a class for a smaller loss"
+    elif policy.window_ms is None:
+        yield "stability: is about several windows; give a window or leave it out"
 
 
 def _rules_of_parts(policy: PolicyParts) -> Iterator[str]:
@@ -225,8 +242,7 @@ def _rules_of_value(where: str, field: Field) -> Iterator[str]:
 
 
 def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
-    if quasi.type is QuasiType.HIERARCHY or quasi.hierarchy is not None:
-        yield f"{where}.type: hierarchy is not available in this version; use type: categorical"
+    yield from _rules_of_hierarchy(where, quasi)
     weight = quasi.weight
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
         yield f"{where}.weight: must be a positive, finite number"
@@ -235,8 +251,24 @@ def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
     if quasi.outside is Outside.CODE:
         if quasi.domain is None:
             yield f"{where}.outside: code needs a domain to cut to"
-        if quasi.type is QuasiType.CATEGORICAL:
+        if quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
             yield f"{where}.outside: code works for numeric and date only; a category has no nearest one"
+
+
+def _rules_of_hierarchy(where: str, quasi: Quasi) -> Iterator[str]:
+    if quasi.type is not QuasiType.HIERARCHY:
+        if quasi.hierarchy is not None:
+            yield (
+                f"{where}.hierarchy: belongs to type: hierarchy, and this is type: {quasi.type}; whole numbers may "
+                "have that type too"
+            )
+        return
+    if quasi.hierarchy is None:
+        yield f"{where}.hierarchy: missing; name its file (a row a value, the value first, separated by ;)"
+    if quasi.domain is not None:
+        yield f"{where}.domain: the values of a hierarchy are its domain; leave it out"
+    if quasi.grid != "auto":
+        yield f"{where}.grid: a hierarchy has no grid; leave it out"
 
 
 def _rules_of_domain(where: str, quasi: Quasi) -> Iterator[str]:

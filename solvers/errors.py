@@ -29,3 +29,10 @@ class BudgetError(SolverError):
     """A budget or a method's parameter is out of range, or a method's name is unknown."""
 
     exit_code = 2
+
+
+class UnservedError(BudgetError):
+    """A method cannot take this table: it is too large for it, or has attributes that it does not know.
+
+    The message names the limit and an alternative.
+    """

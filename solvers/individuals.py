@@ -53,7 +53,7 @@ def _hulls(
             words[who, w] |= row_words[row, w]
 
 
-def _touched(words: NDArray[np.uint64]) -> NDArray[np.int32]:
+def touched_words(words: NDArray[np.uint64]) -> NDArray[np.int32]:
     """Indices of the non-zero words of each row, int32 (u, t), -1 after the last."""
     who, where = np.nonzero(words)
     counts = np.bincount(who, minlength=words.shape[0])
@@ -76,7 +76,7 @@ def gather_individuals(table: Table) -> Individuals:
         low=low,
         high=high,
         words=words,
-        touched=_touched(words),
+        touched=touched_words(words),
         numeric_weight=features.numeric_weight,
         bit_weight=features.bit_weight,
         first_value=np.array([features.code_weight.sum()]),

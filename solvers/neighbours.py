@@ -26,7 +26,7 @@ def pair_loss(features: Features, a: int, b: int) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def _node_bound(features: Features, tree: KdTree, node: int, unit: int) -> float:
+def node_bound(features: Features, tree: KdTree, node: int, unit: int) -> float:
     """No unit below the node is nearer than this."""
     total = 0.0
     for j in range(features.numeric_weight.size):
@@ -67,8 +67,8 @@ def _query(
             node = stack[depth]
             if tree.left[node] >= 0:
                 near, far = tree.left[node], tree.right[node]
-                near_bound = _node_bound(features, tree, near, unit)
-                far_bound = _node_bound(features, tree, far, unit)
+                near_bound = node_bound(features, tree, near, unit)
+                far_bound = node_bound(features, tree, far, unit)
                 inside = tree.start[near] <= position < tree.stop[near]
                 if far_bound < near_bound or (far_bound == near_bound and not inside):
                     near, far = far, near

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kanonflow.solvers.bounds.certificate import Certificate
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
@@ -13,11 +14,12 @@ from kanonflow.solvers.partition import Partition
 class Solution:
     """structure: the graph, the partition or the graph over individuals found.
 
-    loss: GCP of the structure in [0, 1] on the hulls; waiting rows count 1 each.
+    loss: GCP of the structure in [0, 1] on the hulls; waiting rows count 1 each. SIL where that was asked for.
     start_loss: the same of the start. lower_bound: no structure for this table and k has less loss.
     start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
     tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
+    certificate: the proof of lower_bound, where the method gives one (certificate.check_bound verifies it).
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
     """
 
@@ -32,6 +34,12 @@ class Solution:
     warm_loss: float | None = None
     tied_edges: int | None = None
     cold_loss: float | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def gap(self) -> float:
+        """(loss - lower bound) / lower bound: the loss is at most this share above the least there is."""
+        return self.loss / self.lower_bound - 1.0 if self.lower_bound > 0 else float("inf")
 
     @property
     def graph(self) -> GeneralizationGraph:
@@ -49,8 +57,8 @@ class Solution:
 
     def summary(self) -> str:
         """One line for people."""
-        gap = self.loss / self.lower_bound if self.lower_bound > 0 else float("inf")
+        kind = "bound" if self.certificate is None else "certified bound"
         return (
-            f"loss {self.loss:.5f} (start {self.start_loss:.5f} by {self.start}, bound {self.lower_bound:.5f}, "
-            f"{gap:.2f} x), {self.evaluations:,} evaluations"
+            f"loss {self.loss:.5f} (start {self.start_loss:.5f} by {self.start}, {kind} {self.lower_bound:.5f}, "
+            f"gap {self.gap:.1%}), {self.evaluations:,} evaluations"
         )

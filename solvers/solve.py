@@ -10,24 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.certify import certify_graph
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError
+from kanonflow.solvers.search.paper_search import PaperSearch
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_classes
+from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
 from kanonflow.solvers.solve_cohorts import FixedCohorts, solve_cohorts
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph
 from kanonflow.solvers.solve_levels import solve_levels
+from kanonflow.solvers.solve_paper import PAPER_METHODS, solve_paper
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS
 from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 
 # method -> (the start it stands for, whether the search goes on from there)
 METHODS: dict[str, tuple[str | None, bool]] = {
     "auto": (None, True),
     "iterated-local-search": (None, True),
+    "certify": (None, True),
     **{start: (start, False) for start in BUILT_STARTS},
     "pass-through": ("one-class", False),
+    **dict.fromkeys(PAPER_METHODS, (None, True)),
 }
 # shape -> what the previous window leaves for it
 SHAPES: dict[str, type] = {
@@ -36,6 +42,10 @@ SHAPES: dict[str, type] = {
     "levels": WarmGraph,
     "cohorts": FixedCohorts,
 }
+# Methods that build graphs over records and nothing else.
+GRAPH_ONLY = ("certify", *PAPER_METHODS)
+# Methods that know one loss.
+NCP_ONLY = ("pass-through", "certify")
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))
 
 
@@ -46,6 +56,7 @@ def solve(
     shape: str = "graph",
     method: str = "auto",
     start: str = "auto",
+    loss: str = "ncp",
     budget: Budget | None = None,
     seed: int,
     threads: int = 1,
@@ -60,12 +71,16 @@ def solve(
     shape: ``graph`` (k-regular graph over records), ``classes`` (closed classes of individuals) ``levels``
     (k-regular graph over individuals of equal row count) or ``cohorts`` (closed classes that keep given ones whole).
     method: ``auto`` and ``iterated-local-search`` search from ``start``; a start's name returns that start;
-    ``pass-through`` puts everybody into one class, for measuring what solving costs. warm: what the previous window
-    left, by shape (cohorts keep to it whatever the method). priority: which rows of an individual stay (of all shapes
-    but graph). sensitive: fields whose values in each class must meet rules (shape classes only).
+    ``certify`` adds the LP bound with its certificate, and rounds the program (shape graph; no warm start);
+    ``pass-through`` puts everybody into one class, for measuring what solving costs; ``paper-local-search`` and
+    ``paper-iterated-local-search`` are S0's search as printed (solve_paper.py), for shape graph and cold starts.
+    loss: what shape graph lowers and reports, ``ncp`` (GCP) or ``sil`` (no lower bound then); others take ncp.
+    warm: what the previous window left, by shape (cohorts keep to it whatever the method). priority: which rows of an
+    individual stay (of all shapes but graph). sensitive: fields whose values in each class must meet rules (shape
+    classes only).
 
-    Raises BudgetError for an unknown method, start or shape, InfeasibleError when no structure exists. The result is
-    a function of the arguments but for a deadline.
+    Raises BudgetError for an unknown method, start, shape or loss, InfeasibleError when no structure exists. The
+    result is a function of the arguments but for a deadline.
     """
     if method not in METHODS:
         raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(METHODS)}")
@@ -73,8 +88,12 @@ def solve(
         raise BudgetError(f"unknown shape {shape!r}: choose one of {', '.join(SHAPES)}")
     if warm is not None and not isinstance(warm, SHAPES[shape]):
         raise BudgetError(f"shape {shape} takes a {SHAPES[shape].__name__} as warm start")
+    if method in GRAPH_ONLY and shape != "graph":
+        raise BudgetError(f"method {method} needs shape graph, not {shape}")
     if sensitive and shape != "classes":
         raise BudgetError("rules for sensitive values need shape classes")
+    if loss != "ncp" and (shape != "graph" or method in NCP_ONLY):
+        raise BudgetError(f"loss {loss} needs shape graph and a method other than {' and '.join(NCP_ONLY)}")
     named, search = METHODS[method]
     chosen = named if named is not None else start
     given: dict[str, Any] = {
@@ -85,14 +104,22 @@ def solve(
         "search": search,
         "clock": clock,
     }
+    if method in PAPER_METHODS:
+        del given["search"]
+        return solve_paper(
+            table, k, method=method, parameters=PaperSearch(loss=loss), progress=progress, **given
+        )
     if method == "pass-through" or shape == "classes":
-        earlier = warm if search and isinstance(warm, WarmClasses) else None
+        # The old classes are one of KAB's stars; the other starts know nothing of them.
+        earlier = warm if (search or chosen == "kab") and isinstance(warm, WarmClasses) else None
         given |= {"priority": priority, "sensitive": sensitive, "progress": progress}
         return solve_classes(table, k, warm=earlier, **given)
     if shape == "cohorts":
         fixed = warm if isinstance(warm, FixedCohorts) else None
         return solve_cohorts(table, k, warm=fixed, priority=priority, **given)
+    if method == "certify":
+        return certify_graph(table, k, **{name: value for name, value in given.items() if name != "search"})
     graph = warm if search and isinstance(warm, WarmGraph) else None
     if shape == "levels":
         return solve_levels(table, k, warm=graph, priority=priority, **given)
-    return solve_graph(table, k, warm=graph, progress=progress, **given)
+    return solve_graph(table, k, warm=graph, loss=loss, progress=progress, **given)

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.diverse_start import diverse_greedy_labels, diverse_neighbours, released_shares
+from kanonflow.solvers.diverse_start import (
+    diverse_greedy_labels,
+    diverse_neighbours,
+    merged_until_diverse,
+    released_shares,
+)
 from kanonflow.solvers.diversity import Sensitive, check_eligible, diverse_levels
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.features import build_features
@@ -25,9 +30,10 @@ from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.population.kab import kab_result
 from kanonflow.solvers.search.class_gate import Gate, build_gate, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
-from kanonflow.solvers.search.class_moves import ClassScratch, class_descend
+from kanonflow.solvers.search.class_moves import build_scratch, class_descend
 from kanonflow.solvers.search.class_state import (
     POOL,
     Classes,
@@ -38,11 +44,18 @@ from kanonflow.solvers.search.class_state import (
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.starts.class_greedy import class_greedy_labels
+from kanonflow.solvers.starts.clusterings import (
+    CLUSTERINGS,
+    ClusterInput,
+    cut_large_classes,
+    individual_input,
+    star_problem,
+)
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
+from kanonflow.solvers.warm_classes import Ties, WarmClasses, no_ties, part_of_people, ties_to, warm_labels
 
-CLASS_STARTS = ("auto", "l-greedy", "one-class")
+CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS)
 NEIGHBOURS = 12
 TOUR_REACH = 1500
 # A window of more individuals is searched in parts of the tour before the parts are joined.
@@ -50,16 +63,6 @@ PART_SIZE = 5000
 # Rounds of kicks between two entries of the trace.
 ROUNDS = 8
 LARGEST_K = 255
-
-
-class WarmClasses(NamedTuple):
-    """labels: int64 (u,), the old class of each individual of the table (sorted distinct), -1 for newcomers.
-
-    keep: whether those whose class still has k present members may not leave it.
-    """
-
-    labels: NDArray[np.int64]
-    keep: bool
 
 
 class _Outcome(NamedTuple):
@@ -94,7 +97,7 @@ def waiting_bound(table: Table, k: int) -> float:
 def _search(
     people: Individuals,
     labels: NDArray[np.int32],
-    movable: NDArray[np.bool_],
+    ties: Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -110,7 +113,7 @@ def _search(
     nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
-    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable)
+    scratch = build_scratch(classes, *ties)
     for unit in tour:
         push(work, unit)
     trace: list[tuple[int, float]] = []
@@ -137,21 +140,10 @@ def _search(
     return _Outcome(classes, int(work.evaluations[0]), struck, trace)
 
 
-def _part(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
-    """Some of the individuals, as a table of their own."""
-    return people._replace(
-        low=people.low[chosen],
-        high=people.high[chosen],
-        words=people.words[chosen],
-        touched=people.touched[chosen],
-        rows=people.rows[chosen],
-    )
-
-
 def _search_parts(
     people: Individuals,
     labels: NDArray[np.int32],
-    movable: NDArray[np.bool_],
+    ties: Ties,
     tour: NDArray[np.int64],
     k: int,
     evaluations: int,
@@ -160,8 +152,11 @@ def _search_parts(
     deadline: float | None,
     clock: Callable[[], float],
     gate: Gate | None,
-) -> tuple[NDArray[np.int32], int, bool]:
-    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are."""
+) -> tuple[NDArray[np.int32], Ties, int, bool]:
+    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
+
+    Returns the labels, the ties in their numbers, evaluations made and whether the deadline struck.
+    """
     parts = tour.size // PART_SIZE
     stretch = np.empty(tour.size, dtype=np.int64)
     for number, members in enumerate(np.array_split(tour, parts)):
@@ -172,27 +167,31 @@ def _search_parts(
     within = np.where(labels >= 0, owner[labels] == stretch, True)
     seeds = np.random.SeedSequence(seed).generate_state(parts, np.uint64)
 
-    def solve_part(number: int) -> tuple[NDArray[np.int64], _Outcome]:
+    def solve_part(number: int) -> tuple[NDArray[np.int64], NDArray[np.int32], _Outcome]:
         chosen = tour[(stretch[tour] == number) & within[tour]]
         own, local = np.unique(labels[chosen], return_inverse=True)
         local = local - (1 if own.size and own[0] < 0 else 0)
         share = evaluations * chosen.size // tour.size
-        return chosen, _search(
-            _part(people, chosen), local.astype(np.int32), movable[chosen], np.arange(chosen.size), k, share,
-            int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
+        return chosen, own[own >= 0], _search(
+            part_of_people(people, chosen), local.astype(np.int32), ties.of(chosen, own), np.arange(chosen.size),
+            k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
         )  # fmt: skip
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
         results = list(pool.map(solve_part, range(parts)))
     joined = np.where(within, POOL, labels)
-    _, kept = np.unique(joined[joined >= 0], return_inverse=True)
+    across, kept = np.unique(joined[joined >= 0], return_inverse=True)
     joined[joined >= 0] = kept
-    following = int(joined.max(initial=-1)) + 1
-    for chosen, outcome in results:
+    numbers = np.full(int(labels.max(initial=-1)) + 1, POOL, dtype=np.int64)
+    numbers[across] = np.arange(across.size)
+    following = across.size
+    for chosen, own, outcome in results:
         part = outcome.classes.label
         joined[chosen] = np.where(part >= 0, part + following, POOL)
-        following = int(joined.max(initial=-1)) + 1
-    return joined.astype(np.int32), sum(r[1].evaluations for r in results), any(r[1].struck for r in results)
+        numbers[own] = np.where(outcome.classes.size[: own.size] > 0, following + np.arange(own.size), POOL)
+        following = max(following, int(joined.max(initial=-1)) + 1)
+    evaluations, struck = sum(r[2].evaluations for r in results), any(r[2].struck for r in results)
+    return joined.astype(np.int32), ties.renumbered(numbers), evaluations, struck
 
 
 def _start(
@@ -201,35 +200,37 @@ def _start(
     k: int,
     warm: WarmClasses | None,
     gate: Gate | None,
-) -> tuple[NDArray[np.int32], NDArray[np.bool_], str, float | None, float | None]:
-    """Labels, who may move, the start's name, and the losses of the warm and the cold start where both exist."""
-    u = people.rows.size
-    movable = np.ones(u, dtype=np.bool_)
-    cold = diverse_greedy_labels(people, tour, k, gate)
+    cold: NDArray[np.int32],
+    name: str,
+) -> tuple[NDArray[np.int32], Ties, str, float | None, float | None]:
+    """Labels, ties, the start's name, and the losses of the warm and the cold start where both exist.
+
+    With a stability weight the cold start is taken only where it saves more than all its broken ties cost.
+    """
     if warm is None:
-        return cold, movable, "l-greedy", None, None
-    old = warm.labels.copy()
-    # One count more than there are labels, so that -1 has one to read when nobody returned.
-    present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 2)
-    old[(old >= 0) & (present[old] < k)] = -1
-    # A class of more than 3k has no room for moves; its last members by number look for another.
-    order = np.lexsort([np.arange(u), old])
-    begins = np.searchsorted(old[order], old[order])
-    old[order[(np.arange(u) - begins >= 3 * k) & (old[order] >= 0)]] = -1
-    stay = old >= 0
-    # Who has no class left is grouped afresh, so that the warm start is not charged for newcomers.
-    rest = tour[~stay[tour]]
-    fresh = class_greedy_labels(_part(people, rest), np.arange(rest.size), k)
-    _, dense = np.unique(old[stay], return_inverse=True)
-    labels = np.full(u, POOL, dtype=np.int32)
-    labels[stay] = dense
-    labels[rest] = np.where(fresh >= 0, fresh + int(labels.max(initial=-1)) + 1, POOL)
-    losses = [total_loss(people, build_classes(people, some, k, gate)) for some in (labels, cold)]
-    if warm.keep:
-        return labels, ~stay, "warm", losses[0], losses[1]
-    if losses[0] <= losses[1]:
-        return labels, movable, "warm", losses[0], losses[1]
-    return cold, movable, "l-greedy", losses[0], losses[1]
+        return cold, no_ties(people.rows.size), name, None, None
+    before = build_classes(people, cold, k, gate)
+    labels, stay = warm_labels(people, tour, k, warm, before, gate)
+    losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
+    ties = ties_to(labels, stay, people.rows, warm)
+    if warm.keep or losses[0] <= losses[1] + ties.tie.sum() / max(people.rows.sum(), 1):
+        return labels, ties, "warm", *losses
+    return cold, no_ties(people.rows.size), name, *losses
+
+
+def _clustered(
+    given: ClusterInput, name: str, warm: WarmClasses | None
+) -> tuple[
+    NDArray[np.int32], str, tuple[int, bool], list[tuple[int, float]], None, float | None, float | None
+]:
+    """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
+    if name != "kab" or warm is None:
+        return CLUSTERINGS[name](given), name, (0, False), [], None, None, None
+    _, dense = np.unique(warm.labels, return_inverse=True)
+    star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
+    found = kab_result(star_problem(given), given.seed, given=star)
+    won = "warm" if found.warm else name
+    return found.labels, won, (0, False), [], None, found.warm_loss, found.cold_loss
 
 
 def solve_classes(
@@ -273,18 +274,29 @@ def solve_classes(
         return finish(everybody, start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
-    labels, movable, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate)
+    if start in CLUSTERINGS:
+        given = individual_input(table, people, k, seed)
+        if not search and gate is None and (warm is None or not warm.keep):
+            return finish(*_clustered(given, start, warm))
+        # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
+        cold = merged_until_diverse(
+            people, cut_large_classes(CLUSTERINGS[start](given), tour, k), tour, k, gate
+        )
+    else:
+        cold = diverse_greedy_labels(people, tour, k, gate)
+    named = start if start in CLUSTERINGS else "l-greedy"
+    labels, ties, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
     if evaluations and tour.size >= 2 * PART_SIZE:
-        labels, spent, struck = _search_parts(
-            people, labels, movable, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
+        labels, ties, spent, struck = _search_parts(
+            people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
         )
     if evaluations:
         outcome = _search(
-            people, labels, movable, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
+            people, labels, ties, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
         )
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -19,9 +20,12 @@ from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.kd_tree import KdTree, build_tree
 from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph
-from kanonflow.solvers.search.slots import PLACE, Slots, build_slots
+from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
+from kanonflow.solvers.search.slot_loss import PLACE
+from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, StartInput
 from kanonflow.solvers.table import Table
@@ -33,6 +37,9 @@ NEIGHBOURS = 5
 LEAST_ROWS_FOR_LEAVES = 15_000
 LARGEST_K_FOR_LEAVES = 5
 GRAPH_STARTS = ("auto", *BUILT_STARTS)
+LOSSES = ("ncp", "sil")
+# Members over units -> the state of a search.
+StateOf = Callable[[NDArray[np.int32]], Slots | SilSlots]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -75,20 +82,19 @@ def _neighbours(
     return into
 
 
-def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
-    """The start by name; what it cannot build, the leaves or else the constructive graph can."""
+def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
+    """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one)."""
     chosen = start
     if start == "auto":
         leaves = given.k <= LARGEST_K_FOR_LEAVES and int(given.units.weight.sum()) >= LEAST_ROWS_FOR_LEAVES
         chosen = "kd-leaves" if leaves else "l-greedy"
-    last = "kd-leaves" if start == "auto" else "constructive"
     try:
         return BUILT_STARTS[chosen](given), chosen
     except InfeasibleError:
-        return BUILT_STARTS[last](given), last
+        return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
 
 
-def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
+def tour_of(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
     """Slots in the tree order of the middle one of their members."""
     rank = np.empty(tree.order.size, dtype=np.int64)
     rank[tree.order] = np.arange(tree.order.size)
@@ -99,26 +105,52 @@ def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
 class _Start(NamedTuple):
     """The state to search from, which start it is, the slots a warm start changed, and both losses if there are two."""
 
-    slots: Slots
+    # Of any loss: what the search lowers.
+    slots: Any
     name: str
     changed: NDArray[np.int64] | None = None
     warm_loss: float | None = None
     cold_loss: float | None = None
 
 
-def _start(given: StartInput, nearest: NDArray[np.int32], start: str, warm: WarmGraph | None) -> _Start:
-    """The cold start, or the completed old graph when it costs no more."""
+def _start(
+    given: StartInput,
+    nearest: NDArray[np.int32],
+    start: str,
+    warm: WarmGraph | None,
+    build: StateOf,
+) -> _Start:
+    """The cold start, or the completed old graph when it costs no more. build: the state for members."""
     units = given.units
-    members, name = _cold_members(given, start)
-    cold = build_slots(units, members)
+    members, name = cold_members(given, start)
+    cold = build(members)
     completed = None if warm is None else warm_members(units, nearest, given.tree, warm, given.k)
     if completed is None:
         return _Start(cold, name)
-    slots = build_slots(units, completed.members)
+    slots = build(completed.members)
     losses = float(slots.loss.mean()), float(cold.loss.mean())
     if losses[0] <= losses[1]:
         return _Start(slots, "warm", completed.changed, *losses)
     return _Start(cold, name, None, *losses)
+
+
+def _check(table: Table, k: int, start: str, loss: str) -> None:
+    """Raise BudgetError for unknown names, InfeasibleError when there is no graph."""
+    if start not in GRAPH_STARTS:
+        raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")
+    if loss not in LOSSES:
+        raise BudgetError(f"unknown loss {loss!r}: choose one of {', '.join(LOSSES)}")
+    _check_feasible(table, k)
+
+
+def _units_for(table: Table, k: int, loss: str) -> tuple[Units, Units, StateOf]:
+    """Units as neighbours and starts see them, the same as the search for a loss sees them, and the search's state."""
+    if loss == "ncp":
+        units = group_rows(table)
+        return units, units, partial(build_slots, units)
+    units = group_rows(weighted_for_sil(table))
+    searched = sil_units(table, units, k)
+    return units, searched, partial(build_sil_slots, searched)
 
 
 def _check_feasible(table: Table, k: int) -> None:
@@ -143,39 +175,41 @@ def solve_graph(
     warm: WarmGraph | None = None,
     search: bool = True,
     untie: bool = True,
+    loss: str = "ncp",
     clock: Callable[[], float] = time.monotonic,
     progress: Progress | None = None,
 ) -> Solution:
-    """A k-regular generalization graph of low GCP.
+    """A k-regular generalization graph of low GCP, or of low SIL.
 
     warm: the graph that the previous window's individuals left; the cheaper of it and the cold start is searched.
     search: False returns the start itself. untie: exchange two-edge cuts away at the end, so that no known match
     settles another (costs 0-1% loss at k = 5, up to 7% at k = 3); ``Solution.tied_edges`` counts what is left.
+    loss: what is searched and reported, ``ncp`` (GCP) or ``sil`` (S0, eq. 7, over all edges; neighbours and starts are
+    then those of a table weighted for it; there is no lower bound but 0).
 
     Raises InfeasibleError when no graph exists (fewer than k records, an individual with more than n / k rows),
-    BudgetError for an unknown start. Time O(n log^2 n + evaluations).
+    BudgetError for an unknown start or loss, UnservedError for a start that does not take such a table. Time
+    O(n log^2 n + evaluations), and the start's.
     """
-    if start not in GRAPH_STARTS:
-        raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")
-    _check_feasible(table, k)
+    _check(table, k, start, loss)
     began = clock()
-    units = group_rows(table)
+    units, searched, build = _units_for(table, k, loss)
     tree = build_tree(units.features, units.weight, units.individual)
     nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
-    bound = neighbour_bound(units, nearest, distance, k)
+    bound = neighbour_bound(units, nearest, distance, k) if loss == "ncp" else 0.0
     nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
     given = StartInput(units, tree, k, table.individuals is not None, seed)
-    begun = _start(given, nearest, start, warm)
-    slots, name = begun.slots, begun.name
+    begun = _start(given, nearest, start, warm, build)
+    slots = begun.slots
     start_loss = float(slots.loss.mean())
     result = SearchResult(0, False, ())
     evaluations = budget.evaluations(table.records, k) if search else 0
     if evaluations > 0:
         result = search_graph(
-            units,
+            searched,
             slots,
             nearest,
-            _tour(slots.members, tree),
+            tour_of(slots.members, tree),
             evaluations=evaluations,
             seed=seed,
             threads=threads,
@@ -191,11 +225,11 @@ def solve_graph(
     graph = GeneralizationGraph(members)
     return Solution(
         structure=graph,
-        loss=gcp(table, graph),
+        loss=gcp(table, graph) if loss == "ncp" else sil(table, graph),
         tied_edges=tied,
         start_loss=start_loss,
         lower_bound=bound,
-        start=name,
+        start=begun.name,
         evaluations=result.evaluations,
         deadline_struck=result.deadline_struck,
         trace=((0, start_loss), *result.trace),

@@ -15,7 +15,7 @@ from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.person_rows import person_table
-from kanonflow.solvers.search.slots import PLACE
+from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve_classes import waiting_bound
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph

@@ -181,6 +181,24 @@ def _complete(
     return True
 
 
+def fill_holes(
+    units: Units,
+    nearest: NDArray[np.int32],
+    tree: KdTree,
+    need: NDArray[np.int64],
+    members: NDArray[np.int32],
+    changed: NDArray[np.bool_],
+) -> bool:
+    """Fill the holes (-1) of ``members``, int32 (n, k) of units, in place; whether it could be done.
+
+    need: int64 (u,), places that each unit still needs, as many as there are holes. changed: bool (n,), set for slots
+    that took a unit. No slot takes an individual that it holds.
+    """
+    rank = np.empty(tree.order.size, dtype=np.int64)
+    rank[tree.order] = np.arange(tree.order.size)
+    return bool(_complete(units, nearest, tree.order, rank, need, members, changed))
+
+
 def warm_members(
     units: Units, nearest: NDArray[np.int32], tree: KdTree, warm: WarmGraph, k: int
 ) -> Completed | None:
@@ -203,8 +221,6 @@ def warm_members(
     members = np.full((n, k), -1, dtype=np.int32)
     changed = np.zeros(n, dtype=np.bool_)
     _keep(old, units.individual, first_unit, unit_of, need, members)
-    rank = np.empty(tree.order.size, dtype=np.int64)
-    rank[tree.order] = np.arange(tree.order.size)
-    if not _complete(units, nearest, tree.order, rank, need, members, changed):
+    if not fill_holes(units, nearest, tree, need, members, changed):
         return None
     return Completed(members, np.flatnonzero(changed))

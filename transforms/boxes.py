@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.grid import snap_outward
 from kanonflow.solvers.level_graph import LevelGraph
+from kanonflow.transforms.node_boxes import Nodes, lowest_nodes
 from kanonflow.transforms.range_values import range_array, range_values
 from kanonflow.transforms.sort_keys import whole
 
@@ -71,7 +72,7 @@ class ValueSets:
 class Boxes:
     """b boxes, field by field in the policy's order; ``of_row`` as in ``Groups``."""
 
-    fields: tuple[Ranges | ValueSets, ...]
+    fields: tuple[Ranges | ValueSets | Nodes, ...]
     of_row: NDArray[np.int64] | None
 
 
@@ -96,16 +97,18 @@ def level_groups(structure: LevelGraph) -> Groups:
 
 
 def hull_boxes(rows: pa.Table, bound: BoundPolicy, groups: Groups) -> Boxes:
-    """The exact hull of each group: least and greatest value, set of values; nulls are told apart.
+    """The exact hull of each group: least and greatest value, set of values, lowest node; nulls are told apart.
 
     rows: canonical rows, in the order the groups number them. O(d m) for m grouped records and d fields, plus
     sorting the values of categorical fields.
     """
-    fields = [
-        _ranges(column, rows, groups) if column.kind is not None else _value_sets(column, rows, groups)
-        for column in bound.quasis
-    ]
-    return Boxes(tuple(fields), groups.of_row)
+    return Boxes(tuple(_hulls(column, rows, groups) for column in bound.quasis), groups.of_row)
+
+
+def _hulls(column: BoundColumn, rows: pa.Table, groups: Groups) -> Ranges | ValueSets | Nodes:
+    if column.hierarchy is not None:
+        return lowest_nodes(column, column.hierarchy, rows, groups.records, groups.starts)
+    return _ranges(column, rows, groups) if column.kind is not None else _value_sets(column, rows, groups)
 
 
 def snapped_boxes(hulls: Boxes) -> Boxes:
@@ -117,11 +120,14 @@ def snapped_boxes(hulls: Boxes) -> Boxes:
 
 
 def box_columns(boxes: Boxes) -> dict[str, pa.Array]:
-    """One entry a released row: struct<min, max, nulls> of ranges, list of values; by published name."""
+    """One entry a released row: struct<min, max, nulls> of ranges, list of values, label; by published name."""
     take = None if boxes.of_row is None else pa.array(boxes.of_row)
     columns = {}
     for field in boxes.fields:
-        array = _range_column(field) if isinstance(field, Ranges) else _set_column(field)
+        if isinstance(field, Nodes):
+            array = field.labels()
+        else:
+            array = _range_column(field) if isinstance(field, Ranges) else _set_column(field)
         columns[field.column.published_name] = array if take is None else array.take(take)
     return columns
 
@@ -133,11 +139,15 @@ def field_ncp(boxes: Boxes, extents: Mapping[str, float]) -> dict[str, float]:
     the unscaled ones); of a categorical field |A|, the size of its domain, null included where it occurs. A
     range costs min(1, (u - l) / (U - L)), 0 when U <= L; a box that mixes nulls and values costs 1, one of
     nulls alone 0. A set costs min(1, (count - 1) / (|A| - 1)), 0 when |A| <= 1. (S0, equations 1-4.)
+    A node costs its leaves / all leaves, 0 for one leaf (S4, equation 2).
     """
     losses = {}
     for field in boxes.fields:
         extent = extents[field.column.name]
-        loss = _range_ncp(field, extent) if isinstance(field, Ranges) else _set_ncp(field, extent)
+        if isinstance(field, Nodes):
+            loss = field.ncp
+        else:
+            loss = _range_ncp(field, extent) if isinstance(field, Ranges) else _set_ncp(field, extent)
         per_row = loss if boxes.of_row is None else loss[boxes.of_row]
         losses[field.column.name] = float(per_row.mean()) if per_row.size else 0.0
     return losses
@@ -180,9 +190,9 @@ def _value_sets(column: BoundColumn, rows: pa.Table, groups: Groups) -> ValueSet
     return ValueSets(column, held % max(len(order), 1), starts, encoded.dictionary.take(order))
 
 
-def _snapped(field: Ranges | ValueSets) -> Ranges | ValueSets:
+def _snapped(field: Ranges | ValueSets | Nodes) -> Ranges | ValueSets | Nodes:
     quasi = field.column.field.quasi
-    if isinstance(field, ValueSets) or quasi is None or field.column.kind is None:
+    if not isinstance(field, Ranges) or quasi is None or field.column.kind is None:
         return field
     low, high = snap_outward(
         field.low, field.high, grid=quasi.grid, kind=field.column.kind, domain=field.column.domain

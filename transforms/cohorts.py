@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kanonflow.schemas.policy import COHORT_WINDOWS, Cohort
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.partition import Partition
-from kanonflow.solvers.solve_classes import WarmClasses
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from kanonflow.transforms.warm_state import Cohorts
 
@@ -49,12 +49,14 @@ def warm_graph(cohorts: Cohorts, people: NDArray[np.uint64]) -> WarmGraph | None
     return WarmGraph(now[cohorts.members])
 
 
-def warm_classes(cohorts: Cohorts, people: NDArray[np.uint64], policy: Cohort) -> WarmClasses | None:
+def warm_classes(
+    cohorts: Cohorts, people: NDArray[np.uint64], policy: Cohort, stability: float = 0.0
+) -> WarmClasses | None:
     """The old class of each individual of a table, -1 for newcomers; None when nobody is here again."""
     at = positions(cohorts.people, people)
     if cohorts.labels.size == 0 or not (at >= 0).any():
         return None
-    return WarmClasses(np.where(at >= 0, cohorts.labels[at], -1), keep=policy is Cohort.KEEP)
+    return WarmClasses(np.where(at >= 0, cohorts.labels[at], -1), policy is Cohort.KEEP, stability)
 
 
 def graph_cohorts(

@@ -20,6 +20,7 @@ from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 from kanonflow.transforms.gate_diversity import diversity_faults
 from kanonflow.transforms.gate_levels import boxes_to_check, slots_of_rows, stray_rows
+from kanonflow.transforms.gate_nodes import in_node
 
 Structure = GeneralizationGraph | Partition | LevelGraph
 
@@ -163,8 +164,11 @@ def _outside(column: BoundColumn, released: pa.Table, rows: pa.Table, structure:
         boxes = boxes.take(pa.array(first))
     else:
         row, member = np.repeat(np.arange(n), structure.k), structure.members.ravel().astype(np.int64)
-    contains = _in_set if column.kind is None else _in_range
-    inside = contains(boxes, values, row, member)
+    if column.hierarchy is not None:
+        inside = in_node(boxes, values, row, member, column.hierarchy)
+    else:
+        contains = _in_set if column.kind is None else _in_range
+        inside = contains(boxes, values, row, member)
     return int(np.unique(row[~inside]).size)
 
 

@@ -24,7 +24,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Cohort, Protection
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.errors import NotDiverseError
+from kanonflow.solvers.errors import NotDiverseError, UnservedError
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.trimming import kept_rows, row_limit
@@ -138,20 +138,30 @@ def _solve(
     earlier: Any = None
     if individuals is not None and choice.method != "pass-through":
         earlier = earlier_structure(policy, warm.cohorts, digests)
-    solution = solve(
-        encoded.table,
-        policy.k,
-        shape=solver_shape(policy),
-        method=choice.method,
-        start=choice.start,
-        budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
-        seed=search_seed(secret, slot) if choice.seed is None else choice.seed,
-        threads=threads,
-        warm=earlier,
-        priority=own_ends(rows, bound),
-        sensitive=sensitive_fields(rows, bound),
-        clock=clock,
-    )
+
+    def solved(method: str, start: str) -> Solution:
+        return solve(
+            encoded.table,
+            policy.k,
+            shape=solver_shape(policy),
+            method=method,
+            start=start,
+            loss=choice.loss,
+            budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
+            seed=search_seed(secret, slot) if choice.seed is None else choice.seed,
+            threads=threads,
+            warm=earlier,
+            priority=own_ends(rows, bound),
+            sensitive=sensitive_fields(rows, bound),
+            clock=clock,
+        )
+
+    try:
+        solution = solved(choice.method, choice.start)
+    except UnservedError:
+        # A window that has outgrown the solver (a part takes in what earlier ones left) must neither end the feed nor
+        # lose rows; ``start`` in its metrics says what it was released from.
+        solution = solved("auto", "auto")
     risk = np.zeros(rows.num_rows, dtype=np.bool_)
     if policy.cohort is Cohort.STRICT:
         history = warm.cohorts.history

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Cohort, Policy, Shape
-from kanonflow.solvers.search.slots import PLACE
-from kanonflow.solvers.solve import METHODS
+from kanonflow.schemas.policy import Cohort, Field, Policy, QuasiType, Shape
+from kanonflow.solvers.search.slot_loss import PLACE
+from kanonflow.solvers.solve import GRAPH_ONLY, METHODS, NCP_ONLY
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
-from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
+from kanonflow.solvers.starts.graph_starts import LARGEST_K as LARGEST_K_OF_START
+from kanonflow.solvers.starts.graph_starts import LARGEST_ROWS, NUMERIC_ONLY
+from kanonflow.transforms.window_structures import solver_shape
 
 
 def check_solver(policy: Policy) -> None:
@@ -22,10 +25,15 @@ def check_solver(policy: Policy) -> None:
     choice = policy.solver
     mistakes = []
     usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
+    if solver_shape(policy) != "graph":
+        usable = [name for name in usable if name not in GRAPH_ONLY]
     if choice.method not in usable:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
+    losses = LOSSES if solver_shape(policy) == "graph" and choice.method not in NCP_ONLY else LOSSES[:1]
+    if choice.loss not in losses:
+        mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
     if policy.cohort is Cohort.STRICT:
         largest = LARGEST_K // ROOM
@@ -33,5 +41,33 @@ def check_solver(policy: Policy) -> None:
             mistakes.append("solver.method: pass-through remembers no classes; cohort: strict needs them")
     if policy.k > largest:
         mistakes.append(f"k: the solver takes at most {largest}")
+    mistakes += _beyond(policy, "solver.method", METHODS.get(choice.method, (None, False))[0])
+    mistakes += _beyond(policy, "solver.start", choice.start)
     if mistakes:
         raise PolicyError(mistakes, policy.name)
+
+
+def _beyond(policy: Policy, key: str, start: str | None) -> list[str]:
+    """What the policy asks of a start beyond what it takes: rows at once, kinds of quasi-identifiers, k.
+
+    A window of more than ``max_window_rows`` goes out in parts, so that key is how windows are kept small enough. (A
+    part may still be larger, by what earlier ones left behind: see ``release_window``.)
+    """
+    mistakes = []
+    if start in LARGEST_ROWS and policy.max_window_rows > LARGEST_ROWS[start]:
+        most = LARGEST_ROWS[start]
+        mistakes.append(
+            f"max_window_rows: must be at most {most} ({key} {start} takes no more rows at once; larger windows are"
+            " released in parts), or choose another solver"
+        )
+    if start in NUMERIC_ONLY:
+        names = [field.name for field in policy.quasis if _categorical(field)]
+        if names:
+            mistakes.append(f"{key}: {start} takes numbers and dates only, not {', '.join(names)}")
+    if start in LARGEST_K_OF_START and policy.k > LARGEST_K_OF_START[start]:
+        mistakes.append(f"k: {key} {start} takes at most {LARGEST_K_OF_START[start]}")
+    return mistakes
+
+
+def _categorical(field: Field) -> bool:
+    return field.quasi is not None and field.quasi.type is QuasiType.CATEGORICAL

@@ -9,8 +9,8 @@ from kanonflow.schemas.policy import Cohort, Policy, Shape
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
-from kanonflow.solvers.solve_classes import WarmClasses
 from kanonflow.solvers.solve_cohorts import FixedCohorts
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from kanonflow.transforms.cohorts import class_cohorts, graph_cohorts, warm_classes, warm_graph
 from kanonflow.transforms.strict_cohorts import fixed_cohorts
@@ -34,7 +34,7 @@ def earlier_structure(
     if shape == "cohorts":
         return fixed_cohorts(cohorts.history, people, policy.k, policy.cohort_windows)
     if shape == "classes":
-        return warm_classes(cohorts, people, policy.cohort)
+        return warm_classes(cohorts, people, policy.cohort, policy.stability)
     return warm_graph(cohorts, people)
 
 

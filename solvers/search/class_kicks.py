@@ -8,7 +8,13 @@ import numpy as np
 from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.individuals import Individuals, hull_loss
 from kanonflow.solvers.search.class_gate import Gate
-from kanonflow.solvers.search.class_moves import ClassScratch, class_descend, logged_move, refresh_and_push
+from kanonflow.solvers.search.class_moves import (
+    ClassScratch,
+    class_descend,
+    logged_move,
+    refresh_and_push,
+    tie_cost,
+)
 from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, move, refresh_class
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
@@ -123,9 +129,11 @@ def _undo(
 
 
 @numba.njit(cache=True, nogil=True)
-def _loss(people: Individuals, classes: Classes) -> float:
+def _loss(people: Individuals, classes: Classes, scratch: ClassScratch) -> float:
+    """What the search lowers, in rows: losses of classes, rows that wait, ties that are broken."""
     total = classes.loss.sum()
     for unit in range(classes.label.size):
+        total += tie_cost(scratch, unit, classes.label[unit])
         if classes.label[unit] < 0:
             total += people.rows[unit] * WAITING
     return total
@@ -148,7 +156,7 @@ def class_kick(
     Postcondition: the loss is not higher, and every class is empty or has at least k individuals or waits whole.
     """
     position = first
-    before = _loss(people, classes)
+    before = _loss(people, classes, scratch)
     while work.evaluations[0] < limit:
         unit = tour[position]
         position = (position + 1) % tour.size
@@ -172,7 +180,7 @@ def class_kick(
         if not done:
             continue
         class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max, gate)
-        after = _loss(people, classes)
+        after = _loss(people, classes, scratch)
         if after < before + EPSILON:
             before = after
         else:

@@ -23,10 +23,29 @@ from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
 
 class ClassScratch(NamedTuple):
-    """seen: int64 (c,), last scan that saw a class. movable: bool (u,), who may leave a class."""
+    """seen: int64 (c,), last scan that saw a class. movable: bool (u,), who may leave a class.
+
+    home: int32 (u,), the class of the window before, -1 without one. tie: float64 (u,), what standing in another class
+    than that one costs, in rows; 0 without a home. Waiting costs no tie: who waits keeps the old class.
+    """
 
     seen: NDArray[np.int64]
     movable: NDArray[np.bool_]
+    home: NDArray[np.int32]
+    tie: NDArray[np.float64]
+
+
+def build_scratch(
+    classes: Classes, movable: NDArray[np.bool_], home: NDArray[np.int32], tie: NDArray[np.float64]
+) -> ClassScratch:
+    """Fresh scratch for a search on ``classes``."""
+    return ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable, home, tie)
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def tie_cost(scratch: ClassScratch, unit: int, number: int) -> float:
+    """What an individual pays for standing in that class, or in the pool, and not in its class of before."""
+    return scratch.tie[unit] if number >= 0 and number != scratch.home[unit] else 0.0
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
@@ -40,11 +59,19 @@ def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _true_gain(
-    people: Individuals, classes: Classes, gate: Gate, unit: int, target: int, partner: int
+    people: Individuals,
+    classes: Classes,
+    scratch: ClassScratch,
+    gate: Gate,
+    unit: int,
+    target: int,
+    partner: int,
 ) -> float:
     """Gain of a shift or swap under the gate's rules."""
     home = classes.label[unit]
-    gain = 0.0
+    gain = tie_cost(scratch, unit, home) - tie_cost(scratch, unit, target)
+    if partner >= 0:
+        gain += tie_cost(scratch, partner, target) - tie_cost(scratch, partner, home)
     if home >= 0:
         gain += classes.loss[home] - gated_loss(
             people, classes, gate, HOME, home, classes.position[unit], partner
@@ -61,7 +88,13 @@ def _true_gain(
 
 @numba.njit(cache=True, nogil=True)
 def _best_offer(
-    people: Individuals, classes: Classes, gate: Gate, work: Workspace, unit: int, bound: float
+    people: Individuals,
+    classes: Classes,
+    scratch: ClassScratch,
+    gate: Gate,
+    work: Workspace,
+    unit: int,
+    bound: float,
 ) -> float:
     """The best gain among the offers, most promising first: few are judged, for no gain is above its offer."""
     forget(gate)
@@ -71,7 +104,7 @@ def _best_offer(
         if gate.offer_gain[place] <= best:
             break
         target, partner = gate.offer[place, 0], gate.offer[place, 1]
-        gain = _true_gain(people, classes, gate, unit, target, partner)
+        gain = _true_gain(people, classes, scratch, gate, unit, target, partner)
         work.evaluations[0] += 1
         if gain > best:
             best = gain
@@ -96,14 +129,16 @@ def best_move(
 ) -> float:
     """Gain of the best shift or swap of one individual; ``work.found`` = (target class, partner or -1). 0 if none.
 
-    Targets are the classes of its neighbours, and the pool. A frozen individual is neither moved nor swapped.
-    With a gate every move that would gain without it is kept, and judged after the scan: the rules only ever add to
-    the loss of what a move makes, and a call inside the scan would slow it tenfold.
+    Targets are the classes of its neighbours, and the pool. Gains count the ties to the classes of before. A frozen
+    individual is neither moved nor swapped. With a gate every move that would gain without it is kept, and judged
+    after the scan: the rules only ever add to the loss of what a move makes, and a call inside the scan would slow it
+    tenfold.
     """
     home = classes.label[unit]
     rows = people.rows[unit] * WAITING
     at = classes.position[unit]
-    home_loss = classes.loss[home] if home >= 0 else rows
+    # All that this individual pays where it is, so that moves back to the class of before gain the tie.
+    home_loss = (classes.loss[home] if home >= 0 else rows) + tie_cost(scratch, unit, home)
     without = changed_loss(people, classes, home, at, -1) if home >= 0 else 0.0
     room = classes.members.shape[1] - 1
     work.clock[0] += 1
@@ -128,6 +163,7 @@ def best_move(
                 joined = changed_loss(people, classes, home, at, other)
                 evaluations += 1
                 gain = home_loss + people.rows[other] * WAITING - joined - rows
+                gain -= tie_cost(scratch, other, home)
                 if gain > best:
                     if gate is not None:
                         _offer(gate, gain, POOL, other)
@@ -138,10 +174,11 @@ def best_move(
         if scratch.seen[target] == work.clock[0]:
             continue
         scratch.seen[target] = work.clock[0]
+        own_tie = tie_cost(scratch, unit, target)
         if classes.size[target] < room:
             joined = changed_loss(people, classes, target, -1, unit)
             evaluations += 1
-            gain = home_loss - without + classes.loss[target] - joined
+            gain = home_loss - without + classes.loss[target] - joined - own_tie
             if gain > best:
                 if gate is not None:
                     _offer(gate, gain, target, -1)
@@ -153,7 +190,8 @@ def best_move(
             if not scratch.movable[partner]:
                 continue
             there = changed_loss(people, classes, target, p, unit)
-            gain = home_loss + classes.loss[target] - there
+            gain = home_loss + classes.loss[target] - there - own_tie
+            gain += tie_cost(scratch, partner, target) - tie_cost(scratch, partner, home)
             evaluations += 1
             if gain <= best:
                 continue
@@ -170,7 +208,7 @@ def best_move(
                     work.found[0], work.found[1] = target, partner
     work.evaluations[0] += evaluations
     if gate is not None:
-        best = _best_offer(people, classes, gate, work, unit, best)
+        best = _best_offer(people, classes, scratch, gate, work, unit, best)
     return best if best > EPSILON else 0.0
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.search.slots import PLACE, Slots, admits, replaced_loss
+from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss
+from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.workspace import EPSILON, Workspace
 
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.kicks import kick
-from kanonflow.solvers.search.slots import Slots, build_slots
+from kanonflow.solvers.search.slot_loss import fill
+from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 
@@ -58,6 +59,7 @@ class _Shard:
     limit: int
     turn: int
     rounds: int
+    heat: float
 
     @property
     def first(self) -> bool:
@@ -108,7 +110,7 @@ def _run_shard(
             descend(units, slots, nearest, owner, work, looked_at, False, until)
             draining = work.bounds[0] != work.bounds[1]
         else:
-            heat = HEAT * mean * (1.0 - shard.elapsed(int(work.evaluations[0])))
+            heat = shard.heat * mean * (1.0 - shard.elapsed(int(work.evaluations[0])))
             _, position = kick(
                 units,
                 slots,
@@ -145,9 +147,8 @@ def _restored(units: Units, slots: Slots, loss: float, members: NDArray[np.int32
     """Put the start back if the search ended above it, as heat may on a graph that was searched before."""
     if float(slots.loss.mean()) <= loss:
         return False
-    before = build_slots(units, members)
-    for name in slots._fields:
-        getattr(slots, name)[...] = getattr(before, name)
+    slots.members[...] = members
+    fill(units.features, units.individual, slots)
     return True
 
 
@@ -165,12 +166,14 @@ def search_graph(
     progress: Progress | None = None,
     first_slots: NDArray[np.int64] | None = None,
     shards: int | None = None,
+    heat: float = HEAT,
 ) -> SearchResult:
     """Lower the loss of ``slots`` in place within the budget.
 
     tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to look at first (those a
     warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``. shards: how many
-    parts; None: by size. Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
+    parts; None: by size. heat: see HEAT. Postcondition: ``slots`` is a legal graph and its loss is not higher than
+    before.
     """
     n = slots.loss.size
     parts = shards if shards is not None else shards_for(n)
@@ -192,7 +195,7 @@ def search_graph(
         left = evaluations - spent
         shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
         jobs = [
-            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn, rounds)
+            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn, rounds, heat)
             for number, stretch in enumerate(stretches)
         ]
         arguments = (units, slots, nearest, owner, dirty, deadline, clock)

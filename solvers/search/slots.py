@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bits import bits_cost, lowest_bit
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.features import Features
-
-# Places are packed as slot * PLACE + position: a power of two, so that unpacking is a shift; k stays below it.
-PLACE = 256
+from kanonflow.solvers.search.slot_loss import fill, give_loss, place_fields
 
 
 class Slots(NamedTuple):
@@ -28,7 +26,8 @@ class Slots(NamedTuple):
 
     members: int32 (n, k); who: int32 (n, k), their individuals; wide: int32 (n, k, dw), their wide codes.
     rest: float64 (n, k, 1 + 2 dn): of the box without a member, the categorical loss, then low and high of each
-    numeric attribute. rest_words: uint64 (n, k, W). loss: float64 (n,). spare: float64 (n, k).
+    numeric attribute. rest_words: uint64 (n, k, W). hull: float64 (n, 2 dn) and hull_words: uint64 (n, W), of the whole
+    box. loss: float64 (n,). spare: float64 (n, k).
     places: int32 (n k,), the places ``slot * 256 + position`` of each unit, one run of ``k w`` entries a unit, the
     runs starting at first_place: int64 (u + 1,). entry: int32 (n, k), where a place stands in ``places``.
     """
@@ -38,6 +37,8 @@ class Slots(NamedTuple):
     wide: NDArray[np.int32]
     rest: NDArray[np.float64]
     rest_words: NDArray[np.uint64]
+    hull: NDArray[np.float64]
+    hull_words: NDArray[np.uint64]
     loss: NDArray[np.float64]
     spare: NDArray[np.float64]
     places: NDArray[np.int32]
@@ -71,6 +72,31 @@ def replaced_loss(features: Features, slots: Slots, slot: int, position: int, un
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
+def least_added(features: Features, slots: Slots, slot: int, unit: int) -> float:
+    """What ``unit`` adds to the whole box of a slot: no less than to the box without a member. O(d + k d_wide)."""
+    total = 0.0
+    for j in range(features.numeric_weight.size):
+        y = features.numeric[unit, j]
+        weight = features.numeric_weight[j]
+        low, high = slots.hull[slot, 2 * j], slots.hull[slot, 2 * j + 1]
+        total += min(max(high, y) - min(low, y), weight) - min(high - low, weight)
+    for w in range(features.words.shape[1]):
+        new = features.words[unit, w] & ~slots.hull_words[slot, w]
+        while new:
+            total += features.bit_weight[w, lowest_bit(new)]
+            new &= new - np.uint64(1)
+    for j in range(features.wide_weight.size):
+        code = features.wide[unit, j]
+        fresh = True
+        for p in range(slots.members.shape[1]):
+            if slots.wide[slot, p, j] == code:
+                fresh = False
+        if fresh:
+            total += features.wide_weight[j]
+    return total
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> float:
     """Rest lows and highs of one attribute by the two smallest and two largest values; returns its loss."""
     k = slots.members.shape[1]
@@ -88,6 +114,7 @@ def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> flo
             high2 = x
     weight = features.numeric_weight[j]
     loss = min(high - low, weight)
+    slots.hull[slot, 2 * j], slots.hull[slot, 2 * j + 1] = low, high
     for p in range(k):
         x = features.numeric[slots.members[slot, p], j]
         rest_low = low2 if x == low else low
@@ -108,6 +135,7 @@ def _refresh_words(features: Features, slots: Slots, slot: int, w: int) -> float
         word = features.words[slots.members[slot, p], w]
         twice |= once & word
         once |= word
+    slots.hull_words[slot, w] = once
     for p in range(k):
         own = features.words[slots.members[slot, p], w] & ~twice
         slots.rest_words[slot, p, w] = once & ~own
@@ -161,66 +189,20 @@ def refresh(features: Features, slots: Slots, slot: int) -> None:
     slots.loss[slot] = numeric + categorical
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def swap(features: Features, slots: Slots, b: int, p: int, d: int, q: int) -> float:
-    """Exchange the members at (b, p) and (d, q); returns the change of total loss. Its own inverse."""
-    before = slots.loss[b] + slots.loss[d]
-    a, c = slots.members[b, p], slots.members[d, q]
-    at_b, at_d = slots.entry[b, p], slots.entry[d, q]
-    slots.members[b, p], slots.members[d, q] = c, a
-    slots.who[b, p], slots.who[d, q] = slots.who[d, q], slots.who[b, p]
-    slots.places[at_b], slots.places[at_d] = d * PLACE + q, b * PLACE + p
-    slots.entry[b, p], slots.entry[d, q] = at_d, at_b
-    refresh(features, slots, b)
-    refresh(features, slots, d)
-    return slots.loss[b] + slots.loss[d] - before
-
-
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def admits(slots: Slots, slot: int, position: int, individual: int, limit: int) -> bool:
-    """Whether a unit may take the place of the member at ``position``: the label-free legality of a swap.
-
-    The slot may name an individual ``limit`` times: once; or, where each record is its own individual and equal
-    records form a unit with a number of its own, as often as the unit has rows.
-    """
-    named = 0
-    for p in range(slots.who.shape[1]):
-        if slots.who[slot, p] == individual and p != position:
-            named += 1
-    return named < limit
-
-
-@numba.njit(cache=True, nogil=True)
-def _fill(features: Features, individual: np.ndarray, slots: Slots) -> None:
-    n, k = slots.members.shape
-    cursor = slots.first_place[:-1].copy()
-    for slot in range(n):
-        for p in range(k):
-            unit = slots.members[slot, p]
-            slots.who[slot, p] = individual[unit]
-            slots.places[cursor[unit]] = slot * PLACE + p
-            slots.entry[slot, p] = cursor[unit]
-            cursor[unit] += 1
-        refresh(features, slots, slot)
+give_loss(Slots, replaced_loss, refresh, least_added)
 
 
 def build_slots(units: Units, members: NDArray[np.int32]) -> Slots:
     """State over units for members int32 (n, k) of unit numbers (copied). O(n k d)."""
     n, k = members.shape
     dn, width = units.features.numeric.shape[1], units.features.words.shape[1]
-    first_place = np.zeros(units.weight.size + 1, dtype=np.int64)
-    np.cumsum(units.weight.astype(np.int64) * k, out=first_place[1:])
     slots = Slots(
-        members=np.ascontiguousarray(members, dtype=np.int32).copy(),
-        who=np.empty((n, k), dtype=np.int32),
         wide=np.empty((n, k, units.features.wide.shape[1]), dtype=np.int32),
         rest=np.empty((n, k, 1 + 2 * dn)),
         rest_words=np.empty((n, k, width), dtype=np.uint64),
-        loss=np.empty(n),
-        spare=np.empty((n, k)),
-        places=np.empty(n * k, dtype=np.int32),
-        first_place=first_place,
-        entry=np.empty((n, k), dtype=np.int32),
+        hull=np.empty((n, 2 * dn)),
+        hull_words=np.empty((n, width), dtype=np.uint64),
+        **place_fields(units, members),
     )
-    _fill(units.features, units.individual, slots)
+    fill(units.features, units.individual, slots)
     return slots

@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.starts import greedy, hungarian, sort_greedy, split_and_carry
 from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.starts.clusterings import CLUSTERINGS, clustered_members
+from kanonflow.solvers.starts.insertion import insertion_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
 from kanonflow.solvers.starts.l_greedy import l_greedy_members
+from kanonflow.solvers.starts.ring import ring_members
 
 
 class StartInput(NamedTuple):
@@ -28,11 +32,39 @@ class StartInput(NamedTuple):
     seed: int
 
 
-# Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError.
+# Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError; one that is not made for
+# such tables at all (too large, or of attributes that it does not know) raises UnservedError.
 GraphStart = Callable[[StartInput], NDArray[np.int32]]
+
+
+def _clustered(name: str) -> GraphStart:
+    return lambda given: clustered_members(given.units, name, given.k, given.seed, distinct=given.distinct)
+
 
 BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
     "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
     "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
+    **{name: _clustered(name) for name in CLUSTERINGS},
+    "ring": lambda given: ring_members(given.units, given.tree, given.k, distinct=given.distinct),
+    "greedy": lambda given: greedy.greedy_members(given.units, given.k),
+    "sort-greedy": lambda given: sort_greedy.sort_greedy_members(given.units, given.tree, given.k),
+    "sort-greedy-blocks": lambda given: sort_greedy.sort_greedy_members(
+        given.units, given.tree, given.k, block_rows=sort_greedy.BLOCK_ROWS
+    ),
+    "hungarian": lambda given: hungarian.hungarian_members(given.units, given.k),
+    "split-and-carry": lambda given: split_and_carry.split_and_carry_members(
+        given.units, given.k, distinct=given.distinct
+    ),
+    "insertion": lambda given: insertion_members(given.units, given.tree, given.k, distinct=given.distinct),
 }
+# The most rows that a start takes at once; one that is not here takes any number.
+LARGEST_ROWS: dict[str, int] = {
+    "greedy": greedy.LARGEST_ROWS,
+    "sort-greedy": sort_greedy.LARGEST_ROWS,
+    "hungarian": hungarian.LARGEST_ROWS,
+    "split-and-carry": split_and_carry.LARGEST_ROWS,
+}
+LARGEST_K: dict[str, int] = {"split-and-carry": split_and_carry.LARGEST_K}
+# Starts that know numeric quasi-identifiers only.
+NUMERIC_ONLY = frozenset({"split-and-carry"})

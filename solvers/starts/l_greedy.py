@@ -197,14 +197,24 @@ def l_greedy_members(
     for block in np.array_split(tour, blocks):
         filled, left = l_greedy_classes(units, np.concatenate([left, block]), k)
         parts.append(filled)
-    filled = np.concatenate(parts)
+    return members_of_classes(units, np.concatenate(parts), left, k, distinct=distinct)
+
+
+def members_of_classes(
+    units: Units, filled: NDArray[np.int32], left: NDArray[np.int32], k: int, *, distinct: bool
+) -> NDArray[np.int32]:
+    """Slots over units, int32 (n, k), from classes of k, int32 (classes, k), and the rows ``left`` over.
+
+    A row left over joins the class that grows least; each class becomes a circulant. Raises InfeasibleError when no
+    class may take a row.
+    """
     classes = np.full((filled.shape[0], 2 * k - 1), -1, dtype=np.int32)
     classes[:, :k] = filled
     sizes = np.full(filled.shape[0], k, dtype=np.int64)
     for unit in left:
         found = int(_cheapest_class(units, classes, sizes, unit))
         if found < 0:
-            raise InfeasibleError("l-greedy leaves a row over that no class may take")
+            raise InfeasibleError("a row is left over that no class may take")
         classes[found, sizes[found]] = unit
         sizes[found] += 1
     starts = np.concatenate([[0], np.cumsum(sizes)])

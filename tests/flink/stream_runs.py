@@ -78,9 +78,9 @@ class StreamRun:
         self.source = source or str(self.feed)
         self.policy = folder / "policy.yaml"
         self.policy.write_text(policy_text)
-        self._secret = folder / "secret"
-        self._secret.write_bytes(bytes(range(7, 39)))
-        self._secret.chmod(0o600)
+        self.secret = folder / "secret"
+        self.secret.write_bytes(bytes(range(7, 39)))
+        self.secret.chmod(0o600)
         self._process: subprocess.Popen[bytes] | None = None
         self.name = ""
         self._job_id: str | None = None
@@ -95,7 +95,7 @@ class StreamRun:
         command = [
             *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream"),
             *("--policy", str(self.policy), "--source", self.source, *output),
-            *("--secret-file", str(self._secret), "--quiet", f"--job_name={self.name}"),
+            *("--secret-file", str(self.secret), "--quiet", f"--job_name={self.name}"),
             *self.cluster.flags(checkpointing_ms),
             *(f"--parallelism={parallelism}", *extra),
         ]
@@ -104,6 +104,13 @@ class StreamRun:
         with (self.folder / "stream.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         wait_for(self.running, f"{self.name} running; see {self.folder}/stream.log")
+
+    def rotate(self) -> str:
+        """A new secret from the next job on; the flag that names the one it replaces."""
+        old = self.secret.rename(self.folder / "secret.old")
+        self.secret.write_bytes(bytes(range(100, 132)))
+        self.secret.chmod(0o600)
+        return f"--previous-secret=file:{old}"
 
     def put(self, rows: Sequence[Row], *, name: str | None = None) -> Path:
         """A file arrives."""

@@ -11,7 +11,8 @@ import pytest
 
 from deploy.flink.session import SessionCluster
 from kanonflow.pipelines.audit import audit
-from tests.flink.stream_runs import SELDOM_MS, StreamRun, accounts, policy_text, wait_for
+from kanonflow.pipelines.cli import main
+from tests.flink.stream_runs import SELDOM_MS, StreamRun, accounts, policy_text, records, wait_for
 from tests.small_feeds import HOUR, START, Row, hourly, row
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -107,10 +108,13 @@ def test_workers_that_die(cluster: SessionCluster, runs: list[StreamRun], tmp_pa
 def test_a_new_job_goes_on_from_checkpoint_and_savepoint(
     cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
 ) -> None:
-    """The job is cancelled and goes on from its last checkpoint, is stopped and goes on from its savepoint."""
+    """The job is cancelled and goes on from its last checkpoint, is stopped and goes on from its savepoint.
+
+    It writes certificates, and goes on from the savepoint with a new secret.
+    """
     run = begin(cluster, runs, tmp_path)
     run.put(hours(0, 3))
-    run.start(checkpointing_ms=1_000)
+    run.start("--certificates", checkpointing_ms=1_000)
     run.wait_for_releases(2)
     run.complete_checkpoint()
     checkpoint = run.last_checkpoint()
@@ -118,16 +122,32 @@ def test_a_new_job_goes_on_from_checkpoint_and_savepoint(
     assert run.wait() == 0
     run.put(hours(3, 5))
 
-    run.start("--resume", f"--savepoint_path={checkpoint}", checkpointing_ms=1_000)
+    run.start("--certificates", "--resume", f"--savepoint_path={checkpoint}", checkpointing_ms=1_000)
     run.wait_for_releases(4)
     savepoint = run.stop_with_savepoint()
     assert run.wait() == 0
     run.put(hours(5, HOURS))
 
-    run.start("--resume", f"--savepoint_path={savepoint}", checkpointing_ms=1_000)
+    old = run.rotate()
+    run.start("--certificates", "--resume", old, f"--savepoint_path={savepoint}", checkpointing_ms=1_000)
     run.end()
     accounts(run, FEED)
     passes(run)
+    told = records(run.output / "restricted" / "metrics")
+    assert {record["versions"]["secret"] for record in told} == {"1", "2"}
+    certified = [
+        *(
+            "verify",
+            "--policy",
+            str(run.policy),
+            "--input",
+            str(run.feed / "*.csv"),
+            "--release",
+            str(run.output),
+        ),
+        *("--certificates", "--secret-file", str(run.secret), old),
+    ]
+    assert main(certified) == 0
 
 
 def test_rows_that_are_wrong_late_or_out_of_order(

@@ -73,12 +73,23 @@ def test_every_combination_is_one_outcome(policy: Policy, files: tuple[Path, Pat
     assert [o.loss for o in again] == [o.loss for o in found]
 
 
+def test_certify_shows_how_far_the_loss_is_above_its_bound(policy: Policy, files: tuple[Path, Path]) -> None:
+    """The bound is the certified one, nearer than LB1; only there is a gap shown."""
+    plain, certified = run(policy, files, Settings(["auto", "certify"], rows=60, evaluations=100, threads=1))
+    assert plain.gap is None
+    assert plain.bound is not None
+    assert certified.bound is not None
+    assert certified.gap == pytest.approx(certified.loss / certified.bound - 1.0)
+    assert plain.bound < certified.bound <= certified.loss
+    assert f"{certified.gap:.1%}" in render([plain, certified], Settings())
+
+
 def test_what_is_infeasible_loses_every_row(policy: Policy, files: tuple[Path, Path]) -> None:
     """Three values cannot show four: the loss is 1, and the table says none."""
     settings = Settings((), [5], "illness", "distinct", [4], evaluations=100, threads=1)
     (only,) = run(policy, files, settings)
     assert (only.loss, only.released, only.bound) == (1.0, 0.0, None)
-    assert re.search(r"auto\s+5\s+4\s+classes of rows\s+1\.0000\s+-\s+none", render([only], settings))
+    assert re.search(r"auto\s+5\s+4\s+classes of rows\s+1\.0000\s+-\s+-\s+none", render([only], settings))
 
 
 def test_closeness_has_its_own_axis(policy: Policy, files: tuple[Path, Path]) -> None:

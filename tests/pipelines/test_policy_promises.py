@@ -26,6 +26,7 @@ def told(folder: Path, **head: object) -> str:
     [
         ({}, ["protect: individual. Any set of rows", "whose class changes between them"]),
         ({"shape": "graph"}, ["exactly 1/k", "the candidates of somebody who returns melt away"]),
+        ({"stability": 0.2}, ["stability: 0.2", "promises nothing over several windows"]),
         ({"cohort": "strict", "cohort_windows": 7}, ["Over any 7 released windows", "across partitions"]),
         ({"protect": "row"}, ["does not cover several rows of one individual", "linked_candidates"]),
     ],

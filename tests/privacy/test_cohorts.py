@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -116,6 +117,32 @@ def test_free_classes_do_not(seed: int) -> None:
     assert fewest_left(strict, 5) >= K
     released = [sum(len(window) for window in each) for each in (windows, strict)]
     assert released[1] > 0.5 * released[0], "a guarantee that releases next to nobody would be no guarantee"
+
+
+def peers_again(windows: list[Members]) -> float:
+    """Of the pairs that were peers in one window and are both in the next, the share that are peers again."""
+    pairs = [
+        other in now[one]
+        for before, now in pairwise(windows)
+        for one in before
+        for other in before[one]
+        if one != other and one in now and other in now
+    ]
+    return float(np.mean(pairs))
+
+
+def test_stability_keeps_peers_together() -> None:
+    """The heavier the weight, the more peers meet again; every class still has k people, and people still go out."""
+    feed = comings_and_goings(3, 10, 40, 0.9, 0.5)
+    again, released = [], []
+    for head in ({}, {"stability": 0.2}, {"stability": 1.0}):
+        windows, reasons = released_classes(feed, bound_feed(feed_policy(max_delay="2h", **head)))
+        assert all(len(members) >= K for window in windows for members in window.values())
+        assert "gate_refused" not in reasons
+        again.append(peers_again(windows))
+        released.append(sum(len(window) for window in windows))
+    assert again[0] < again[1] < again[2]
+    assert min(released) > 0.8 * released[0]
 
 
 def test_the_promise_ends_with_the_windows_that_are_named() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kanonflow.schemas.policy import Cohort, Shape
-from kanonflow.schemas.policy_file import parse_policy, policy_digest
+from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mapping
 from tests.schemas.test_policy_file import feed, mistakes_of
 
 
@@ -21,6 +21,12 @@ from tests.schemas.test_policy_file import feed, mistakes_of
         (feed(cohort="strict", state_ttl="3d"), "state_ttl: must be at least cohort_windows * window"),
         (feed(cohort="stict"), "cohort: must be one of free, keep, strict (did you mean strict?)"),
         (feed(cohort_windows=1), "cohort_windows: must be a whole number of at least 2"),
+        (feed(stability="much"), "stability: must be a number from 0 to 1"),
+        (feed(stability=1.5), "stability: must be a number from 0 to 1"),
+        (feed(stability=True), "stability: must be a number from 0 to 1"),
+        (feed(stability=0.5, protect="row"), "stability: weighs the classes of before"),
+        (feed(stability=0.5, shape="graph"), "stability: weighs the classes of before"),
+        (feed(stability=0.5, cohort="strict"), "stability: belongs to cohort: free"),
         (feed(cohort_windows=101), "cohort_windows: must be a whole number from 2 to 100"),
     ],
 )
@@ -49,3 +55,13 @@ def test_state_lasts_as_long_as_strict_cohorts_remember() -> None:
         name: entry for name, entry in timeless["fields"].items() if entry != {"role": "time"}
     }
     assert any("cohort: strict is about several windows" in mistake for mistake in mistakes_of(timeless))
+
+
+def test_stability_is_part_of_a_policy() -> None:
+    """It is read, written out again and tells policies apart; 0 is the same as none."""
+    weighed = parse_policy(feed(stability=0.25), "", "feed")
+    assert weighed.stability == 0.25
+    assert parse_policy(to_mapping(weighed), "", "other") == weighed
+    free = parse_policy(feed(stability=0), "", "feed")
+    assert free == parse_policy(feed(), "", "feed")
+    assert policy_digest(free) != policy_digest(weighed)

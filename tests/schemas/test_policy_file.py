@@ -186,11 +186,11 @@ def test_the_message_lists_the_mistakes_under_the_file() -> None:
         (with_field("x", {"role": "sensitive", "grid": 1}), "fields.x.grid: only quasi-identifiers"),
         (
             with_field("x", {"role": "quasi", "type": "hierarchy"}),
-            "fields.x.type: hierarchy is not available",
+            "fields.x.hierarchy: missing; name its file",
         ),
         (
             with_field("x", {"role": "quasi", "type": "categorical", "hierarchy": "x.csv"}),
-            "fields.x.type: hierarchy is not available",
+            "fields.x.hierarchy: only a policy file can name a file",
         ),
         (with_field("x", {"role": "quasi", "type": "numeric", "weight": 0}), "fields.x.weight: must be"),
         (
@@ -337,6 +337,7 @@ MAPPINGS = st.fixed_dictionaries(
         "protect": st.sampled_from(["row", "individual"]),
         "others": st.sampled_from(["refuse", "drop"]),
         "cohort_windows": st.integers(2, 100),
+        "stability": st.just(0),
         "metrics": st.sampled_from(["restricted", "public"]),
         "solver": st.fixed_dictionaries(
             {},
@@ -344,6 +345,7 @@ MAPPINGS = st.fixed_dictionaries(
                 "evaluations_per_row": st.floats(0.1, 100),
                 "deadline": DURATIONS,
                 "seed": st.integers(0),
+                "loss": st.sampled_from(["ncp", "sil"]),
             },
         ),
     },
@@ -370,6 +372,7 @@ def test_the_digest_tells_policies_apart() -> None:
     reordered["fields"] = dict(reversed(reordered["fields"].items()))
     variants = [feed(k=6), feed(window="2d"), feed(name="b"), reordered, with_field("lat", "sensitive")]
     variants.append(feed(max_window_rows=100_000))
+    variants.append(feed(solver={"loss": "sil"}))
     digests = {policy_digest(parse_policy(variant, "", "feed")) for variant in variants}
     assert len(digests | {policy_digest(base)}) == len(variants) + 1
     spelled = with_field(

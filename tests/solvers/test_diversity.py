@@ -20,8 +20,9 @@ from kanonflow.solvers.errors import BudgetError, NotDiverseError, TableError
 from kanonflow.solvers.individuals import gather_individuals
 from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.solve import solve
-from kanonflow.solvers.solve_classes import WarmClasses, solve_classes
+from kanonflow.solvers.solve_classes import solve_classes
 from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_classes import WarmClasses
 from tests import naive_diversity as naive
 from tests.mixed_tables import mixed_table, tables
 

@@ -11,34 +11,45 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.solve import METHODS, STARTS, solve
-from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses
+from kanonflow.solvers.solve import GRAPH_ONLY, METHODS, STARTS, solve
+from kanonflow.solvers.solve_classes import CLASS_STARTS
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
+from kanonflow.solvers.solve_paper import PAPER_METHODS
+from kanonflow.solvers.starts.graph_starts import NUMERIC_ONLY
+from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
 from tests.mixed_tables import mixed_table
 
 K = 3
 TABLE = replace(mixed_table(2, 90), individuals=np.arange(90) % 45)
-SEARCHING = ("auto", "iterated-local-search")
+NUMBERS = mixed_table(2, 24, people=24, cardinality=())
+SEARCHING = ("auto", "iterated-local-search", "certify", *PAPER_METHODS)
+
+
+def served(name: str) -> Table:
+    """A table that the method or start of this name takes."""
+    return NUMBERS if name in NUMERIC_ONLY else TABLE
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_a_graph(method: str) -> None:
     """A valid graph; pass-through gives its one class. Only the searching methods evaluate."""
-    solution = solve(TABLE, K, method=method, budget=Budget(100.0), seed=1)
+    table = served(method)
+    solution = solve(table, K, method=method, budget=Budget(100.0), seed=1)
     if method == "pass-through":
         assert solution.partition.classes == 1
-        solution.partition.check(K, TABLE.individuals)
+        solution.partition.check(K, table.individuals)
     else:
-        solution.graph.check(TABLE.individuals)
-        assert solution.loss == pytest.approx(gcp(TABLE, solution.graph), abs=1e-9)
+        solution.graph.check(table.individuals)
+        assert solution.loss == pytest.approx(gcp(table, solution.graph), abs=1e-9)
     assert (solution.evaluations > 0) == (method in SEARCHING)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_classes_where_it_applies(method: str) -> None:
-    """Classes that could be released; the starts that build graphs only are refused by name."""
-    if method in GRAPH_STARTS and method not in CLASS_STARTS:
+    """Classes that could be released; what builds or searches graphs only is refused by name."""
+    if method in GRAPH_ONLY or (method in GRAPH_STARTS and method not in CLASS_STARTS):
         with pytest.raises(BudgetError, match=method):
             solve(TABLE, K, shape="classes", method=method, seed=1)
         return
@@ -55,7 +66,7 @@ def test_every_start_serves_its_shapes(shape: str, start: str) -> None:
         with pytest.raises(BudgetError, match="unknown start"):
             solve(TABLE, K, shape=shape, start=start, seed=1)
         return
-    solution = solve(TABLE, K, shape=shape, start=start, budget=Budget(20.0), seed=1)
+    solution = solve(served(start), K, shape=shape, start=start, budget=Budget(20.0), seed=1)
     assert start in ("auto", solution.start)
 
 

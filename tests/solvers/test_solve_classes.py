@@ -13,8 +13,9 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_classes import CLASS_STARTS, WarmClasses, solve_classes
+from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
 from kanonflow.solvers.table import Table
+from kanonflow.solvers.warm_classes import WarmClasses
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
@@ -101,6 +102,51 @@ def test_any_old_classes_are_a_start(table: Table, k: int, seed: int) -> None:
     assert solution.cold_loss is not None
     assert solution.start_loss == pytest.approx(min(solution.warm_loss, solution.cold_loss))
     assert solution.start == ("warm" if solution.warm_loss <= solution.cold_loss else "l-greedy")
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(feasible, st.integers(2, 4), st.floats(0.0, 1.0), st.integers(0, 2**20))
+def test_ties_never_cost_more_than_they_save(table: Table, k: int, stability: float, seed: int) -> None:
+    """What the search lowers, loss and broken ties together, does not rise above the warm start's loss."""
+    u = np.unique(table.individuals).size
+    old = np.random.default_rng(seed).integers(-1, 3, u)
+    warm = WarmClasses(old, False, stability)
+    start = solve_classes(table, k, budget=Budget(0), seed=5, warm=warm)
+    solution = solve_classes(table, k, budget=QUICK, seed=5, warm=warm)
+    solution.partition.check(k, table.individuals)
+    assert solution.start == start.start
+    assert solution.warm_loss is not None
+    assert solution.cold_loss is not None
+    if solution.cold_loss + stability < solution.warm_loss:
+        assert solution.start == "l-greedy"
+    if solution.warm_loss <= solution.cold_loss:
+        assert solution.start == "warm"
+    assert solution.loss <= solution.start_loss + 1e-9
+
+
+@pytest.mark.parametrize("people", [300, 10_400])
+def test_the_heavier_the_tie_the_more_stay(people: int) -> None:
+    """A search that goes on from a poor solution's classes leaves ever more of them whole; in parts as in one.
+
+    10,400 individuals are searched in parts, whose classes have numbers of their own.
+    """
+    k = 4
+    table = replace(mixed_table(5, people), individuals=np.arange(people))
+    plain = solve_classes(table, k, budget=Budget(0), seed=2)
+    old = plain.partition.labels.astype(np.int64)
+    stayed, losses = [], []
+    for stability in (0.0, 0.05, 0.3, 1.0):
+        warm = WarmClasses(old, False, stability)
+        solution = solve_classes(table, k, budget=Budget(120.0), seed=2, warm=warm)
+        labels = solution.partition.labels
+        order = np.lexsort([labels, old])
+        order = order[labels[order] >= 0]
+        pairs = (old[order][1:] == old[order][:-1]) & (old[order][1:] >= 0)
+        stayed.append(float((labels[order][1:] == labels[order][:-1])[pairs].mean()))
+        losses.append(solution.loss)
+    assert stayed == sorted(stayed)
+    assert losses == sorted(losses)
+    assert stayed[0] < 0.95 < 0.99 < stayed[3]
 
 
 def test_a_warm_start_begins_where_the_last_ended() -> None:

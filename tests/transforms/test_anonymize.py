@@ -249,6 +249,12 @@ def _equals(wanted: list[int]) -> Any:
         ({"solver": "magic"}, "solver.method: with protect: individual it must be one of auto"),
         ({"solver": {"start": "kd-leaves"}}, "solver.start: with protect: individual"),
         ({"solver": {"start": "one-class"}, "protect": "row"}, "solver.start: with protect: row"),
+        ({"solver": {"loss": "entropy"}, "protect": "row"}, "solver.loss: .* one of ncp, sil"),
+        ({"solver": {"loss": "sil"}}, "solver.loss: with protect: individual .* one of ncp"),
+        ({"solver": {"loss": "sil"}, "shape": "graph"}, "solver.loss: with shape: graph .* one of ncp"),
+        ({"solver": {"loss": "sil", "method": "pass-through"}, "protect": "row"}, "solver.loss"),
+        ({"solver": "paper-local-search"}, "solver.method: with protect: individual"),
+        ({"solver": "paper-local-search", "shape": "graph"}, "solver.method: with shape: graph"),
         ({"k": 300}, "k: the solver takes at most 255"),
     ],
 )
@@ -264,6 +270,17 @@ def test_a_solver_that_cannot_serve_is_refused_before_it_runs(head: dict[str, An
 def test_every_method_that_is_not_refused_runs(method: str, protect: str) -> None:
     """Two windows, cold and warm."""
     policy = feed_policy(protect=protect, solver={"method": method, "evaluations_per_row": 20})
+    check_solver(policy)
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send(hourly(2, 12, 9))
+    step.finish()
+    assert len(step.released) == 2
+
+
+@pytest.mark.parametrize("solver", [{"method": "paper-local-search"}, {"loss": "sil"}])
+def test_rows_are_released_from_any_search_of_graphs(solver: dict[str, str]) -> None:
+    """The paper's own search, and the search for the other loss."""
+    policy = feed_policy(protect="row", solver={**solver, "evaluations_per_row": 50})
     check_solver(policy)
     step = DrivenPartitions(bound_feed(policy), SECRET)
     step.send(hourly(2, 12, 9))

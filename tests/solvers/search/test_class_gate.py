@@ -14,7 +14,7 @@ from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
 from kanonflow.solvers.search.class_gate import Gate, build_gate, forget, meets, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
-from kanonflow.solvers.search.class_moves import ClassScratch, best_move, class_descend
+from kanonflow.solvers.search.class_moves import best_move, build_scratch, class_descend
 from kanonflow.solvers.search.class_state import WAITING, build_classes, total_loss
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
@@ -106,31 +106,35 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
     gate = gate_of(people, fields, priority)
     classes = build_classes(people, class_greedy_labels(people, rng.permutation(u), k), k, gate)
     work = build_workspace(u, u, seed)
-    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), np.ones(u, dtype=np.bool_))
+    home = rng.integers(-1, classes.size.size, u).astype(np.int32)
+    tie = np.where(home >= 0, 0.2 * rng.random(u), 0.0)
+    scratch = build_scratch(classes, np.ones(u, dtype=np.bool_), home, tie)
     nearest = nearest_individuals(people, np.arange(u), 5, u)
 
     def price(labels: NDArray[np.int32]) -> float:
-        return gated_naive_loss(table, people, labels, k, fields, priority)
+        broken = tie[(labels >= 0) & (labels != home)].sum()
+        return gated_naive_loss(table, people, labels, k, fields, priority) + float(broken)
 
     before = price(classes.label)
-    assert total_loss(people, classes) * table.records == pytest.approx(before, abs=1e-9)
+    loss = gated_naive_loss(table, people, classes.label, k, fields, priority)
+    assert total_loss(people, classes) * table.records == pytest.approx(loss, abs=1e-9)
     for unit in range(0, u, 3):
         gain = best_move(people, classes, nearest, work, scratch, unit, gate)
-        home = int(classes.label[unit])
+        own = int(classes.label[unit])
         best = 0.0
         for other in nearest[unit][nearest[unit] >= 0]:
             target = int(classes.label[other])
-            if target in (home, -1):
+            if target in (own, -1):
                 continue
             for partner in np.flatnonzero(classes.label == target):
                 labels = classes.label.copy()
-                labels[unit], labels[partner] = target, home
+                labels[unit], labels[partner] = target, own
                 best = max(best, before - price(labels))
         assert gain >= best - 1e-9
         if gain > 0:
             labels = classes.label.copy()
             if work.found[1] >= 0:
-                labels[work.found[1]] = home
+                labels[work.found[1]] = own
             labels[unit] = work.found[0]
             assert before - price(labels) == pytest.approx(gain, abs=1e-9)
         push(work, unit)
@@ -140,7 +144,8 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
     class_kick(people, classes, nearest, work, scratch, np.arange(u), 0, 3000, gate)
     kicked = price(classes.label)
     assert kicked <= after + 1e-9
-    assert total_loss(people, classes) * table.records == pytest.approx(kicked, abs=1e-9)
+    loss = gated_naive_loss(table, people, classes.label, k, fields, priority)
+    assert total_loss(people, classes) * table.records == pytest.approx(loss, abs=1e-9)
 
 
 def test_a_part_of_a_gate_counts_for_itself() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
 from kanonflow.solvers.search.class_kicks import class_kick
-from kanonflow.solvers.search.class_moves import ClassScratch, best_move, class_descend
+from kanonflow.solvers.search.class_moves import ClassScratch, best_move, build_scratch, class_descend
 from kanonflow.solvers.search.class_state import WAITING, Classes, build_classes, move, total_loss
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
@@ -34,13 +34,21 @@ class Search(NamedTuple):
     scratch: ClassScratch
 
 
+def free_scratch(classes: Classes, movable: NDArray[np.bool_]) -> ClassScratch:
+    """Nobody is tied to a class."""
+    return build_scratch(classes, movable, np.full(movable.size, -1, dtype=np.int32), np.zeros(movable.size))
+
+
 def prepare(table: Table, k: int, seed: int) -> Search:
-    """Random classes of k; about a quarter of the individuals may not move."""
+    """Random classes of k; about a quarter of the individuals may not move, two thirds have a class of before."""
     people = gather_individuals(table)
     u = people.rows.size
     rng = np.random.default_rng(seed)
     classes = build_classes(people, class_greedy_labels(people, rng.permutation(u), k), k)
-    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), rng.random(u) < 0.75)
+    home = rng.integers(0, classes.size.size, u).astype(np.int32)
+    home[rng.random(u) < 0.34] = -1
+    tie = np.where(home >= 0, 0.2 * people.rows * rng.random(u), 0.0)
+    scratch = build_scratch(classes, rng.random(u) < 0.75, home, tie)
     return Search(
         people,
         classes,
@@ -48,6 +56,11 @@ def prepare(table: Table, k: int, seed: int) -> Search:
         build_workspace(u, u, seed),
         scratch,
     )
+
+
+def ties(scratch: ClassScratch, labels: NDArray[np.int32]) -> float:
+    """What the released pay who are not in their class of before."""
+    return float(scratch.tie[(labels >= 0) & (labels != scratch.home)].sum())
 
 
 def naive_loss(table: Table, labels: NDArray[np.int32], k: int) -> float:
@@ -69,14 +82,15 @@ def test_a_move_gains_what_it_says(table: Table, k: int, seed: int) -> None:
         assert gain >= 0
         if gain > 0:
             home, target, partner = int(classes.label[unit]), int(work.found[0]), int(work.found[1])
-            before = naive_loss(table, classes.label, k)
             labels = classes.label.copy()
+            before = naive_loss(table, labels, k) + ties(scratch, labels)
             if partner >= 0:
                 assert scratch.movable[partner]
                 assert labels[partner] == target
                 labels[partner] = home
             labels[unit] = target
-            assert before - naive_loss(table, labels, k) == pytest.approx(gain, abs=1e-9)
+            after = naive_loss(table, labels, k) + ties(scratch, labels)
+            assert before - after == pytest.approx(gain, abs=1e-9)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -89,7 +103,8 @@ def test_a_descent_lowers_the_loss_by_what_it_says(table: Table, k: int, seed: i
     before, labels = naive_loss(table, classes.label, k), classes.label.copy()
     change = class_descend(people, classes, nearest, work, scratch, 10**9)
     assert change <= 0
-    assert naive_loss(table, classes.label, k) - before == pytest.approx(change, abs=1e-9)
+    paid = ties(scratch, classes.label) - ties(scratch, labels)
+    assert naive_loss(table, classes.label, k) - before + paid == pytest.approx(change, abs=1e-9)
     assert np.array_equal(classes.label[~scratch.movable], labels[~scratch.movable])
     assert total_loss(people, classes) * table.records == pytest.approx(
         naive_loss(table, classes.label, k), abs=1e-9
@@ -106,7 +121,7 @@ def test_kicks_never_raise_the_loss(table: Table, k: int, seed: int) -> None:
     following = class_kick(people, classes, nearest, work, scratch, np.arange(u), 0, 4000)
     after = naive_loss(table, classes.label, k)
     assert 0 <= following < u
-    assert after <= before + 1e-9
+    assert after + ties(scratch, classes.label) <= before + ties(scratch, labels) + 1e-9
     assert np.array_equal(classes.label[~scratch.movable], labels[~scratch.movable])
     assert total_loss(people, classes) * table.records == pytest.approx(after, abs=1e-9)
 
@@ -118,7 +133,7 @@ def test_kicks_of_large_classes_stay_within_the_undo_log(seed: int) -> None:
     table = mixed_table(1, u, kinds=40, cardinality=(3,))
     people = gather_individuals(replace(table, individuals=np.arange(u)))
     classes = build_classes(people, (np.arange(u) % 2).astype(np.int32), k)
-    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), np.ones(u, dtype=np.bool_))
+    scratch = free_scratch(classes, np.ones(u, dtype=np.bool_))
     work = build_workspace(u, u, seed)
     rows = work.log.shape[0]
     behind = np.full((rows + 4 * u, 4), -7, dtype=work.log.dtype)
@@ -146,9 +161,37 @@ def test_the_pool_takes_who_costs_more_than_waiting() -> None:
     people = gather_individuals(table)
     classes = build_classes(people, np.zeros(3, dtype=np.int32), 2)
     work = build_workspace(3, 3, 1)
-    scratch = ClassScratch(np.zeros(classes.size.size, dtype=np.int64), np.ones(3, dtype=np.bool_))
+    scratch = free_scratch(classes, np.ones(3, dtype=np.bool_))
     nearest = nearest_individuals(people, np.arange(3), 2, 3)
     assert best_move(people, classes, nearest, work, scratch, 2) == pytest.approx(3 + 18 - 1, abs=1e-4)
     assert work.found[:2].tolist() == [-1, -1]
     move(classes, 2, -1)
     assert classes.size[0] == 2
+
+
+def test_a_tie_draws_an_individual_to_its_class_of_before() -> None:
+    """Between two classes that cost the same, an individual goes back to that of before, and stays in it."""
+    table = Table(
+        np.array([0.0, 0.0, 0.2, 0.4, 0.4])[:, None],
+        np.empty((5, 0), np.int32),
+        np.empty(0, np.int64),
+        np.ones(1),
+        np.arange(5),
+    )
+    people = gather_individuals(table)
+    movable = np.array([False, False, True, False, False])
+    nearest = nearest_individuals(people, np.arange(5), 4, 5)
+    # A third member costs either class 3 * 0.2; waiting costs 1.
+    for where, home, tie, moves in (
+        (0, 0, 0.1, False),
+        (1, 0, 0.1, True),
+        (1, 1, 0.1, False),
+        (0, -1, 0.0, False),
+    ):
+        labels = np.array([0, 0, where, 1, 1], dtype=np.int32)
+        classes = build_classes(people, labels, 2)
+        scratch = build_scratch(
+            classes, movable, np.array([-1, -1, home, -1, -1], dtype=np.int32), np.array([0, 0, tie, 0, 0.0])
+        )
+        gain = best_move(people, classes, nearest, build_workspace(5, 5, 1), scratch, 2)
+        assert gain == pytest.approx(tie if moves else 0.0)

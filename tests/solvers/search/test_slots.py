@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.search.slots import PLACE, Slots, admits, build_slots, replaced_loss, swap
+from kanonflow.solvers.search.slot_loss import PLACE, admits, swap
+from kanonflow.solvers.search.slots import Slots, build_slots, least_added, replaced_loss
 from kanonflow.solvers.table import Table
 from tests import naive
 from tests.mixed_tables import scrambled_members, tables, unit_rows
@@ -49,6 +50,8 @@ def test_replaced_loss_is_that_of_the_changed_box(table: Table, k: int, seed: in
             for unit in range(len(rows)):
                 box = [rows[held] for held in naive.replaced(members, p, unit)]
                 found = replaced_loss(units.features, slots, slot, p, unit)
+                least = least_added(units.features, slots, slot, unit)
+                assert found >= slots.loss[slot] - slots.spare[slot, p] + least - 1e-12
                 assert found == pytest.approx(naive.box_loss(table, box), abs=1e-12)
 
 
@@ -90,7 +93,7 @@ def test_admits_is_the_legality_of_a_swap(table: Table, k: int, seed: int) -> No
 def assert_consistent(units: Units, slots: Slots) -> None:
     """What is kept equals what would be built afresh, and each place is listed under its unit."""
     fresh = build_slots(units, slots.members)
-    for name in ("who", "wide", "rest", "rest_words", "loss", "spare"):
+    for name in ("who", "wide", "rest", "rest_words", "hull", "hull_words", "loss", "spare"):
         assert np.allclose(getattr(slots, name), getattr(fresh, name), atol=1e-9), name
     n, k = slots.members.shape
     for slot in range(n):

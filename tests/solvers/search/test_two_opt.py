@@ -15,7 +15,8 @@ from kanonflow.solvers.kd_tree import build_tree
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.ejection import best_chain
 from kanonflow.solvers.search.kicks import kick
-from kanonflow.solvers.search.slots import Slots, build_slots, swap
+from kanonflow.solvers.search.slot_loss import swap
+from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.search.two_opt import best_swap, descend
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.table import Table

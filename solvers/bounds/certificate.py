@@ -1,0 +1,162 @@
+"""A certificate of the LP bound, and a checker that prices it anew and shares no kernel with the search.
+
+Duality: if ``y'_i`` are numbers, one a unit, so that no slot S (a multiset of k units that one slot may hold) has
+``c(S) < sum of y' over S``, then any k-regular graph costs at least ``k sum_i w_i y'_i``: add the inequality up over
+its slots, of which each row is in k. A list of numbers proves nothing by itself; the checker looks for a violated slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.distinct_rows import group_rows
+from kanonflow.solvers.errors import StructureError
+from kanonflow.solvers.features import normalized_weights
+from kanonflow.solvers.table import Table
+
+# Slots may be violated by this much, as doubles are rounded; the bound allows for it.
+SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof that no k-regular graph over a table has less GCP than ``bound``.
+
+    dual: float64 (u,), one number a unit, units in the order of distinct_rows.group_rows. shift: float64 (u,), >= 0,
+    by how much each unit's dual is lowered: the violation of the cheapest slot whose member of largest dual it is.
+    bound: ``k sum_i w_i (dual_i - shift_i) / n - SLACK``.
+    """
+
+    k: int
+    dual: NDArray[np.float64]
+    shift: NDArray[np.float64]
+    bound: float
+
+
+def certified_bound(weight: NDArray[np.int32], k: int, lowered: NDArray[np.float64]) -> float:
+    """GCP that the duals ``lowered`` prove, if no slot violates them; weight: int32 (u,), rows a unit."""
+    return k * float(weight.astype(np.float64) @ lowered) / max(int(weight.sum()), 1) - SLACK
+
+
+@numba.njit(cache=True, nogil=True)
+def _violated(
+    points: np.ndarray,
+    codes: np.ndarray,
+    price: np.ndarray,
+    who: np.ndarray,
+    unit: np.ndarray,
+    dual: np.ndarray,
+    rows: np.ndarray,
+    open_places: int,
+    box: np.ndarray,
+    seen: np.ndarray,
+    owed: float,
+) -> bool:
+    """Whether a box, with ``open_places`` of the rows added, costs less than the duals of what it holds.
+
+    Branches on the row whose box is the largest of those to be added, so that the others stand before it in ``rows``.
+    box: float64 (1 + 2 dn,), loss of the codes, lows, highs. seen: bool (dc, values), codes inside. owed: duals inside.
+    """
+    dn, dc = points.shape[1], codes.shape[1]
+    largest = np.sort(dual[rows])[max(rows.size - open_places + 1, 0) :].sum()
+    loss = np.empty(rows.size)
+    for p in range(rows.size):
+        loss[p] = box[0]
+        for j in range(dn):
+            x = points[rows[p], j]
+            loss[p] += min(max(box[1 + dn + j], x) - min(box[1 + j], x), price[j])
+        for j in range(dc):
+            if not seen[j, codes[rows[p], j]]:
+                loss[p] += price[dn + j]
+    near = np.flatnonzero(loss - owed - dual[rows] - largest < -SLACK)
+    order = near[np.argsort(loss[near], kind="mergesort")]
+    before = np.full(open_places, -np.inf)
+    for p in range(order.size):
+        row = rows[order[p]]
+        twin = p + 1 < order.size and unit[rows[order[p + 1]]] == unit[row]
+        if not twin and loss[order[p]] - owed - dual[row] - before[1:].sum() < -SLACK:
+            if open_places == 1:
+                return True
+            grown, held = box.copy(), seen.copy()
+            for j in range(dn):
+                grown[1 + j] = min(box[1 + j], points[row, j])
+                grown[1 + dn + j] = max(box[1 + dn + j], points[row, j])
+            for j in range(dc):
+                grown[0] += 0.0 if seen[j, codes[row, j]] else price[dn + j]
+                held[j, codes[row, j]] = True
+            left = rows[order[:p]]
+            left = left[who[left] != who[row]]
+            if left.size >= open_places - 1 and _violated(
+                points, codes, price, who, unit, dual, left, open_places - 1, grown, held, owed + dual[row]
+            ):
+                return True
+        before[0] = dual[row]
+        before.sort()
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _violated_anchor(
+    points: np.ndarray,
+    codes: np.ndarray,
+    price: np.ndarray,
+    who: np.ndarray,
+    unit: np.ndarray,
+    dual: np.ndarray,
+    ranked: np.ndarray,
+    first: int,
+    k: int,
+    values: int,
+) -> bool:
+    """Whether a slot of the row ``ranked[first]`` and k - 1 of lower rank is violated."""
+    row = ranked[first]
+    dn = points.shape[1]
+    box = np.zeros(1 + 2 * dn)
+    box[1 : 1 + dn] = points[row]
+    box[1 + dn :] = points[row]
+    seen = np.zeros((codes.shape[1], values), dtype=np.bool_)
+    for j in range(codes.shape[1]):
+        seen[j, codes[row, j]] = True
+    rest = ranked[first + 1 :]
+    rest = rest[who[rest] != who[row]]
+    return rest.size >= k - 1 and _violated(
+        points, codes, price, who, unit, dual, rest, k - 1, box, seen, dual[row]
+    )
+
+
+def check_bound(table: Table, certificate: Certificate) -> float:
+    """The certificate's bound on the GCP, after it has been proved again; exact, and exponential at worst.
+
+    Raises StructureError when the certificate is of other records, states another bound than its duals give, or a
+    slot costs less than its members' duals.
+    """
+    units = group_rows(table)
+    k = certificate.k
+    if certificate.dual.shape != units.weight.shape or certificate.shift.shape != units.weight.shape:
+        raise StructureError(
+            "the certificate is of other records: it needs one dual for each distinct record"
+        )
+    lowered = certificate.dual - certificate.shift
+    bound = certified_bound(units.weight, k, lowered)
+    if not np.all(np.isfinite(lowered)) or not abs(bound - certificate.bound) <= SLACK:
+        raise StructureError("the certificate's duals do not give its bound")
+    price = normalized_weights(table)
+    dn = table.numeric.shape[1]
+    # A null lies further away than any number, and no attribute costs more than its weight.
+    points = np.where(np.isnan(table.numeric), 3.0, table.numeric) * price[:dn]
+    price[dn:] /= np.maximum(table.cardinality - 1, 1)
+    dual = lowered[units.of_row]
+    ranked = np.lexsort((units.of_row, -certificate.dual[units.of_row]))
+    who = np.arange(table.records) if table.individuals is None else table.individuals
+    values = int(table.cardinality.max(initial=1))
+    unit = units.of_row.astype(np.int64)
+    for first in range(table.records):
+        if first > 0 and unit[ranked[first - 1]] == unit[ranked[first]]:
+            continue
+        if _violated_anchor(points, table.categorical, price, who, unit, dual, ranked, first, k, values):
+            raise StructureError("the certificate is refused: a slot costs less than its members' duals")
+    return bound

@@ -1,0 +1,89 @@
+"""The linear program over the slots known so far, solved again from its last basis as slots are added (HiGHS).
+
+minimize sum over S of c(S) x_S,   subject to sum over S of mult_i(S) x_S = k w_i for each unit i,   x >= 0
+"""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.features import Features
+
+
+def slot_losses(features: Features, slots: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Loss of the box of each slot, float64 (m,); slots: int32 (m, k) of units. O(m k d)."""
+    total = np.zeros(slots.shape[0])
+    for j, weight in enumerate(features.numeric_weight):
+        values = features.numeric[slots, j]
+        total += np.minimum(values.max(axis=1) - values.min(axis=1), weight)
+    for j, price in enumerate(features.code_weight):
+        codes = np.sort(features.codes[slots, j], axis=1)
+        total += price * (codes[:, 1:] != codes[:, :-1]).sum(axis=1)
+    return total
+
+
+class RestrictedMaster:
+    """The program over a growing set of slots.
+
+    slots: int32 (m, k), each sorted, in the order in which they came. Deterministic: one thread, dual or primal
+    simplex as HiGHS chooses, no presolve (it would lose the basis).
+    """
+
+    def __init__(self, units: Units, k: int) -> None:
+        self._units = units
+        self._known: set[bytes] = set()
+        self.slots = np.empty((0, k), dtype=np.int32)
+        self._highs = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("presolve", "off"),
+            ("solver", "simplex"),
+        ):
+            self._highs.setOptionValue(option, value)
+        places = units.weight.astype(np.float64) * k
+        empty = np.empty(0, dtype=np.int32)
+        none = np.zeros(places.size, dtype=np.int32)
+        self._highs.addRows(places.size, places, places, 0, none, empty, np.empty(0))
+
+    def add(self, slots: NDArray[np.int32]) -> int:
+        """Add slots, int32 (m, k) of units; known ones are skipped. Returns how many were new."""
+        ordered = np.sort(slots, axis=1).astype(np.int32)
+        fresh = []
+        for slot in ordered:
+            name = slot.tobytes()
+            if name not in self._known:
+                self._known.add(name)
+                fresh.append(slot)
+        if not fresh:
+            return 0
+        new = np.array(fresh, dtype=np.int32)
+        first = np.ones(new.shape, dtype=bool)
+        first[:, 1:] = new[:, 1:] != new[:, :-1]
+        at = np.flatnonzero(first)
+        times = np.diff(np.append(at, new.size)).astype(np.float64)
+        starts = np.concatenate([[0], np.cumsum(first.sum(axis=1))[:-1]]).astype(np.int32)
+        count = new.shape[0]
+        losses = slot_losses(self._units.features, new)
+        self._highs.addCols(
+            count,
+            losses,
+            np.zeros(count),
+            np.full(count, highspy.kHighsInf),
+            at.size,
+            starts,
+            new.ravel()[at].astype(np.int32),
+            times,
+        )
+        self.slots = np.concatenate([self.slots, new])
+        return count
+
+    def solve(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        """Least total loss over the known slots, the duals y, float64 (u,), and x, float64 (m,)."""
+        self._highs.run()
+        found = self._highs.getSolution()
+        value = float(self._highs.getInfo().objective_function_value)
+        return value, np.array(found.row_dual), np.array(found.col_value)

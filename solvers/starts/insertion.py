@@ -1,0 +1,344 @@
+"""Insertion: a graph grows by one record at a time, which joins k - 1 edges near it.
+
+Record v takes k - 1 edges (y_t -> x_t), members y_t of distinct slots x_t: v takes the place of y_t in x_t, and the new
+slot is {v, y_1 .. y_(k-1)}. Every record then stands in k slots again, and every slot holds k records. Records come in
+an order that is coarse first and fine later, so that those before v lie all round it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.bits import bits_cost
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.errors import InfeasibleError
+from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.neighbours import node_bound, pair_loss
+from kanonflow.solvers.search.slot_loss import PLACE, admits, refresh, replaced_loss
+from kanonflow.solvers.search.slots import Slots, build_slots
+from kanonflow.solvers.starts.circulant import constructive_members
+
+# Near units whose edges are considered for a record: the more, the better the graph and the longer it takes.
+NEAR_FOR_EACH_MEMBER = 6
+LEAST_NEAR = 64
+# Places of one unit that are considered, where equal rows give it more.
+MOST_PLACES = 48
+
+
+class Growing(NamedTuple):
+    """What is known of a graph that grows.
+
+    filled: int64 (u,), places of each unit so far. live: int64 (nodes,), inserted units below each tree node.
+    position: int64 (u,), where a unit stands in the tree's order. near: int64 (m,), inserted units near a record;
+    distance: float64 (m,); stack: int64 (nodes,) and bounds: float64 (nodes,), of a query.
+    edges: int64 (room, 3), unit, slot and position of the candidate edges; price: float64 (room,), how much the slot's
+    loss grows. taken: int64 (n,), the last new slot that took an edge of this one. chosen: int64 (k,), edges.
+    low, high: float64 (dn,), words: uint64 (W,), the box of the new slot.
+    """
+
+    filled: NDArray[np.int64]
+    live: NDArray[np.int64]
+    position: NDArray[np.int64]
+    near: NDArray[np.int64]
+    distance: NDArray[np.float64]
+    stack: NDArray[np.int64]
+    bounds: NDArray[np.float64]
+    edges: NDArray[np.int64]
+    price: NDArray[np.float64]
+    taken: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    words: NDArray[np.uint64]
+
+
+@numba.njit(cache=True, nogil=True)
+def _nearest_inserted(units: Units, tree: KdTree, growing: Growing, unit: int) -> int:
+    """Fill growing.near with the nearest inserted units, the unit itself among them; how many there are."""
+    m = growing.near.size
+    position = growing.position[unit]
+    found = 0
+    worst = np.inf
+    growing.stack[0] = 0
+    growing.bounds[0] = 0.0
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        node = growing.stack[depth]
+        if growing.live[node] == 0 or (found == m and growing.bounds[depth] >= worst):
+            continue
+        if tree.left[node] >= 0:
+            near, far = tree.left[node], tree.right[node]
+            near_bound = node_bound(units.features, tree, near, unit)
+            far_bound = node_bound(units.features, tree, far, unit)
+            inside = tree.start[near] <= position < tree.stop[near]
+            if far_bound < near_bound or (far_bound == near_bound and not inside):
+                near, far = far, near
+                near_bound, far_bound = far_bound, near_bound
+            growing.stack[depth], growing.bounds[depth] = far, far_bound
+            growing.stack[depth + 1], growing.bounds[depth + 1] = near, near_bound
+            depth += 2
+            continue
+        for index in range(tree.start[node], tree.stop[node]):
+            other = tree.order[index]
+            if growing.filled[other] == 0:
+                continue
+            gap = pair_loss(units.features, unit, other)
+            if found == m and gap >= worst:
+                continue
+            slot = found if found < m else m - 1
+            found = min(found + 1, m)
+            while slot > 0 and growing.distance[slot - 1] > gap:
+                growing.distance[slot] = growing.distance[slot - 1]
+                growing.near[slot] = growing.near[slot - 1]
+                slot -= 1
+            growing.distance[slot] = gap
+            growing.near[slot] = other
+            worst = growing.distance[found - 1]
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: int, size: int) -> int:
+    """Fill growing.edges with the edges of the near units whose place the unit may take; how many there are."""
+    features = units.features
+    edges = 0
+    for index in range(near):
+        other = growing.near[index]
+        if units.individual[other] == units.individual[unit] and units.limit[unit] < 2:
+            continue
+        first = slots.first_place[other]
+        count = growing.filled[other]
+        tries = min(count, MOST_PLACES)
+        for step in range(tries):
+            # Of more places a stretch that begins elsewhere each time.
+            place = slots.places[first + (step + size * tries) % count]
+            slot, p = place // PLACE, place % PLACE
+            if edges < growing.price.size and admits(
+                slots, slot, p, units.individual[unit], units.limit[unit]
+            ):
+                price = replaced_loss(features, slots, slot, p, unit) - slots.loss[slot]
+                growing.edges[edges, 0], growing.edges[edges, 1], growing.edges[edges, 2] = other, slot, p
+                growing.price[edges] = price
+                edges += 1
+    return edges
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _widen(units: Units, growing: Growing, unit: int, anew: bool) -> None:
+    """Let the new slot's box cover one unit more, or (anew) that one alone."""
+    for j in range(growing.low.size):
+        y = units.features.numeric[unit, j]
+        growing.low[j] = y if anew else min(growing.low[j], y)
+        growing.high[j] = y if anew else max(growing.high[j], y)
+    for w in range(growing.words.size):
+        growing.words[w] = units.features.words[unit, w] | (np.uint64(0) if anew else growing.words[w])
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _joining(units: Units, slots: Slots, growing: Growing, size: int, count: int, unit: int) -> float:
+    """How much the new slot, of ``count`` members so far, grows by a unit; infinite where it may not join."""
+    features = units.features
+    named = 0
+    total = 0.0
+    for p in range(count):
+        if slots.who[size, p] == units.individual[unit]:
+            named += 1
+    for j in range(growing.low.size):
+        y = features.numeric[unit, j]
+        weight = features.numeric_weight[j]
+        low, high = growing.low[j], growing.high[j]
+        total += min(max(high, y) - min(low, y), weight) - min(high - low, weight)
+    for w in range(growing.words.size):
+        total += bits_cost(features.words[unit, w] & ~growing.words[w], features.bit_weight, w)
+    for j in range(features.wide_weight.size):
+        fresh = True
+        for p in range(count):
+            if features.wide[slots.members[size, p], j] == features.wide[unit, j]:
+                fresh = False
+        if fresh:
+            total += features.wide_weight[j]
+    return total if named < units.limit[unit] else np.inf
+
+
+@numba.njit(cache=True, nogil=True)
+def _choose(units: Units, slots: Slots, growing: Growing, size: int, unit: int, edges: int) -> bool:
+    """Choose k - 1 of the candidate edges for slot number ``size``, cheapest next; False if there are too few."""
+    k = slots.members.shape[1]
+    slots.members[size, 0] = unit
+    slots.who[size, 0] = units.individual[unit]
+    _widen(units, growing, unit, True)
+    for count in range(1, k):
+        best = np.inf
+        found = -1
+        last = -1
+        joining = 0.0
+        for edge in range(edges):
+            if growing.taken[growing.edges[edge, 1]] == size:
+                continue
+            if growing.edges[edge, 0] != last:
+                last = growing.edges[edge, 0]
+                joining = _joining(units, slots, growing, size, count, last)
+            if joining + growing.price[edge] < best:
+                best = joining + growing.price[edge]
+                found = edge
+        if found < 0:
+            for earlier in range(1, count):
+                growing.taken[growing.edges[growing.chosen[earlier], 1]] = -1
+            return False
+        growing.chosen[count] = found
+        growing.taken[growing.edges[found, 1]] = size
+        other = growing.edges[found, 0]
+        slots.members[size, count] = other
+        slots.who[size, count] = units.individual[other]
+        _widen(units, growing, other, False)
+    return True
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _add_place(slots: Slots, growing: Growing, unit: int, slot: int, position: int) -> None:
+    entry = slots.first_place[unit] + growing.filled[unit]
+    slots.places[entry] = slot * PLACE + position
+    slots.entry[slot, position] = entry
+    growing.filled[unit] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _rewire(units: Units, slots: Slots, growing: Growing, size: int, unit: int) -> None:
+    """Carry out what was chosen: the unit into the places of the others, and they into the new slot."""
+    _add_place(slots, growing, unit, size, 0)
+    for count in range(1, slots.members.shape[1]):
+        edge = growing.chosen[count]
+        slot, position = growing.edges[edge, 1], growing.edges[edge, 2]
+        entry = slots.entry[slot, position]
+        slots.places[entry] = size * PLACE + count
+        slots.entry[size, count] = entry
+        slots.members[slot, position] = unit
+        slots.who[slot, position] = units.individual[unit]
+        _add_place(slots, growing, unit, slot, position)
+        refresh(units.features, slots, slot)
+    refresh(units.features, slots, size)
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _enliven(tree: KdTree, growing: Growing, unit: int) -> None:
+    """Count a unit that was not there before in every tree node above it."""
+    if growing.filled[unit] == 0:
+        node = 0
+        while node >= 0:
+            growing.live[node] += 1
+            left = tree.left[node]
+            if left >= 0 and growing.position[unit] >= tree.stop[left]:
+                left = tree.right[node]
+            node = left
+
+
+@numba.njit(cache=True, nogil=True)
+def _seed(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray) -> int:
+    """The first k rows that may share a slot form a complete graph; takes them out of ``order`` (-1); slots made."""
+    k = slots.members.shape[1]
+    count = 0
+    for index in range(order.size):
+        unit = order[index]
+        named = 0
+        for p in range(count):
+            if slots.who[0, p] == units.individual[unit]:
+                named += 1
+        if count < k and named < units.limit[unit]:
+            for slot in range(k):
+                slots.members[slot, count] = unit
+                slots.who[slot, count] = units.individual[unit]
+            count += 1
+            order[index] = -1
+    if count < k:
+        return 0
+    for p in range(k):
+        _enliven(tree, growing, slots.members[0, p])
+        for slot in range(k):
+            _add_place(slots, growing, slots.members[0, p], slot, p)
+    for slot in range(k):
+        refresh(units.features, slots, slot)
+    return k
+
+
+@numba.njit(cache=True, nogil=True)
+def _grow(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray) -> bool:
+    """Insert every row of ``order``; what finds no k - 1 edges near comes again at the end. False if rows remain."""
+    size = _seed(units, tree, slots, growing, order)
+    if size == 0:
+        return False
+    waiting = True
+    moved = True
+    while waiting and moved:
+        waiting = False
+        moved = False
+        for index in range(order.size):
+            unit = order[index]
+            if unit < 0:
+                continue
+            near = _nearest_inserted(units, tree, growing, unit)
+            edges = _edges_near(units, slots, growing, unit, near, size)
+            if _choose(units, slots, growing, size, unit, edges):
+                _enliven(tree, growing, unit)
+                _rewire(units, slots, growing, size, unit)
+                size += 1
+                order[index] = -1
+                moved = True
+            else:
+                waiting = True
+    return not waiting
+
+
+def coarse_to_fine(count: int) -> NDArray[np.int64]:
+    """The numbers below ``count`` so that every beginning of them lies evenly: by their bits in reverse."""
+    bits = max(int(count - 1).bit_length(), 1)
+    numbers = np.arange(count)
+    reverse = np.zeros(count, dtype=np.int64)
+    for bit in range(bits):
+        reverse |= ((numbers >> bit) & 1) << (bits - 1 - bit)
+    return np.argsort(reverse, kind="stable")
+
+
+def insertion_members(
+    units: Units, tree: KdTree, k: int, *, distinct: bool, near: int | None = None
+) -> NDArray[np.int32]:
+    """Slots over units, int32 (n, k). near: inserted units whose edges are considered for a record.
+
+    The k - 1 edges are chosen one after the other, each the one of least growth of both slots. Records come in the
+    tour of the k-d tree, coarse to fine. distinct: whether slots need distinct individuals.
+
+    Raises InfeasibleError when a record finds no k - 1 legal edges. O(n (log n + near k (d + k))) and the search for
+    neighbours. Source: none of the papers; the inverse of taking a record out of a window.
+    """
+    tour = np.repeat(tree.order, units.weight[tree.order]).astype(np.int64)
+    order = tour[coarse_to_fine(tour.size)]
+    # Slots of any legal graph: arrays of the right sizes, filled anew from the first to the last.
+    slots = build_slots(units, constructive_members(units, k, distinct=distinct))
+    position = np.empty(tree.order.size, dtype=np.int64)
+    position[tree.order] = np.arange(tree.order.size)
+    for attempt in range(3):
+        m = (near or max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)) << (2 * attempt)
+        room = m * max(k, MOST_PLACES)
+        growing = Growing(
+            filled=np.zeros(units.weight.size, dtype=np.int64),
+            live=np.zeros(tree.start.size, dtype=np.int64),
+            position=position,
+            near=np.empty(m, dtype=np.int64),
+            distance=np.empty(m),
+            stack=np.empty(tree.start.size + 1, dtype=np.int64),
+            bounds=np.empty(tree.start.size + 1),
+            edges=np.empty((room, 3), dtype=np.int64),
+            price=np.empty(room),
+            taken=np.full(tour.size, -1, dtype=np.int64),
+            chosen=np.empty(k, dtype=np.int64),
+            low=np.empty(units.features.numeric.shape[1]),
+            high=np.empty(units.features.numeric.shape[1]),
+            words=np.empty(units.features.words.shape[1], dtype=np.uint64),
+        )
+        if _grow(units, tree, slots, growing, order.copy()):
+            return slots.members
+    raise InfeasibleError(f"insertion finds no {k - 1} edges for a record")

@@ -1,0 +1,89 @@
+"""Whole runs over a field with a hierarchy: released as labels, audited, and refused where a label lies."""
+
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+
+from kanonflow.pipelines import cli
+from kanonflow.schemas.hierarchy_file import parse_hierarchy
+
+TOWNS = parse_hierarchy(
+    "Breda;Brabant;south;*\nTilburg;Brabant;south;*\nGoes;Zeeland;south;*\nMiddelburg;Zeeland;south;*\n"
+    "Assen;Drenthe;north;*\nEmmen;Drenthe;north;*\nGroningen;Groningen (province);north;*\n"
+)
+POLICY = """
+version: 1
+k: 3
+{head}
+solver: {{evaluations_per_row: 50, threads: 1}}
+fields:
+  who: {{role: {who}}}
+  town: {{role: quasi, type: hierarchy, hierarchy: towns.csv}}
+  age: {{role: quasi, type: numeric, as: int, domain: [0, 100]}}
+  amount: {{role: sensitive, as: int}}
+"""
+SHAPES = {
+    "rows": ("", "identifier"),
+    "classes": ("protect: individual", "individual"),
+    "graph": ("protect: individual\nshape: graph", "individual"),
+}
+
+
+def _write(folder: Path, shape: str) -> list[str]:
+    generator = np.random.default_rng(5)
+    head, who = SHAPES[shape]
+    (folder / "policy.yaml").write_text(POLICY.format(head=head, who=who))
+    (folder / "towns.csv").write_text("\n".join(";".join(row) for row in TOWNS.rows) + "\n")
+    lines = ["who,town,age,amount"]
+    for row in range(80):
+        town = "" if row % 16 == 3 else TOWNS.leaves[int(generator.integers(7))]
+        lines.append(f"p{row},{town},{generator.integers(20, 80)},{row}")
+    lines.append("p99,Atlantis,33,99")
+    (folder / "in.csv").write_text("\n".join(lines) + "\n")
+    return ["--policy", str(folder / "policy.yaml"), "--input", str(folder / "in.csv")]
+
+
+def _released(folder: Path) -> tuple[Path, Any, list[dict[str, Any]]]:
+    (path,) = (folder / "out" / "release").glob("*.avro")
+    with path.open("rb") as stream:
+        reader = fastavro.reader(stream)
+        return path, reader.writer_schema, list(reader)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_labels_are_released_and_audited(
+    shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every shape releases labels that the audit accepts; a value without a leaf is rejected; lower labels fail."""
+    flags = _write(tmp_path, shape)
+    assert cli.main(["anonymize", *flags, "--output", str(tmp_path / "out")]) == 0
+    path, schema, rows = _released(tmp_path)
+    labels = {row["town"] for row in rows}
+    assert len(rows) == 80
+    assert labels <= {*TOWNS.extents, None}
+    assert labels - set(TOWNS.leaves)
+    verify = ["verify", *flags, "--release", str(tmp_path / "out")]
+    capsys.readouterr()
+    assert cli.main(verify) == 0
+    assert "Atlantis" not in capsys.readouterr().out
+    for wrong, reason in (("Atlantis", "a label that its hierarchy does not have"), ("Assen", "")):
+        changed = [{**row, "town": wrong if row["town"] == rows[-1]["town"] else row["town"]} for row in rows]
+        with path.open("wb") as stream:
+            fastavro.writer(stream, schema, changed)
+        assert cli.main(verify) == 1
+        said = capsys.readouterr()
+        assert reason in said.out + said.err
+
+
+def test_the_check_of_a_policy_counts_values_without_a_leaf(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It tells how many rows would be rejected for want of a leaf, and shows none of their values."""
+    flags = _write(tmp_path, "rows")
+    cli.main(["policy", "check", flags[1], *flags[2:]])
+    said = capsys.readouterr()
+    assert "town: 1 different value in 1 row of the data without a leaf" in said.out + said.err
+    assert "Atlantis" not in said.out + said.err

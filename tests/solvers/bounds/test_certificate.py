@@ -1,0 +1,61 @@
+"""A certificate is believed when it is true, and refused when anything in it was changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanonflow.solvers.bounds.certificate import SLACK, Certificate, certified_bound, check_bound
+from kanonflow.solvers.distinct_rows import group_rows
+from kanonflow.solvers.errors import StructureError
+from kanonflow.solvers.table import Table
+from tests import naive_bounds
+from tests.mixed_tables import mixed_table, tables
+
+
+def stated(table: Table, k: int, dual: np.ndarray, shift: np.ndarray) -> Certificate:
+    """A certificate that states the bound its duals would give."""
+    return Certificate(k, dual, shift, certified_bound(group_rows(table).weight, k, dual - shift))
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(tables(k=4, least=6, most=9), st.integers(2, 4), st.integers(0, 2**20), st.floats(0.0, 1.0))
+def test_it_is_believed_exactly_when_no_slot_is_violated(
+    table: Table, k: int, seed: int, share: float
+) -> None:
+    """Random duals, lowered by more or less than the worst violation, against a look at every slot."""
+    units = group_rows(table)
+    dual = np.random.default_rng(seed).random(units.weight.size) / 3
+    worst = max(0.0, -naive_bounds.least_reduced_cost(table, units, k, dual))
+    shift = np.full(dual.size, 2 * share * worst / k)
+    least = naive_bounds.least_reduced_cost(table, units, k, dual - shift)
+    certificate = stated(table, k, dual, shift)
+    if least > -SLACK / 2:
+        assert check_bound(table, certificate) == certificate.bound
+    elif least < -2 * SLACK:
+        with pytest.raises(StructureError, match="refused"):
+            check_bound(table, certificate)
+
+
+@pytest.mark.parametrize("people", [None, 8])
+def test_tampering_is_noticed(people: int | None) -> None:
+    """A better bound than the duals give, one raised dual, a dual too few, not a number."""
+    table = mixed_table(4, 12, people=people, k=3)
+    units = group_rows(table)
+    dual = np.full(units.weight.size, 0.2)
+    spare = naive_bounds.least_reduced_cost(table, units, 3, dual)
+    true = stated(table, 3, dual + spare / 3, np.zeros(dual.size))
+    assert check_bound(table, true) == true.bound
+    with pytest.raises(StructureError, match="do not give its bound"):
+        check_bound(table, replace(true, bound=true.bound + 1e-6))
+    raised = true.dual + 1e-6
+    with pytest.raises(StructureError, match="refused"):
+        check_bound(table, stated(table, 3, raised, true.shift))
+    with pytest.raises(StructureError, match="other records"):
+        check_bound(table, replace(true, dual=true.dual[1:]))
+    with pytest.raises(StructureError, match="do not give its bound"):
+        check_bound(table, replace(true, dual=true.dual * np.nan, bound=np.nan))

@@ -1,0 +1,96 @@
+"""The LP bound: the value of the program over all slots, however it is reached, and below every graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanonflow.solvers.bounds.certificate import check_bound
+from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
+from kanonflow.solvers.bounds.restricted_master import RestrictedMaster, slot_losses
+from kanonflow.solvers.bounds.rounding import round_slots
+from kanonflow.solvers.distinct_rows import group_rows
+from kanonflow.solvers.kd_tree import build_tree
+from kanonflow.solvers.neighbours import nearest_units
+from kanonflow.solvers.table import Table
+from tests import naive, naive_bounds
+from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
+from tests.ticking import Ticking
+
+TIGHT = PricingLimits(gap=0.0)
+
+
+def bounded(table: Table, k: int, limits: PricingLimits = TIGHT, **given: object) -> LinearBound:
+    """The bound from one random graph's slots."""
+    units = group_rows(table)
+    members = scrambled_members(units, k, distinct=table.individuals is not None, seed=1)
+    return linear_bound(units, members, k, limits=limits, **given)  # type: ignore[arg-type]
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(tables(k=4, least=6, most=9), st.integers(2, 4))
+def test_it_reaches_the_program_over_all_slots(table: Table, k: int) -> None:
+    """With individuals, weights, duplicates and nulls: the bound is the value of the whole program, and is proved."""
+    found = bounded(table, k)
+    units = group_rows(table)
+    best = naive_bounds.least_lp_loss(table, units, k)
+    assert found.certificate.bound == pytest.approx(best, abs=1e-7)
+    assert found.certificate.bound <= best + 1e-12
+    assert found.value == pytest.approx(best, abs=1e-7)
+    assert np.all(found.certificate.shift >= 0)
+    assert check_bound(table, found.certificate) == found.certificate.bound
+
+
+@pytest.mark.parametrize(("n", "k", "people"), [(5, 2, None), (6, 2, 3), (5, 3, None), (6, 3, 5)])
+@pytest.mark.parametrize("kinds", [None, 4])
+def test_it_is_below_the_best_graph(n: int, k: int, people: int | None, kinds: int | None) -> None:
+    """On tiny tables: not above the optimum over all graphs."""
+    for seed in range(3):
+        table = mixed_table(seed, n, people=people, kinds=kinds, k=k)
+        assert bounded(table, k).certificate.bound <= naive.least_graph_loss(table, k) + 1e-12
+
+
+@settings(derandomize=True, deadline=None, max_examples=20)
+@given(tables(k=3, least=8, most=16), st.integers(2, 3), st.integers(1, 4), st.integers(1, 2))
+def test_it_is_valid_when_cut_short(table: Table, k: int, nodes: int, passes: int) -> None:
+    """Few nodes and passes, and a deadline at once, leave a bound that the checker accepts."""
+    for limits, deadline in (
+        (PricingLimits(exact=passes, heuristic=1, nodes=nodes), None),
+        (TIGHT, 2.5),
+    ):
+        found = bounded(table, k, limits, deadline=deadline, clock=Ticking(1.0))
+        assert check_bound(table, found.certificate) == found.certificate.bound
+        assert found.certificate.bound <= found.value + 1e-9
+        assert found.deadline_struck == (deadline is not None)
+
+
+def test_slots_are_priced_as_boxes() -> None:
+    """The program's costs are those of the definition; a known slot is not added twice."""
+    table = mixed_table(5, 20, kinds=9)
+    units = group_rows(table)
+    slots = scrambled_members(units, 3, distinct=False, seed=2)
+    rows = unit_rows(units)
+    expected = [naive.box_loss(table, [rows[unit] for unit in slot]) for slot in slots.tolist()]
+    assert slot_losses(units.features, slots) == pytest.approx(expected, abs=1e-12)
+    master = RestrictedMaster(units, 3)
+    added = master.add(slots)
+    assert added == len({tuple(sorted(slot)) for slot in slots.tolist()})
+    assert master.add(slots[:, ::-1]) == 0
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(tables(k=4, least=8, most=30), st.integers(2, 4), st.integers(0, 3), st.booleans())
+def test_rounding_gives_a_legal_graph(table: Table, k: int, seed: int, solved: bool) -> None:
+    """From the program's x, and from shares that mean nothing: legal, or none at all."""
+    units = group_rows(table)
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, _ = nearest_units(units.features, tree, units.individual, 5)
+    found = bounded(table, k)
+    x = found.x if solved else np.random.default_rng(seed).random(found.x.size) * 3
+    members = round_slots(units, nearest, tree, found.slots, x, k, seed)
+    if members is not None:
+        assert naive.is_legal_graph(units, members, k)
+        if solved and np.all(np.abs(x - np.round(x)) < 1e-6):
+            assert slot_losses(units.features, members).mean() == pytest.approx(found.value, abs=1e-6)

@@ -1,0 +1,72 @@
+"""Solvers with limits: refused with the policy where they can be, and never a lost row or a blocked feed after that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, LARGEST_ROWS, NUMERIC_ONLY
+from kanonflow.transforms.solver_check import check_solver
+from tests.driven_partitions import DrivenPartitions
+from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
+
+SMALL_WINDOWS = {"max_window_rows": 1000}
+
+
+def graph_policy(**head: Any) -> Any:
+    """Row mode, where every start of the graph search is a solver."""
+    return feed_policy(people=False, **head)
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILT_STARTS) - NUMERIC_ONLY))
+@pytest.mark.parametrize("key", ["method", "start"])
+def test_every_start_serves_a_feed_by_name(name: str, key: str) -> None:
+    """Two windows, every row released once, by the start of that name."""
+    solver = {key: name, "evaluations_per_row": 20, "threads": 1}
+    policy = graph_policy(solver=solver, **SMALL_WINDOWS)
+    check_solver(policy)
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send(hourly(2, 12, 9))
+    step.finish()
+    released = [metrics for metrics in step.metrics if metrics["released"]]
+    assert [metrics["start"] for metrics in released] == [name, name]
+    assert sum(metrics["rows_released"] for metrics in released) == 24
+
+
+@pytest.mark.parametrize("name", sorted(LARGEST_ROWS))
+@pytest.mark.parametrize("key", ["method", "start"])
+def test_windows_that_a_solver_cannot_take_are_refused_with_the_policy(name: str, key: str) -> None:
+    """The message says which key to set, and to what; with it the policy is good."""
+    most = LARGEST_ROWS[name]
+    with pytest.raises(
+        PolicyError, match=rf"max_window_rows: must be at most {most} \(solver.{key} {name} takes no more"
+    ):
+        check_solver(graph_policy(solver={key: name}))
+    if name not in NUMERIC_ONLY:
+        check_solver(graph_policy(solver={key: name}, max_window_rows=most))
+
+
+def test_what_split_and_carry_does_not_know_is_refused_with_the_policy() -> None:
+    """Categorical quasi-identifiers by name, and a large k; all at once."""
+    with pytest.raises(PolicyError) as refused:
+        check_solver(graph_policy(solver={"method": "split-and-carry"}, k=21))
+    assert "solver.method: split-and-carry takes numbers and dates only, not job" in str(refused.value)
+    assert "k: solver.method split-and-carry takes at most 20" in str(refused.value)
+    assert "max_window_rows" in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["method", "start"])
+def test_a_window_that_a_solver_does_not_take_is_released_all_the_same(key: str) -> None:
+    """A part may outgrow what the policy was checked for. No row is lost, and the metrics say what was done instead.
+
+    Split & Carry over a categorical field stands for it: past the check of the policy, it refuses every window.
+    """
+    policy = graph_policy(solver={key: "split-and-carry", "evaluations_per_row": 20, "threads": 1})
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send(hourly(2, 12, 9))
+    step.finish()
+    assert [metrics["rows_released"] for metrics in step.metrics] == [12, 12]
+    assert {metrics["start"] for metrics in step.metrics} == {"l-greedy"}
+    assert {metrics["solver"] for metrics in step.metrics} == {policy.solver.method}
