@@ -36,10 +36,12 @@ _ROUNDS = 2
 class _Verdicts(NamedTuple):
     """What is known of individuals with one row, by its value, where one field has rules.
 
-    helps: int8 (S,), whether a value mends the class at hand: 1, no: 0, not known: -1. spares: bool (c,), whether a
+    value: int64 (u,), -1 where it takes more than one value to know what an individual brings. helps: int8 (S,),
+    whether a value mends the class at hand: 1, no: 0, not known: -1. spares: bool (c,), whether a
     class can exchange one value for another; exchange: int64 (c,), which ones that was, -1 after it changed.
     """
 
+    value: NDArray[np.int64]
     helps: NDArray[np.int8]
     exchange: NDArray[np.int64]
     spares: NDArray[np.bool_]
@@ -57,6 +59,9 @@ def exchanged_until_diverse(
     place = np.empty(tour.size, dtype=np.int64)
     place[tour] = np.arange(tour.size)
     known = _Verdicts(
+        value=np.where((people.rows == 1) & (gate.kind.size == 1), gate.values[gate.begin, 0], -1).astype(
+            np.int64
+        ),
         helps=np.full(gate.share.size, -1, dtype=np.int8),
         exchange=np.full(classes.size.size, -1, dtype=np.int64),
         spares=np.zeros(classes.size.size, dtype=np.bool_),
@@ -122,16 +127,26 @@ def _newcomers(
         if without < least:
             spared, least = p, without
     spared = classes.members[number, spared]
+    own, values = known.value[spared], gate.share.size
     found = 0
     for index in range(max(0, middle - reach), min(tour.size, middle + reach + 1)):
         unit = tour[index]
         target = classes.label[unit]
         if target == number or (target >= 0 and classes.size[target] < classes.k[0]):
             continue
-        if not _helps(people, classes, gate, known, number, missing, unit):
+        # A call costs as much as a loss, for it counts references to all arrays: mostly it is not needed.
+        value = known.value[unit]
+        helps = known.helps[value] if value >= 0 else -1
+        if helps < 0:
+            helps = _helps(people, classes, gate, known, number, missing, unit)
+        if helps == 0:
             continue
-        if target >= 0 and not _can_spare(people, classes, gate, known, target, unit, spared):
-            continue
+        if target >= 0:
+            known_exchange = value >= 0 and own >= 0 and known.exchange[target] == value * values + own
+            if known_exchange and not known.spares[target]:
+                continue
+            if not known_exchange and not _can_spare(people, classes, gate, known, target, unit, spared):
+                continue
         loss = changed_loss(people, classes, number, -1, unit)
         if found == shortlist.size and loss >= losses[found - 1]:
             continue
@@ -144,23 +159,15 @@ def _newcomers(
     return found
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def _value(people: Individuals, gate: Gate, unit: int) -> int:
-    """The value on an individual's row, -1 where it takes more than that to know what it brings."""
-    return gate.values[gate.begin[unit], 0] if people.rows[unit] == 1 and gate.kind.size == 1 else -1
-
-
 @numba.njit(cache=True, nogil=True)
 def _helps(
     people: Individuals, classes: Classes, gate: Gate, known: _Verdicts, number: int, missing: float, unit: int
-) -> bool:  # fmt: skip
-    """Whether a class misses less with an individual more."""
-    value = _value(people, gate, unit)
-    if value >= 0 and known.helps[value] >= 0:
-        return known.helps[value] == 1
-    helps = shortfall_after(people, classes, gate, HOME, number, -1, unit) < missing - EPSILON
-    if value >= 0:
-        known.helps[value] = 1 if helps else 0
+) -> int:  # fmt: skip
+    """1 when a class misses less with an individual more, else 0."""
+    after = shortfall_after(people, classes, gate, HOME, number, -1, unit)
+    helps = 1 if after < missing - EPSILON else 0
+    if known.value[unit] >= 0:
+        known.helps[known.value[unit]] = helps
     return helps
 
 
@@ -169,7 +176,7 @@ def _can_spare(
     people: Individuals, classes: Classes, gate: Gate, known: _Verdicts, target: int, leaver: int, unit: int
 ) -> bool:
     """Whether a class misses the rules by no more after an exchange than before."""
-    old, new = _value(people, gate, leaver), _value(people, gate, unit)
+    old, new = known.value[leaver], known.value[unit]
     exchange = old * gate.share.size + new if old >= 0 and new >= 0 else -1
     if exchange >= 0 and known.exchange[target] == exchange:
         return known.spares[target]

@@ -21,7 +21,7 @@ from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 # Individuals of a stretch that is dealt out by value, in multiples of k; the whole tour is tried as well.
 _STRETCHES = (16, 64)
 # Places along the tour in which a class that breaks a rule first seeks somebody to exchange.
-_REACH = 400
+_REACH = 6000
 
 
 @numba.njit(cache=True, nogil=True)
