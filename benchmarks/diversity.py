@@ -7,10 +7,11 @@ than half of the rows, so rules for it need longer windows. A rule is l-diversit
 distance.
 
 Loss: GCP of the hulls, rows that wait count 1; start and end of the search. The start under rules is another one than
-the plain start: it must meet them. improvement: (start - end) / start; with gate / without: improvement under
-the rule to that without; start - end, with / without: the same of the differences themselves. classes that break it: without the rule, and with
-it, counted here afresh from labels and values. infeasible: windows of which not even all rows together meet the rule.
-to plain: ratio of losses a window. CPU ms/row: of the whole solve. Means over the windows that are feasible.
+the plain start: it must meet them. improvement: (start - end) / start; with gate / without: improvement under the rule
+to that without; start - end, with / without: the same of the differences themselves. classes that break it: without the
+rule, and with it, counted here afresh from labels and values. infeasible: windows of which not even all rows together
+meet the rule. to plain: ratio of losses a window. CPU ms/row: of the whole solve. Means over the windows that are
+feasible.
 """
 
 from __future__ import annotations
