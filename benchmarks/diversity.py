@@ -7,10 +7,11 @@ than half of the rows, so rules for it need longer windows. A rule is l-diversit
 distance.
 
 Loss: GCP of the hulls, rows that wait count 1; start and end of the search. The start under rules is another one than
-the plain start: it must meet them. improvement: (start - end) / start; kept: improvement under the rule to that
-without; kept of start - end: the same of the differences themselves. classes that break it: without the rule, and with
-it, counted here afresh from labels and values. infeasible: windows of which not even all rows together meet the rule.
-to plain: ratio of losses a window. CPU ms/row: of the whole solve. Means over the windows that are feasible.
+the plain start: it must meet them. improvement: (start - end) / start; with gate / without: improvement under the rule
+to that without; start - end, with / without: the same of the differences themselves. classes that break it: without the
+rule, and with it, counted here afresh from labels and values. infeasible: windows of which not even all rows together
+meet the rule. to plain: ratio of losses a window. CPU ms/row: of the whole solve. Means over the windows that are
+feasible.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ from kanonflow.transforms.encode import encode
 
 K = 10
 COLUMNS = (
-    "data", "rule", "windows", "infeasible", "loss at start", "loss", "to plain", "improvement", "kept",
-    "kept of start - end", "waiting %", "classes that break it, plain", "with the rule",
+    "data", "rule", "windows", "infeasible", "loss at start", "loss", "to plain", "improvement", "with gate / without",
+    "start - end, with / without", "waiting %", "classes that break it, plain", "with the rule",
     "individuals a class", "CPU ms/row",
 )  # fmt: skip
 FREQUENCIES = (("frequency", 2), ("frequency", 3), ("frequency", 4))
@@ -65,12 +66,12 @@ class Window(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A data set with the rules to measure on it, and evaluations a row."""
+    """A data set with the rules to measure on it, and evaluations a row, None for the default."""
 
     name: str
     read: Callable[[], list[Window]]
     rules: Sequence[tuple[str, float]]
-    evaluations: float
+    evaluations: float | None
 
 
 class Run(NamedTuple):
@@ -228,29 +229,32 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--days", type=int, default=4, help="sparkov: windows of a day in so many days")
     parser.add_argument("--months", type=int, default=3, help="sparkov: windows of 28 days")
     parser.add_argument("--rows", type=int, nargs="*", default=[2000, 30162], help="Adult: first rows")
+    parser.add_argument("--evaluations", type=float, help="a row (default: that of the solver)")
     parser.add_argument(
-        "--evaluations", type=float, default=300, help="a row; a tenth for windows above a week"
+        "--cases", nargs="*", help="only those that contain one of these words; a file of its own"
     )
     parser.add_argument("--seed", type=int, default=1)
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
-    findings = Findings("diversity", __doc__ or "")
+    findings = Findings("_".join(["diversity", *(arguments.cases or [])]), __doc__ or "")
     table = findings.table("Rules for sensitive values on closed classes, k = 10", COLUMNS)
-    few, days, long = arguments.evaluations / 10, arguments.days, 28 * DAY_MS
+    days, long = arguments.days, 28 * DAY_MS
     warm_up()
     cases: list[Case] = [
         Case(f"adult, {rows:,} rows", partial(adult_windows, rows), ADULT_RULES, arguments.evaluations)
         for rows in arguments.rows
     ]
-    for name, field, size, until, rules, evaluations in (
-        ("merchant, days", "merchant", DAY_MS, days, FREQUENCIES, arguments.evaluations),
-        ("category, days", "category", DAY_MS, days, FREQUENCIES, arguments.evaluations),
-        ("category, 28 days", "category", long, 28 * arguments.months, CATEGORY_RULES, few),
-        ("category, quarter", "category", 4 * long, 4 * 28, FREQUENCIES, few),
+    for name, field, size, until, rules in (
+        ("merchant, days", "merchant", DAY_MS, days, FREQUENCIES),
+        ("category, days", "category", DAY_MS, days, FREQUENCIES),
+        ("category, 28 days", "category", long, 28 * arguments.months, CATEGORY_RULES),
+        ("category, quarter", "category", 4 * long, 4 * 28, FREQUENCIES),
     ):
-        cases.append(Case(name, partial(sparkov_windows, size, until, field), rules, evaluations))
+        cases.append(Case(name, partial(sparkov_windows, size, until, field), rules, arguments.evaluations))
     for case in cases:
+        if arguments.cases and not any(word in case.name for word in arguments.cases):
+            continue
         try:
             measure(table, case.name, case.read(), case.rules, Budget(case.evaluations), arguments.seed)
         except MissingDataError as missing:

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.diverse_repair import exchanged_until_diverse
 from kanonflow.solvers.individuals import Individuals, nearest_individuals, pair_class_loss
 from kanonflow.solvers.search.class_gate import HOME, Gate, forget, meets
 from kanonflow.solvers.search.class_state import Classes, build_classes, room_for, total_loss
@@ -19,6 +20,8 @@ from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 
 # Individuals of a stretch that is dealt out by value, in multiples of k; the whole tour is tried as well.
 _STRETCHES = (16, 64)
+# Places along the tour in which a class that breaks a rule first seeks somebody to exchange.
+_REACH = 6000
 
 
 @numba.njit(cache=True, nogil=True)
@@ -37,7 +40,8 @@ def diverse_greedy_labels(
     greedy = class_greedy_labels(people, tour, k)
     if gate is None:
         return greedy
-    starts = [merged_until_diverse(people, greedy, tour, k, gate)]
+    mended = exchanged_until_diverse(people, greedy, tour, k, gate, _REACH)
+    starts = [merged_until_diverse(people, some, tour, k, gate) for some in (mended, greedy)]
     for size in (*(k * stretch for stretch in _STRETCHES), tour.size):
         dealt = dealt_by_value(gate, tour, k, max(1, tour.size // size))
         starts.append(merged_until_diverse(people, dealt, tour, k, gate))

@@ -49,3 +49,21 @@ def first_rows(of_row: Sequence[int], unit: int, level: int, priority: Sequence[
     """The rows that an individual keeps: by priority, then by row."""
     own = [row for row, who in enumerate(of_row) if who == unit]
     return sorted(own, key=lambda row: (priority[row], row))[:level]
+
+
+def shortfall(rows: Sequence[int], fields: Sequence[Sensitive], whole: Sequence[int]) -> float:
+    """By how much a class of these rows misses the rules, as a share of each limit; see the search's counters."""
+    missing = 0.0
+    for field in fields:
+        values, every = field.codes[list(rows)].tolist(), field.codes[list(whole)].tolist()
+        if field.kind == "entropy":
+            missing += (
+                max(0.0, 1 - math.log(shown(values, "entropy")) / math.log(field.l)) if field.l > 1 else 0.0
+            )
+        elif field.kind == "frequency":
+            missing += max(0.0, field.l / shown(values, "frequency") - 1)
+        elif field.kind == "distinct":
+            missing += max(0.0, 1 - shown(values, "distinct") / field.l)
+        if field.distance is not None:
+            missing += max(0.0, distance(values, every, field.distance) - field.t)
+    return missing

@@ -132,18 +132,20 @@ def _count(gate: Gate, side: int, row: int, step: int) -> None:
         code = gate.values[row, f]
         old = gate.counts[side, code]
         new = old + step
-        if old > 0:
-            gate.at_count[side, f, old] -= 1
-        else:
-            gate.different[side, f] += 1
-        if new > 0:
-            gate.at_count[side, f, new] += 1
-        else:
-            gate.different[side, f] -= 1
-        if new > gate.peak[side, f] or (old == gate.peak[side, f] and gate.at_count[side, f, old] == 0):
-            gate.peak[side, f] = new
-        gate.mixed[side, f] += _times_log(new) - _times_log(old)
-        gate.spread[side, f] += abs(new - norm * gate.share[code]) - abs(old - norm * gate.share[code])
+        if old == 0 or new == 0:
+            gate.different[side, f] += 1 if old == 0 else -1
+        # Only what a rule of this field reads: a logarithm costs more than all the rest.
+        if gate.kind[f] == 2:
+            gate.mixed[side, f] += _times_log(new) - _times_log(old)
+        elif gate.kind[f] == 3:
+            if old > 0:
+                gate.at_count[side, f, old] -= 1
+            if new > 0:
+                gate.at_count[side, f, new] += 1
+            if new > gate.peak[side, f] or (old == gate.peak[side, f] and gate.at_count[side, f, old] == 0):
+                gate.peak[side, f] = new
+        if gate.distance[f] == 1:
+            gate.spread[side, f] += abs(new - norm * gate.share[code]) - abs(old - norm * gate.share[code])
         gate.counts[side, code] = new
 
 
@@ -209,6 +211,23 @@ def _judge(gate: Gate, side: int, rows: int) -> bool:
 
 
 @numba.njit(cache=True, nogil=True)
+def _exchange(people: Individuals, gate: Gate, side: int, level: int, leaver: int, unit: int) -> int:
+    """Count the kept rows of one individual off a tally and those of another on; rows that it holds then."""
+    rows = gate.state[side, 2]
+    if leaver >= 0:
+        gone = min(level, people.rows[leaver])
+        for index in range(gone):
+            _count(gate, side, gate.begin[leaver] + index, -1)
+        rows -= gone
+    if unit >= 0:
+        come = min(level, people.rows[unit])
+        for index in range(come):
+            _count(gate, side, gate.begin[unit] + index, 1)
+        rows += come
+    return rows
+
+
+@numba.njit(cache=True, nogil=True)
 def meets(
     people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int,
     level: int, out: int, unit: int,
@@ -222,18 +241,38 @@ def meets(
     if gate.state[side, 0] != number or gate.state[side, 1] != level:
         _load(people, gate, members, size, side, number, level)
     leaver = members[number, out] if out >= 0 else -1
-    gone = min(level, people.rows[leaver]) if out >= 0 else 0
-    for index in range(gone):
-        _count(gate, side, gate.begin[leaver] + index, -1)
-    come = level if unit >= 0 else 0
-    for index in range(come):
-        _count(gate, side, gate.begin[unit] + index, 1)
-    met = _judge(gate, side, gate.state[side, 2] - gone + come)
-    for index in range(come):
-        _count(gate, side, gate.begin[unit] + index, -1)
-    for index in range(gone):
-        _count(gate, side, gate.begin[leaver] + index, 1)
+    met = _judge(gate, side, _exchange(people, gate, side, level, leaver, unit))
+    _exchange(people, gate, side, level, unit, leaver)
     return met
+
+
+@numba.njit(cache=True, nogil=True)
+def shortfall(
+    people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int,
+    level: int, out: int, unit: int,
+) -> float:  # fmt: skip
+    """How far a class is from meeting the rules after an exchange, 0 when it meets them; arguments as in ``meets``.
+
+    Each rule adds what it misses its limit by, as a share of it: values, entropy, rows of the most frequent value
+    above rows / l, distance. Only to compare exchanges by: ``meets`` decides.
+    """
+    if gate.state[side, 0] != number or gate.state[side, 1] != level:
+        _load(people, gate, members, size, side, number, level)
+    leaver = members[number, out] if out >= 0 else -1
+    rows = _exchange(people, gate, side, level, leaver, unit)
+    missing = 0.0
+    for f in range(gate.kind.size):
+        if gate.kind[f] == 1:
+            missing += max(0.0, gate.least[f] - gate.different[side, f]) / gate.least[f]
+        elif gate.kind[f] == 2 and gate.least[f] > 1.0:
+            entropy = math.log(rows) - gate.mixed[side, f] / rows
+            missing += max(0.0, 1.0 - TOLERANCE - entropy / math.log(gate.least[f]))
+        elif gate.kind[f] == 3:
+            missing += max(0.0, gate.peak[side, f] * gate.least[f] - rows) / rows
+        if gate.distance[f] > 0:
+            missing += max(0.0, _distance(gate, side, f, rows) - gate.most[f] - TOLERANCE)
+    _exchange(people, gate, side, level, unit, leaver)
+    return missing
 
 
 @numba.njit(cache=True, nogil=True)

@@ -18,6 +18,13 @@ from kanonflow.solvers.search.class_moves import (
 from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, move, refresh_class
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
+# After two swaps the repair leads back to where it was in 84% of the kicks. Loss to that of l-greedy at equal budget,
+# sparkov's weeks (days): two .912 (.850), three .906 (.837), four .902 (.833), six .896 (.829), nine .895 (.837); six
+# spread over the neighbours of one individual instead of all of that individual: weeks .886 against .891, days equal.
+_SWAPS = 6
+# One kick in so many dissolves a class, another one splits a class: they cost much, and fewer are worth it.
+_DRAWS = 12
+
 
 @numba.njit(cache=True, nogil=True)
 def _random_swap(
@@ -157,7 +164,7 @@ def class_kick(
         work.evaluations[0] += 1
         work.logged[0] = 0
         number = classes.label[unit]
-        draw = next_random(work.random, 8)
+        draw = next_random(work.random, _DRAWS)
         done = False
         if number >= 0 and draw == 0:
             done = _dissolve(people, classes, work, scratch, number, gate)
@@ -169,8 +176,11 @@ def class_kick(
                     break
             done = _split(people, classes, work, scratch, number, empty, gate)
         if not done:
-            for _ in range(2):
-                done = _random_swap(people, classes, nearest, work, scratch, unit, gate) or done
+            walker = unit
+            for _ in range(_SWAPS):
+                done = _random_swap(people, classes, nearest, work, scratch, walker, gate) or done
+                near = nearest[unit, next_random(work.random, nearest.shape[1])]
+                walker = near if near >= 0 else unit
         if not done:
             continue
         class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max, gate)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
-from kanonflow.solvers.search.class_gate import Gate, build_gate, forget, meets, part_of_gate
+from kanonflow.solvers.search.class_gate import Gate, build_gate, forget, meets, part_of_gate, shortfall
 from kanonflow.solvers.search.class_kicks import class_kick
 from kanonflow.solvers.search.class_moves import best_move, build_scratch, class_descend
 from kanonflow.solvers.search.class_state import WAITING, build_classes, total_loss
@@ -35,7 +35,10 @@ def gate_of(people: Individuals, fields: Sequence[Sensitive], priority: NDArray[
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.data(), tables(individuals=True, k=2, least=6, most=30), st.integers(0, 2**20))
 def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed: int) -> None:
-    """Over a series of questions about two classes with members leaving and coming, at the levels that follow."""
+    """Over a series of questions about two classes with members leaving and coming, at the levels that follow.
+
+    So is how far a class misses the rules, which is nothing exactly when it meets them.
+    """
     people = gather_individuals(table)
     rng = np.random.default_rng(seed)
     fields, priority = data.draw(rules(table.records)), rng.integers(0, 3, table.records)
@@ -67,6 +70,9 @@ def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed:
         found = meets(people, gate, members, len(group), side, number, level, out, unit)
         whole = list(range(table.records))
         assert found == naive_diversity.meets(rows, fields, whole)
+        missing = shortfall(people, gate, members, len(group), side, number, level, out, unit)
+        assert missing == pytest.approx(naive_diversity.shortfall(rows, fields, whole), abs=1e-7)
+        assert (missing <= 0.0) == found
 
 
 def gated_naive_loss(
