@@ -189,6 +189,18 @@ def _solved_as_asked_or_else(choice: SolverChoice, table: Table, k: int, **given
         return solve(table, k, method="auto", start="auto", **given)
 
 
+def _held_by_choice(
+    solution: Solution, table: Table, rows: pa.Table, bound: BoundPolicy, slot: ReleaseSlot
+) -> tuple[Solution, NDArray[np.bool_] | None]:
+    """Without the classes that wait by choice, and which rows those are; None where the policy holds none."""
+    policy = bound.policy
+    if not policy.hold_share or policy.window_ms is None or slot.window_end is None:
+        return solution, None
+    # Only who can still leave with the next window: nobody is rejected for the sake of others.
+    may_wait = deadlines(rows, bound) >= slot.window_end + policy.window_ms
+    return hold_worst(solution, table, policy.hold_share, may_wait)
+
+
 def _next_cohorts(
     solution: Solution, individuals: Any, digests: Any, warm: WarmState, bound: BoundPolicy, end: int
 ) -> Cohorts:
@@ -299,11 +311,7 @@ def _release(
         # Like too few individuals: with other rows the same ones may do.
         ledger.hold(rows, NOT_DIVERSE)
         return None, warm.cohorts, warm.domains
-    by_choice = None
-    if policy.hold_share and policy.window_ms is not None and slot.window_end is not None:
-        # Only who can still leave with the next window: nobody is rejected for the sake of others.
-        may_wait = deadlines(rows, bound) >= slot.window_end + policy.window_ms
-        solution, by_choice = hold_worst(solution, encoded.table, policy.hold_share, may_wait)
+    solution, by_choice = _held_by_choice(solution, encoded.table, rows, bound, slot)
     solved = clock()
     attempt.known = solution.known
     kept_now = kept_records(solution.structure)
