@@ -28,6 +28,8 @@ from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 Progress = Callable[[int, float], None]
 
 KICK_STRENGTH = 2
+KICK_DRAWS = 3
+VISITS = 1
 # Kicks that end worse by a part of the mean slot's loss are kept now and then, ever more rarely: 0.2% less loss.
 HEAT = 0.1
 # Shards keep swaps from crossing their borders, which duplicates suffer from most (Adult, 30,162 rows, 2,500
@@ -79,7 +81,7 @@ def shards_for(slots: int) -> int:
 
 def places_looked_at(k: int) -> int:
     """How many places of one candidate a scan tries: few, for a unit of many rows has k of them for each."""
-    return max(4, k)
+    return 5 if k >= 5 else 4
 
 
 def _run_shard(
@@ -106,7 +108,7 @@ def _run_shard(
             return int(work.evaluations[0]), True
         until = min(int(work.evaluations[0]) + CHUNK, shard.limit)
         if draining:
-            descend(units, slots, nearest, owner, work, looked_at, False, until)
+            descend(units, slots, nearest, owner, work, looked_at, False, until, 0.0)
             draining = work.bounds[0] != work.bounds[1]
         else:
             heat = HEAT * mean * (1.0 - shard.elapsed(int(work.evaluations[0])))
@@ -119,6 +121,8 @@ def _run_shard(
                 work,
                 position,
                 KICK_STRENGTH,
+                KICK_DRAWS,
+                VISITS,
                 looked_at,
                 until,
                 heat,

@@ -19,7 +19,7 @@ from kanonflow.solvers.starts.circulant import circulant_members
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _joined_loss(
+def joined_loss(
     features: Features,
     low: np.ndarray,
     high: np.ndarray,
@@ -92,7 +92,7 @@ def _greedy_classes(units: Units, order: np.ndarray, k: int, members: np.ndarray
                 if candidate < 0 or candidate == previous:
                     continue
                 previous = candidate
-                loss = _joined_loss(features, low, high, words, codes, size, candidate)
+                loss = joined_loss(features, low, high, words, codes, size, candidate)
                 if loss < best:
                     named = 0
                     for p in range(size):
@@ -197,7 +197,16 @@ def l_greedy_members(
     for block in np.array_split(tour, blocks):
         filled, left = l_greedy_classes(units, np.concatenate([left, block]), k)
         parts.append(filled)
-    filled = np.concatenate(parts)
+    return completed_classes(units, np.concatenate(parts), left, k, distinct=distinct)
+
+
+def completed_classes(
+    units: Units, filled: NDArray[np.int32], left: NDArray[np.int32], k: int, *, distinct: bool
+) -> NDArray[np.int32]:
+    """Slots over units, int32 (n, k), of classes of k whose left-over rows join the class that grows least.
+
+    Raises InfeasibleError when no class may take a row. O(classes k d) for each row left over.
+    """
     classes = np.full((filled.shape[0], 2 * k - 1), -1, dtype=np.int32)
     classes[:, :k] = filled
     sizes = np.full(filled.shape[0], k, dtype=np.int64)
