@@ -30,9 +30,6 @@ from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.warm_start import WarmGraph, warm_members
 
 NEIGHBOURS = 5
-# Below this size, or above this k, a start of good classes saves more than it costs.
-LEAST_ROWS_FOR_LEAVES = 15_000
-LARGEST_K_FOR_LEAVES = 5
 GRAPH_STARTS = ("auto", *BUILT_STARTS)
 
 
@@ -78,10 +75,7 @@ def _neighbours(
 
 def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
     """The start by name; what it cannot build, the leaves or else the constructive graph can."""
-    chosen = start
-    if start == "auto":
-        leaves = given.k <= LARGEST_K_FOR_LEAVES and int(given.units.weight.sum()) >= LEAST_ROWS_FOR_LEAVES
-        chosen = "kd-leaves" if leaves else "l-greedy"
+    chosen = "dense-first" if start == "auto" else start
     last = "kd-leaves" if start == "auto" else "constructive"
     try:
         return BUILT_STARTS[chosen](given), chosen
@@ -165,7 +159,7 @@ def solve_graph(
     nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
     bound = neighbour_bound(units, nearest, distance, k)
     nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
-    given = StartInput(units, tree, k, table.individuals is not None, seed)
+    given = StartInput(units, tree, k, table.individuals is not None, seed, distance[:, -1])
     begun = _start(given, nearest, start, warm)
     slots, name = begun.slots, begun.name
     start_loss = float(slots.loss.mean())

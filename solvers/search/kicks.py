@@ -18,9 +18,6 @@ from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
 
-STAY = True
-
-
 @numba.njit(cache=True, nogil=True)
 def _random_swap(
     units: Units,
@@ -32,7 +29,7 @@ def _random_swap(
     change: np.ndarray,
     draws: int,
 ) -> int:
-    """A random legal swap of slot b with a neighbouring slot; returns that slot, -1 if a few draws found none."""
+    """The cheapest of ``draws`` random legal swaps of slot b with neighbouring slots; the other slot, or -1."""
     k = slots.members.shape[1]
     features = units.features
     best = np.inf
@@ -100,7 +97,6 @@ def kick(
     first: int,
     strength: int,
     draws: int,
-    visits: int,
     looked_at: int,
     limit: int,
     temperature: float,
@@ -114,17 +110,15 @@ def kick(
     position = first
     mean = slots.loss[tour].mean()
     change = np.zeros(1)
-    visit = 0
+    again = False
     while work.evaluations[0] < limit:
-        if visit == visits:
-            position = (position + 1) % tour.size
-            visit = 0
         b = tour[position]
         work.evaluations[0] += 1
-        if visit == 0 and slots.loss[b] * 1000.0 < mean * next_random(work.random, 1000):
-            visit = visits
+        if not again and slots.loss[b] * 1000.0 < mean * next_random(work.random, 1000):
+            position = (position + 1) % tour.size
             continue
-        visit += 1
+        # Where a kick has helped, the next one does more often than elsewhere.
+        again = False
         work.logged[0] = 0
         change[0] = 0.0
         current = b
@@ -135,17 +129,21 @@ def kick(
                 push(work, other)
                 current = other
         if work.logged[0] == 0:
+            position = (position + 1) % tour.size
             continue
-        change[0] += descend(units, slots, nearest, shard, work, looked_at, True, np.iinfo(np.int64).max, change[0])
+        change[0] += descend(
+            units, slots, nearest, shard, work, looked_at, True, np.iinfo(np.int64).max, change[0]
+        )
         bar = EPSILON
         if temperature > 0.0:
             bar -= temperature * np.log((next_random(work.random, 1 << 20) + 1.0) / (1 << 20))
         if change[0] < bar:
-            if change[0] < -EPSILON and STAY:
-                visit = 0
+            again = change[0] < -EPSILON
             total += change[0]
         else:
             _undo(units, slots, work)
+        if not again:
+            position = (position + 1) % tour.size
         while pop(work) >= 0:
             pass
     return total, position

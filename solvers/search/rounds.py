@@ -29,7 +29,6 @@ Progress = Callable[[int, float], None]
 
 KICK_STRENGTH = 2
 KICK_DRAWS = 3
-VISITS = 1
 # Kicks that end worse by a part of the mean slot's loss are kept now and then, ever more rarely: 0.2% less loss.
 HEAT = 0.1
 # Shards keep swaps from crossing their borders, which duplicates suffer from most (Adult, 30,162 rows, 2,500
@@ -122,7 +121,6 @@ def _run_shard(
                 position,
                 KICK_STRENGTH,
                 KICK_DRAWS,
-                VISITS,
                 looked_at,
                 until,
                 heat,

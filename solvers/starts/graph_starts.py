@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.starts.dense_first import dense_first_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
-from kanonflow.solvers.starts.l_greedy import l_greedy_members
+from kanonflow.solvers.starts.l_greedy_tree import whole_l_greedy_members
 
 
 class StartInput(NamedTuple):
     """What a start is built from.
 
     tree: over the units. distinct: whether a slot may hold an individual once only. seed: of starts that draw.
+    reach: float64 (u,), pair loss to the last of each unit's near neighbours (infinite when it has too few).
     """
 
     units: Units
@@ -26,6 +28,7 @@ class StartInput(NamedTuple):
     k: int
     distinct: bool
     seed: int
+    reach: NDArray[np.float64]
 
 
 # Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError.
@@ -33,6 +36,11 @@ GraphStart = Callable[[StartInput], NDArray[np.int32]]
 
 BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
-    "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
+    "l-greedy": lambda given: whole_l_greedy_members(
+        given.units, given.tree, given.k, distinct=given.distinct
+    ),
+    "dense-first": lambda given: dense_first_members(
+        given.units, given.tree, given.reach, given.k, distinct=given.distinct
+    ),
     "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
 }
