@@ -18,6 +18,7 @@ class Solution:
     start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
     tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
+    stack: what was done, in a line; empty where there is one way only.
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
     """
 
@@ -32,6 +33,7 @@ class Solution:
     warm_loss: float | None = None
     tied_edges: int | None = None
     cold_loss: float | None = None
+    stack: str = ""
 
     @property
     def graph(self) -> GeneralizationGraph:
@@ -52,5 +54,5 @@ class Solution:
         gap = self.loss / self.lower_bound if self.lower_bound > 0 else float("inf")
         return (
             f"loss {self.loss:.5f} (start {self.start_loss:.5f} by {self.start}, bound {self.lower_bound:.5f}, "
-            f"{gap:.2f} x), {self.evaluations:,} evaluations"
+            f"{gap:.2f} x), {self.evaluations:,} evaluations" + (f": {self.stack}" if self.stack else "")
         )

@@ -17,10 +17,10 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import Units, group_rows
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.kd_tree import KdTree, build_tree
+from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
-from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph
+from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph, stack_name
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.solution import Solution
@@ -83,14 +83,6 @@ def _cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str
         return BUILT_STARTS[last](given), last
 
 
-def _tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
-    """Slots in the tree order of the middle one of their members."""
-    rank = np.empty(tree.order.size, dtype=np.int64)
-    rank[tree.order] = np.arange(tree.order.size)
-    middle = np.sort(rank[members], axis=1)[:, members.shape[1] // 2]
-    return np.argsort(middle, kind="stable")
-
-
 class _Start(NamedTuple):
     """The state to search from, which start it is, the slots a warm start changed, and both losses if there are two."""
 
@@ -127,6 +119,16 @@ def _check_feasible(table: Table, k: int) -> None:
             raise InfeasibleError(f"an individual has more than 1/{k} of the rows: trim first")
 
 
+def _prepared(table: Table, k: int, seed: int, threads: int) -> tuple[StartInput, NDArray[np.int32], float]:
+    """What starts are built from, the lists of neighbours that the search reads, and the bound that they give."""
+    units = group_rows(table)
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
+    bound = neighbour_bound(units, nearest, distance, k)
+    given = StartInput(units, tree, k, table.individuals is not None, seed, distance[:, -1])
+    return given, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
+
+
 def solve_graph(
     table: Table,
     k: int,
@@ -154,12 +156,8 @@ def solve_graph(
         raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")
     _check_feasible(table, k)
     began = clock()
-    units = group_rows(table)
-    tree = build_tree(units.features, units.weight, units.individual)
-    nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
-    bound = neighbour_bound(units, nearest, distance, k)
-    nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
-    given = StartInput(units, tree, k, table.individuals is not None, seed, distance[:, -1])
+    given, nearest, bound = _prepared(table, k, seed, threads)
+    units = given.units
     begun = _start(given, nearest, start, warm)
     slots, name = begun.slots, begun.name
     start_loss = float(slots.loss.mean())
@@ -170,7 +168,7 @@ def solve_graph(
             units,
             slots,
             nearest,
-            _tour(slots.members, tree),
+            slot_tour(slots.members, given.tree),
             evaluations=evaluations,
             seed=seed,
             threads=threads,
@@ -191,6 +189,7 @@ def solve_graph(
         start_loss=start_loss,
         lower_bound=bound,
         start=name,
+        stack=stack_name(name, table.records, evaluations),
         evaluations=result.evaluations,
         deadline_struck=result.deadline_struck,
         trace=((0, start_loss), *result.trace),

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.kd_tree import KdTree, slot_tour
+from kanonflow.solvers.search.factor_search import SWEEPS_PER_PLACE, factor_search
+from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.starts.circulant import constructive_members
 from kanonflow.solvers.starts.dense_first import dense_first_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
@@ -33,6 +35,19 @@ class StartInput(NamedTuple):
 
 # Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError.
 GraphStart = Callable[[StartInput], NDArray[np.int32]]
+
+
+def _dense_first(given: StartInput) -> NDArray[np.int32]:
+    return dense_first_members(given.units, given.tree, given.reach, given.k, distinct=given.distinct)
+
+
+def _factor_searched(given: StartInput) -> NDArray[np.int32]:
+    """The dense-first graph after so many sweeps of assignments: a method of its own, and a start."""
+    slots = build_slots(given.units, _dense_first(given))
+    tour = slot_tour(slots.members, given.tree)
+    factor_search(given.units, slots, tour, sweeps=SWEEPS_PER_PLACE * given.k, seed=given.seed)
+    return slots.members
+
 
 BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
