@@ -54,8 +54,7 @@ BUILT_STARTS: dict[str, GraphStart] = {
     "l-greedy": lambda given: whole_l_greedy_members(
         given.units, given.tree, given.k, distinct=given.distinct
     ),
-    "dense-first": lambda given: dense_first_members(
-        given.units, given.tree, given.reach, given.k, distinct=given.distinct
-    ),
+    "dense-first": _dense_first,
+    "factor-search": _factor_searched,
     "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
 }
