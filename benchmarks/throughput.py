@@ -3,8 +3,8 @@
 Data: UCI Adult in the order of the file, cut into windows of 5,000 rows (the last one shorter is left out);
 domains are those of all rows; k = 5. Seconds are CPU seconds of the whole solver call, neighbours included, summed
 over the windows; rows a second follow from them. Loss: mean GCP over the windows, as the search leaves it
-(untie=False). The reference is what 10 s a window reach; ratios are to it in the same run. The target takes the fastest budget
-tried whose loss is within 5% (2%) of the reference.
+(untie=False). The reference is what 10 s a window reach; ratios are to it in the same run. The target takes the fastest
+budget tried whose loss is within 5% (2%) of the reference.
 
 Two threads: one window of 30,162 rows at the default budget. ``speed-up`` is wall seconds with one thread over wall
 seconds with two (the median of the ratios of pairs run one after the other; on a loaded machine it says little, see
