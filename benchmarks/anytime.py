@@ -10,6 +10,7 @@ the evaluations that fit are worked out from two short runs first; ``CPU s`` is 
 exchanged away, as the product releases it; the exchange is not in the time. Other methods: ``solve`` with
 the method's name, which goes without a search; a method that refuses the size is named as skipped. Targets are at
 all rows: the loss without untying, within the seconds stated (which are tried there whatever --seconds says).
+KANONFLOW_DATA names the folder of the data.
 """
 
 from __future__ import annotations
@@ -44,13 +45,20 @@ Lines = dict[str, list[tuple[float, float]]]
 
 
 def measure_search(
-    table: Table, k: int, seconds: list[float], seed: int, curves: ResultTable, targets: ResultTable
+    table: Table,
+    k: int,
+    seconds: list[float],
+    longest: float,
+    seed: int,
+    curves: ResultTable,
+    targets: ResultTable,
 ) -> list[tuple[float, float]]:
     """Add the search at each number of seconds; returns (CPU seconds, loss)."""
     pace = measured_pace(table, k, seed)
     points = []
     if table.records == ALL_ROWS:
         seconds = sorted({*seconds, *(limit for goal_k, limit in TARGETS if goal_k == k)})
+        seconds = [limit for limit in seconds if limit <= longest]
     for limit in seconds:
         budget = pace.budget(limit)
         if budget is None:
@@ -93,6 +101,7 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--k", type=int, nargs="+", default=[2, 5, 10, 20])
     parser.add_argument("--seconds", type=float, nargs="+", default=[0.1, 1.0, 10.0])
+    parser.add_argument("--longest", type=float, default=30.0, help="leave out targets of more seconds")
     rivals = [name for name in METHODS if name not in (*SEARCHING, "pass-through")]
     parser.add_argument("--methods", nargs="*", default=rivals, help="beside auto (default: every one)")
     parser.add_argument("--seed", type=int, default=1)
@@ -104,7 +113,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     arguments = parsed(argv)
     begun = environment()
-    findings = Findings("anytime", __doc__ or "")
+    single = f"_k{arguments.k[0]}" if len(arguments.k) == 1 else ""
+    findings = Findings(f"anytime{single}", __doc__ or "", module="anytime")
     try:
         path = data_path(ADULT)
     except MissingDataError as missing:
@@ -122,7 +132,9 @@ def main(argv: list[str] | None = None) -> int:
             for method in arguments.methods:
                 solve(small, k, method=method, seed=1)
             lines: Lines = {
-                "auto": measure_search(table, k, arguments.seconds, arguments.seed, curves, targets)
+                "auto": measure_search(
+                    table, k, arguments.seconds, arguments.longest, arguments.seed, curves, targets
+                )
             }
             lines |= measure_rivals(table, k, arguments.methods, findings, arguments.seed)
             name = f"anytime_{rows}_k{k}.svg"

@@ -10,7 +10,7 @@ from kanonflow.solvers.solve_graph import solve_graph
 from kanonflow.solvers.table import Table
 
 # A little less than what fits, because other people's load comes and goes.
-SAFETY = 0.97
+SAFETY = 0.85
 PROBES = (100.0, 500.0)
 
 
