@@ -156,9 +156,7 @@ def main(argv: list[str] | None = None) -> int:
         "CPU s",
         "wall s",
     )
-    findings.table(
-        "Loss and time", columns, "to l-greedy: ratio to l-greedy by scanning. to bound: to LB1."
-    )
+    findings.table("Loss and time", columns, "to l-greedy: ratio to l-greedy by scanning. to bound: to LB1.")
     findings.table(
         "Targets, the worst of the seeds at the default budget",
         ["rows", "k", "GCP", "at most", "CPU s", "within", "met"],

@@ -4,7 +4,7 @@ Data: UCI Adult, of which a window of n rows takes n rows drawn with replacement
 categorical values are exchanged for those of other rows and the age moves by up to two years, so that 100,000
 rows are not four copies of 30,162. k = 5, seed 1, method auto, one thread; kernels loaded before.
 
-Equal relative quality: for each n the loss that 8 times the budget reaches is the mark, and the seconds are those of
+Equal relative quality: for each n the loss at 4,000 evaluations a row is the mark, and the seconds are those of
 the smallest budget tried (each twice the one before) whose loss is within 5% of it. CPU seconds of the whole call.
 Memory: the peak of the process's resident set up to then, sizes ascending, so each is an upper bound.
 Targets: 40,000 rows in at most 10 times the seconds of 5,000, and 100,000 rows within 8 GiB.
@@ -29,7 +29,7 @@ from kanonflow.solvers.table import Table
 K = 5
 WITHIN = 0.05
 BUDGETS = (125.0, 250.0, 500.0, 1000.0)
-MARK = 8.0
+MARK = 4.0
 MOST_GROWTH = 10.0
 MOST_GIB = 8.0
 
@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
         return publish(findings, arguments, begun)
     solve_graph(noisy(table, 500, 1), K, budget=Budget(20.0), seed=1, untie=False)
     columns = ["rows", "evaluations a row", "CPU s", "ms a row", "GCP", "to the mark", "peak GiB"]
-    found = findings.table("Seconds to come within 5% of 8,000 evaluations a row", columns)
+    found = findings.table("Seconds to come within 5% of 4,000 evaluations a row", columns)
     seconds = {rows: measure(noisy(table, rows, 1), found) for rows in sorted(arguments.rows)}
     targets = findings.table("Targets", ["what", "found", "at most", "met"])
     if {5_000, 40_000} <= seconds.keys():
