@@ -22,13 +22,13 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import Units, group_rows
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.kd_tree import KdTree, build_tree
+from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import search_graph
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_graph import NEIGHBOURS, deal_rows, solve_graph, tour_of
+from kanonflow.solvers.solve_graph import NEIGHBOURS, deal_rows, solve_graph
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 
@@ -229,7 +229,7 @@ def _round(
             job.units,
             slots,
             nearest,
-            tour_of(members, tree),
+            slot_tour(members, tree),
             evaluations=evaluations,
             seed=seed,
             threads=job.threads,

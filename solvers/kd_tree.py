@@ -221,3 +221,11 @@ def leaf_ranges(tree: KdTree) -> NDArray[np.int64]:
     leaves = np.flatnonzero(tree.left < 0)
     leaves = leaves[np.argsort(tree.start[leaves], kind="stable")]
     return np.stack([tree.start[leaves], tree.stop[leaves]], axis=1)
+
+
+def slot_tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
+    """Slots int32 (n, k) of units in the tree order of the middle one of their members, int64 (n,)."""
+    rank = np.empty(tree.order.size, dtype=np.int64)
+    rank[tree.order] = np.arange(tree.order.size)
+    middle = np.sort(rank[members], axis=1)[:, members.shape[1] // 2]
+    return np.argsort(middle, kind="stable")

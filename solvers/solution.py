@@ -22,6 +22,7 @@ class Solution:
     tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
     certificate: the proof of lower_bound, where the method gives one (certificate.check_bound verifies it).
     known: of a lattice solver, what it found out, for the next window.
+    stack: what was done, in a line; empty where there is one way only.
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
     """
 
@@ -37,13 +38,13 @@ class Solution:
     tied_edges: int | None = None
     cold_loss: float | None = None
     certificate: Certificate | None = None
+    known: KnownNodes | None = None
+    stack: str = ""
 
     @property
     def gap(self) -> float:
         """(loss - lower bound) / lower bound: the loss is at most this share above the least there is."""
         return self.loss / self.lower_bound - 1.0 if self.lower_bound > 0 else float("inf")
-
-    known: KnownNodes | None = None
 
     @property
     def graph(self) -> GeneralizationGraph:
@@ -65,4 +66,5 @@ class Solution:
         return (
             f"loss {self.loss:.5f} (start {self.start_loss:.5f} by {self.start}, {kind} {self.lower_bound:.5f}, "
             f"gap {self.gap:.1%}), {self.evaluations:,} evaluations"
+            + (f": {self.stack}" if self.stack else "")
         )

@@ -18,11 +18,11 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import Units, group_rows
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.kd_tree import KdTree, build_tree
+from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.neighbours import nearest_units
-from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph
+from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph, stack_name
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
@@ -33,9 +33,6 @@ from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.warm_start import WarmGraph, warm_members
 
 NEIGHBOURS = 5
-# Below this size, or above this k, a start of good classes saves more than it costs.
-LEAST_ROWS_FOR_LEAVES = 15_000
-LARGEST_K_FOR_LEAVES = 5
 GRAPH_STARTS = ("auto", *BUILT_STARTS)
 LOSSES = ("ncp", "sil")
 # Members over units -> the state of a search.
@@ -84,22 +81,11 @@ def _neighbours(
 
 def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
     """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one)."""
-    chosen = start
-    if start == "auto":
-        leaves = given.k <= LARGEST_K_FOR_LEAVES and int(given.units.weight.sum()) >= LEAST_ROWS_FOR_LEAVES
-        chosen = "kd-leaves" if leaves else "l-greedy"
+    chosen = "dense-first" if start == "auto" else start
     try:
         return BUILT_STARTS[chosen](given), chosen
     except InfeasibleError:
         return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
-
-
-def tour_of(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
-    """Slots in the tree order of the middle one of their members."""
-    rank = np.empty(tree.order.size, dtype=np.int64)
-    rank[tree.order] = np.arange(tree.order.size)
-    middle = np.sort(rank[members], axis=1)[:, members.shape[1] // 2]
-    return np.argsort(middle, kind="stable")
 
 
 class _Start(NamedTuple):
@@ -164,6 +150,17 @@ def _check_feasible(table: Table, k: int) -> None:
             raise InfeasibleError(f"an individual has more than 1/{k} of the rows: trim first")
 
 
+def _prepared(
+    units: Units, distinct: bool, k: int, seed: int, threads: int
+) -> tuple[StartInput, NDArray[np.int32], float]:
+    """What starts are built from, the lists of neighbours that the search reads, and the bound that they give."""
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
+    bound = neighbour_bound(units, nearest, distance, k)
+    given = StartInput(units, tree, k, distinct, seed, distance[:, -1])
+    return given, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
+
+
 def solve_graph(
     table: Table,
     k: int,
@@ -194,11 +191,7 @@ def solve_graph(
     _check(table, k, start, loss)
     began = clock()
     units, searched, build = _units_for(table, k, loss)
-    tree = build_tree(units.features, units.weight, units.individual)
-    nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
-    bound = neighbour_bound(units, nearest, distance, k) if loss == "ncp" else 0.0
-    nearest = np.ascontiguousarray(nearest[:, :NEIGHBOURS])
-    given = StartInput(units, tree, k, table.individuals is not None, seed)
+    given, nearest, bound = _prepared(units, table.individuals is not None, k, seed, threads)
     begun = _start(given, nearest, start, warm, build)
     slots = begun.slots
     start_loss = float(slots.loss.mean())
@@ -209,7 +202,7 @@ def solve_graph(
             searched,
             slots,
             nearest,
-            tour_of(slots.members, tree),
+            slot_tour(slots.members, given.tree),
             evaluations=evaluations,
             seed=seed,
             threads=threads,
@@ -228,8 +221,9 @@ def solve_graph(
         loss=gcp(table, graph) if loss == "ncp" else sil(table, graph),
         tied_edges=tied,
         start_loss=start_loss,
-        lower_bound=bound,
+        lower_bound=bound if loss == "ncp" else 0.0,
         start=begun.name,
+        stack=stack_name(begun.name, table.records, evaluations),
         evaluations=result.evaluations,
         deadline_struck=result.deadline_struck,
         trace=((0, start_loss), *result.trace),

@@ -12,7 +12,7 @@ import numpy as np
 
 from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.search.slot_loss import PLACE, admits, swap
+from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss, swap
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
@@ -27,12 +27,18 @@ def _random_swap(
     work: Workspace,
     b: int,
     change: np.ndarray,
+    draws: int,
 ) -> int:
-    """A random legal swap of slot b with a neighbouring slot; returns that slot, -1 if a few draws found none."""
+    """The cheapest of ``draws`` random legal swaps of slot b with neighbouring slots; the other slot, or -1."""
     k = slots.members.shape[1]
-    for _ in range(8):
+    features = units.features
+    best = np.inf
+    chosen_p = chosen_d = chosen_q = -1
+    found = 0
+    evaluations = 0
+    for _ in range(4 * draws):
         p = next_random(work.random, k)
-        if slots.spare[b, p] <= EPSILON:
+        if found == draws or slots.spare[b, p] <= EPSILON:
             continue
         source = next_random(work.random, k)
         near = next_random(work.random, nearest.shape[1])
@@ -49,12 +55,20 @@ def _random_swap(
             continue
         if not admits(slots, d, q, units.individual[a], units.limit[a]):
             continue
-        change[0] += swap(units.features, slots, b, p, d, q)
+        found += 1
+        rise = replaced_loss(features, slots, b, p, c) - slots.loss[b]
+        rise += replaced_loss(features, slots, d, q, a) - slots.loss[d]
+        evaluations += 2
+        if rise < best:
+            best, chosen_p, chosen_d, chosen_q = rise, p, d, q
+    work.evaluations[0] += evaluations
+    if found > 0:
+        change[0] += swap(features, slots, b, chosen_p, chosen_d, chosen_q)
         entry = work.logged[0]
-        work.log[entry, 0], work.log[entry, 1], work.log[entry, 2], work.log[entry, 3] = b, p, d, q
+        work.log[entry, 0], work.log[entry, 1] = b, chosen_p
+        work.log[entry, 2], work.log[entry, 3] = chosen_d, chosen_q
         work.logged[0] += 1
-        return d
-    return -1
+    return chosen_d
 
 
 @numba.njit(cache=True, nogil=True)
@@ -82,6 +96,7 @@ def kick(
     work: Workspace,
     first: int,
     strength: int,
+    draws: int,
     looked_at: int,
     limit: int,
     temperature: float,
@@ -95,31 +110,40 @@ def kick(
     position = first
     mean = slots.loss[tour].mean()
     change = np.zeros(1)
+    again = False
     while work.evaluations[0] < limit:
         b = tour[position]
-        position = (position + 1) % tour.size
         work.evaluations[0] += 1
-        if slots.loss[b] * 1000.0 < mean * next_random(work.random, 1000):
+        if not again and slots.loss[b] * 1000.0 < mean * next_random(work.random, 1000):
+            position = (position + 1) % tour.size
             continue
+        # Where a kick has helped, the next one does more often than elsewhere.
+        again = False
         work.logged[0] = 0
         change[0] = 0.0
         current = b
         for _ in range(strength):
-            other = _random_swap(units, slots, nearest, shard, work, current, change)
+            other = _random_swap(units, slots, nearest, shard, work, current, change, draws)
             if other >= 0:
                 push(work, current)
                 push(work, other)
                 current = other
         if work.logged[0] == 0:
+            position = (position + 1) % tour.size
             continue
-        change[0] += descend(units, slots, nearest, shard, work, looked_at, True, np.iinfo(np.int64).max)
+        change[0] += descend(
+            units, slots, nearest, shard, work, looked_at, True, np.iinfo(np.int64).max, change[0]
+        )
         bar = EPSILON
         if temperature > 0.0:
             bar -= temperature * np.log((next_random(work.random, 1 << 20) + 1.0) / (1 << 20))
         if change[0] < bar:
+            again = change[0] < -EPSILON
             total += change[0]
         else:
             _undo(units, slots, work)
+        if not again:
+            position = (position + 1) % tour.size
         while pop(work) >= 0:
             pass
     return total, position

@@ -12,7 +12,7 @@ import numpy as np
 from kanonflow.solvers.bits import next_random
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.ejection import best_chain
-from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss, swap
+from kanonflow.solvers.search.slot_loss import PLACE, admits, least_added, replaced_loss, swap
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
@@ -64,13 +64,15 @@ def best_swap(
                     at = p
             if same > units.limit[c]:
                 continue
+            added = least_added(features, slots, b, c) + EPSILON
+            evaluations += 1
             start = slots.first_place[c]
             count = slots.first_place[c + 1] - start
             for p in range(k):
                 if same == units.limit[c] and p != at:
                     continue
                 a = slots.members[b, p]
-                if slots.spare[b, p] <= EPSILON or a == c:
+                if slots.spare[b, p] <= added or a == c:
                     continue
                 gain_b = slots.loss[b] - replaced_loss(features, slots, b, p, c)
                 evaluations += 1
@@ -135,6 +137,7 @@ def descend(
     looked_at: int,
     logging: bool,
     limit: int,
+    risen: float,
 ) -> float:
     """Improve until no slot on the list has an improving swap; returns the change of loss (<= 0).
 
@@ -158,6 +161,6 @@ def descend(
                 change += _apply(units, slots, work, d, q, f, r, logging)
                 push(work, f)
             push(work, d)
-            if logging and work.logged[0] + 2 > work.log.shape[0]:
+            if logging and (abs(risen + change) <= EPSILON or work.logged[0] + 2 > work.log.shape[0]):
                 return change
     return change

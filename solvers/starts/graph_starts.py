@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.kd_tree import KdTree, slot_tour
+from kanonflow.solvers.search.factor_search import SWEEPS_PER_PLACE, factor_search
+from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.starts import greedy, hungarian, sort_greedy, split_and_carry
 from kanonflow.solvers.starts.circulant import constructive_members
 from kanonflow.solvers.starts.clusterings import (
@@ -18,9 +20,10 @@ from kanonflow.solvers.starts.clusterings import (
     SUBQUADRATIC,
     clustered_members,
 )
+from kanonflow.solvers.starts.dense_first import dense_first_members
 from kanonflow.solvers.starts.insertion import insertion_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
-from kanonflow.solvers.starts.l_greedy import l_greedy_members
+from kanonflow.solvers.starts.l_greedy_tree import whole_l_greedy_members
 from kanonflow.solvers.starts.ring import ring_members
 
 
@@ -28,6 +31,7 @@ class StartInput(NamedTuple):
     """What a start is built from.
 
     tree: over the units. distinct: whether a slot may hold an individual once only. seed: of starts that draw.
+    reach: float64 (u,), pair loss to the last of each unit's near neighbours (infinite when it has too few).
     """
 
     units: Units
@@ -35,6 +39,7 @@ class StartInput(NamedTuple):
     k: int
     distinct: bool
     seed: int
+    reach: NDArray[np.float64]
 
 
 # Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError; one that is not made for
@@ -46,9 +51,25 @@ def _clustered(name: str) -> GraphStart:
     return lambda given: clustered_members(given.units, name, given.k, given.seed, distinct=given.distinct)
 
 
+def _dense_first(given: StartInput) -> NDArray[np.int32]:
+    return dense_first_members(given.units, given.tree, given.reach, given.k, distinct=given.distinct)
+
+
+def _factor_searched(given: StartInput) -> NDArray[np.int32]:
+    """The dense-first graph after so many sweeps of assignments: a method of its own, and a start."""
+    slots = build_slots(given.units, _dense_first(given))
+    tour = slot_tour(slots.members, given.tree)
+    factor_search(given.units, slots, tour, sweeps=SWEEPS_PER_PLACE * given.k, seed=given.seed)
+    return slots.members
+
+
 BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
-    "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
+    "l-greedy": lambda given: whole_l_greedy_members(
+        given.units, given.tree, given.k, distinct=given.distinct
+    ),
+    "dense-first": _dense_first,
+    "factor-search": _factor_searched,
     "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
     **{name: _clustered(name) for name in CLUSTERINGS},
     "ring": lambda given: ring_members(given.units, given.tree, given.k, distinct=given.distinct),

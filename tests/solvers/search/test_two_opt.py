@@ -112,7 +112,7 @@ def test_a_descent_never_raises_the_loss(table: Table, k: int, seed: int, shards
     for slot in range(table.records):
         push(work, slot)
     before = naive_total(table, search)
-    change = descend(units, slots, nearest, shard, work, EVERY_PLACE, False, 10**9)
+    change = descend(units, slots, nearest, shard, work, EVERY_PLACE, False, 10**9, 0.0)
     assert change <= 0
     assert naive_total(table, search) - before == pytest.approx(change, abs=1e-9)
     assert slots.loss.sum() == pytest.approx(naive_total(table, search), abs=1e-9)
@@ -129,7 +129,7 @@ def test_kicks_never_raise_the_loss(table: Table, k: int, seed: int, shards: int
     work = build_workspace(table.records, units.weight.size, seed)
     before = naive_total(table, search)
     tour = np.arange(table.records)
-    change, following = kick(units, slots, nearest, shard, tour, work, 0, 2, EVERY_PLACE, 3000, 0.0)
+    change, following = kick(units, slots, nearest, shard, tour, work, 0, 2, 3, EVERY_PLACE, 3000, 0.0)
     assert change <= 1e-9
     assert 0 <= following < table.records
     assert naive_total(table, search) - before == pytest.approx(change, abs=1e-9)
@@ -145,7 +145,7 @@ def test_kicks_with_heat_say_what_they_did(table: Table, k: int, seed: int, shar
     work = build_workspace(table.records, units.weight.size, seed)
     before = naive_total(table, search)
     change, _ = kick(
-        units, slots, nearest, shard, np.arange(table.records), work, 0, 2, EVERY_PLACE, 3000, 0.1
+        units, slots, nearest, shard, np.arange(table.records), work, 0, 2, 3, EVERY_PLACE, 3000, 0.1
     )
     assert naive_total(table, search) - before == pytest.approx(change, abs=1e-9)
     assert naive.is_legal_graph(units, slots.members, k)
@@ -158,11 +158,11 @@ def test_a_descent_pauses_at_its_limit() -> None:
     work = build_workspace(200, units.weight.size, 1)
     for slot in range(200):
         push(work, slot)
-    first = descend(units, slots, nearest, shard, work, 8, False, 500)
+    first = descend(units, slots, nearest, shard, work, 8, False, 500, 0.0)
     assert first < 0
     assert work.evaluations[0] < 500 + 20_000
     assert work.bounds[0] != work.bounds[1]
-    assert descend(units, slots, nearest, shard, work, 8, False, 10**9) < 0
+    assert descend(units, slots, nearest, shard, work, 8, False, 10**9, 0.0) < 0
     assert work.bounds[0] == work.bounds[1]
 
 
