@@ -149,7 +149,7 @@ def test_a_replay_from_before_the_rotation_is_a_conflict_and_no_second_release(t
     older = DrivenPartitions(bound_shape(), SECRET)
     older.send(hourly(1, 30, 20, seed=10))
     older.advance(START + HOUR)
-    rows = [row(100 + number, number, 1.5) for number in range(30)]
+    rows = [row(100 + number, number % 17, 1.5) for number in range(40)]
     outcomes = []
     for secret in (SECRET, SECRET, ROTATED):
         step = restarted(older, secret)
