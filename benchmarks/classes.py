@@ -2,7 +2,7 @@
 
 Data: sparkov, windows of a day and of a week, ``protect: individual``, the example policy, k = 5. Each
 window by itself: cold, no rows waiting from before, domains of that window. Rivals in the same run: the
-start (l-greedy over individuals, in blocks) and everybody in one class. Loss: GCP of the hulls, rows that
+start (l-greedy over individuals, in blocks), k-member over individuals and everybody in one class. Loss: GCP of the hulls, rows that
 wait because their individual has more of them than k others count 1. Budgets are multiples of the default;
 budget 0 is the start. Means over windows, one thread, seeds as given; ratios are formed a window (search /
 start of the same window) and averaged, the error is their standard error.
@@ -106,11 +106,12 @@ def measure(
     """All methods on one feed's windows."""
     found = [timed(p.solve, 0.0, warm=False, seed=0) for p in posed]
     starts = [solution.loss for solution, _ in found]
-    flat = [
-        timed(solve, p.table, p.k, shape=p.shape, method="pass-through", seed=0, priority=p.priority)
-        for p in posed
-    ]
-    add_method(findings, window, "one class", posed, flat, starts)
+    for name, method in (("one class", "pass-through"), ("k-member", "k-member")):
+        runs = [
+            timed(solve, p.table, p.k, shape=p.shape, method=method, seed=0, priority=p.priority)
+            for p in posed
+        ]
+        add_method(findings, window, name, posed, runs, starts)
     add_method(findings, window, "start (l-greedy)", posed, found, starts)
     for share in budgets:
         label = "default" if share == 1 else f"{share:.3g} x default"
