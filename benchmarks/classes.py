@@ -2,10 +2,10 @@
 
 Data: sparkov, windows of a day and of a week, ``protect: individual``, the example policy, k = 5. Each
 window by itself: cold, no rows waiting from before, domains of that window. Rivals in the same run: the
-start (l-greedy over individuals, in blocks), k-member over individuals and everybody in one class. Loss: GCP of the hulls, rows that
-wait because their individual has more of them than k others count 1. Budgets are multiples of the default;
-budget 0 is the start. Means over windows, one thread, seeds as given; ratios are formed a window (search /
-start of the same window) and averaged, the error is their standard error.
+start (l-greedy over individuals, in blocks), k-member over individuals, and everybody in one class. Loss:
+GCP of the hulls, rows that wait because their individual has more of them than k others count 1. Budgets are
+multiples of the default; budget 0 is the start. Means over windows, one thread, seeds as given; ratios are
+formed a window (search / start of the same window) and averaged, the error is their standard error.
 
 CPU ms a row: CPU time of the whole ``solve`` over all windows by all their rows, start and neighbours
 included.
