@@ -63,15 +63,25 @@ class _Shard:
     turn: int
     rounds: int
     heat: float
+    waves_left: int
 
     @property
     def first(self) -> bool:
         """Whether this is the first round, which looks at every slot before it kicks."""
         return self.turn == 0
 
-    def elapsed(self, evaluations: int) -> float:
-        """Which share of the whole search is over after that many evaluations of this round."""
-        return (self.turn + evaluations / max(self.limit, 1)) / self.rounds
+    def elapsed(self, evaluations: int, time_share: float) -> float:
+        """Which share of the whole search is over after that many evaluations, or that share of its time, here."""
+        return (self.turn + max(evaluations / max(self.limit, 1), time_share)) / self.rounds
+
+    def struck(self, evaluations: int, began: float, now: float, deadline: float) -> bool:
+        """Whether this shard must end, so that those after it have as much time as it had.
+
+        A search that would end in time at this pace is left alone, however slow this shard is beside the others.
+        """
+        fair = began + (deadline - began) / self.waves_left
+        whole = (now - began) * self.limit / max(evaluations, 1) * self.waves_left
+        return now >= deadline or (now >= fair and began + whole > deadline)
 
 
 def shards_for(slots: int) -> int:
@@ -118,15 +128,20 @@ def _run_shard(
     mean = float(slots.loss[shard.tour].mean())
     position = 0
     draining = shard.first
+    began = clock() if deadline is not None else 0.0
+    gone = 0.0
     while work.evaluations[0] < shard.limit:
-        if deadline is not None and clock() >= deadline:
-            return int(work.evaluations[0]), True
+        if deadline is not None:
+            now = clock()
+            if shard.struck(int(work.evaluations[0]), began, now, deadline):
+                return int(work.evaluations[0]), True
+            gone = min(1.0, (now - began) * shard.waves_left / (deadline - began))
         until = min(int(work.evaluations[0]) + CHUNK, shard.limit)
         if draining:
             descend(units, slots, nearest, owner, work, looked_at, False, until, 0.0)
             draining = work.bounds[0] != work.bounds[1]
         else:
-            heat = shard.heat * mean * (1.0 - shard.elapsed(int(work.evaluations[0])))
+            heat = shard.heat * mean * (1.0 - shard.elapsed(int(work.evaluations[0]), gone))
             _, position = kick(
                 units,
                 slots,
@@ -188,13 +203,13 @@ def search_graph(
     """Lower the loss of ``slots`` in place within the budget.
 
     tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to look at first (those a
-    warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``. shards: how many
-    parts; None: by size. heat: see HEAT. Postcondition: ``slots`` is a legal graph and its loss is not higher than
-    before.
+    warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat falls with the
+    time or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat: see HEAT.
+    Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
     """
     n = slots.loss.size
     parts = shards if shards is not None else shards_for(n)
-    rounds = ROUNDS if parts > 1 else 1
+    rounds, workers = (ROUNDS, max(1, min(threads, parts))) if parts > 1 else (1, 1)
     dirty = tour if first_slots is None else np.concatenate([first_slots, np.setdiff1d(tour, first_slots)])
     owner = np.zeros(n, dtype=np.int32)
     spent = 0
@@ -212,9 +227,12 @@ def search_graph(
         left = evaluations - spent
         shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
         jobs = [
-            _Shard(stretch, number, int(seeds[turn * parts + number]), shares[number], turn, rounds, heat)
+            _Shard(
+                stretch, number, int(seeds[turn * parts + number]), shares[number], turn, rounds, heat,
+                -(-parts // workers) * (rounds - turn) - number // workers,
+            )
             for number, stretch in enumerate(stretches)
-        ]
+        ]  # fmt: skip
         arguments = (units, slots, nearest, owner, dirty, deadline, clock)
         if pool is None:
             results = [_run_shard(job, *arguments) for job in jobs]
@@ -226,7 +244,7 @@ def search_graph(
         if progress is not None:
             progress(*trace[-1])
 
-    with _pool(threads if parts > 1 else 1) as pool:
+    with _pool(workers) as pool:
         for turn in range(rounds):
             run_round(pool, turn)
     if _restored(units, slots, start_loss, start_members):
