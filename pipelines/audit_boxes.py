@@ -44,6 +44,10 @@ class BoxBook:
         self.is_set = quasi is not None and quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY)
         self.boxes: list[Box] = []
         self._number_of = CodesOf(self._number)
+        self._below: dict[str, list[str]] = {}
+        for row in () if self.tree is None else self.tree.rows:
+            for label in dict.fromkeys(row):
+                self._below.setdefault(label, []).append(row[0])
 
     def numbers(self, cells: Sequence[Any]) -> np.ndarray:
         """Numbers int32 (n,) of released cells: records with min, max, nulls, lists of values, or labels."""
@@ -93,7 +97,7 @@ class BoxBook:
         """A node as the set of the values below it; nulls lie under the root, and under no label at all."""
         if label is None:
             return Box(nulls=True)
-        below = [row[0] for row in tree.rows if label in row]
+        below = self._below.get(label, [])
         if not below:
             return Box(fault="a label that its hierarchy does not have")
         codes = self.book.codes_of_texts(below, len(below)).tolist()

@@ -144,6 +144,11 @@ def _rules_of_holding(policy: PolicyParts) -> Iterator[str]:
             "hold_share: cannot be had together with closeness, which compares each class with all that is released; "
             "leave one of them out"
         )
+    if any(field.diversity is not None and field.diversity.kind != "distinct" for field in policy.fields):
+        yield (
+            "hold_share: cannot be had together with diversity of kind entropy or frequency, which held classes may "
+            "miss when they are solved again; leave one of them out"
+        )
 
 
 def _rules_of_stability(policy: PolicyParts) -> Iterator[str]:

@@ -20,7 +20,7 @@ from kanonflow.solvers.bounds.nearest_neighbour import neighbour_reach
 from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.errors import BudgetError
+from kanonflow.solvers.errors import BudgetError, UnservedError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.loss.ncp import gcp
@@ -128,11 +128,12 @@ def certify_graph(
     costs is part of the gap. ``Solution.certificate`` proves ``Solution.lower_bound``, which is LB1 at least.
     Without a deadline the result depends on the arguments alone.
 
-    Raises InfeasibleError as solve_graph does, BudgetError for an unknown start and for more than 20,000 rows.
+    Raises InfeasibleError as solve_graph does, BudgetError for an unknown start, UnservedError for
+    more than 20,000 rows.
     Worst case exponential in k; 1,000 rows at k = 5 take half a minute.
     """
     if table.records > LARGEST_ROWS:
-        raise BudgetError(
+        raise UnservedError(
             f"certify takes at most {LARGEST_ROWS:,} rows: use method auto, or more and smaller windows"
         )
     seconds = None if budget.deadline_ms is None else budget.deadline_ms / 1000.0

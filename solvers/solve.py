@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.certify import LARGEST_ROWS as LARGEST_CERTIFIED
 from kanonflow.solvers.certify import certify_graph
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.errors import BudgetError
@@ -44,6 +45,8 @@ SHAPES: dict[str, type] = {
 }
 # Methods that build graphs over records and nothing else.
 GRAPH_ONLY = ("certify", *PAPER_METHODS)
+# The most rows that a method of several steps takes at once; those of starts stand beside the starts.
+LARGEST_SEARCHED = {"certify": LARGEST_CERTIFIED}
 # Methods that know one loss.
 NCP_ONLY = ("pass-through", "certify")
 STARTS = tuple(dict.fromkeys((*GRAPH_STARTS, *CLASS_STARTS)))

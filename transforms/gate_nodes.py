@@ -24,16 +24,19 @@ def in_node(
     """Whether each member's value stands below its row's label, bool (m,).
 
     labels: string, one a box; a null label holds nulls only, the root's label everything, nulls too. row, member:
-    int64 (m,), positions in labels and in values. A value without a row in the hierarchy lies nowhere. O(m).
+    int64 (m,), positions in labels and in values. A value without a row in the hierarchy lies nowhere.
+    O(m log m); each pair of a label and a value is looked up once.
     """
     above = {row[0]: frozenset(row) for row in hierarchy.rows}
     label, label_names = _coded(labels)
     value, value_names = _coded(render_text(values))
-    inside = np.array(
-        [[_holds(name, text, above, hierarchy.root) for text in value_names] for name in label_names],
-        dtype=bool,
-    ).reshape(len(label_names), len(value_names))
-    return np.asarray(inside[label[row], value[member]])
+    width = max(len(value_names), 1)
+    pairs, place = np.unique(label[row] * width + value[member], return_inverse=True)
+    inside = [
+        _holds(label_names[pair // width], value_names[pair % width], above, hierarchy.root)
+        for pair in pairs.tolist()
+    ]
+    return np.array(inside, dtype=bool)[place]
 
 
 def _coded(texts: pa.Array) -> tuple[NDArray[np.int64], list[str | None]]:

@@ -61,6 +61,10 @@ def check_lattice_solver(policy: Policy) -> None:
         mistakes.append(f"{named} and leaves rows out for good; hold_share needs another solver")
     if policy.stability:
         mistakes.append(f"{named} anew in each window; stability needs another solver")
+    if choice.deadline_ms is not None:
+        mistakes.append(
+            f"solver.deadline: {choice.method} has none; leave it out, or take kgen with evaluations_per_row"
+        )
     if choice.loss != "ncp":
         mistakes.append(f"solver.loss: {choice.method} has its own; leave it out")
     if policy.gated:

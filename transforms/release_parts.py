@@ -49,11 +49,15 @@ def release_parts(
     """
     new = 0 if rows is None else rows.num_rows
     cut = None
-    if warm.waiting_rows + new > bound.policy.max_window_rows:
-        tables = [table for table in (warm.waiting, rows) if table is not None]
+    taken = np.arange(warm.waiting_rows) if resting is None else np.flatnonzero(~resting)
+    if taken.size + new > bound.policy.max_window_rows:
+        waiting = None if warm.waiting is None else warm.waiting.take(pa.array(taken))
+        tables = [table for table in (waiting, rows) if table is not None]
         cut = window_parts(
             pa.concat_tables(tables), bound, bound.policy.max_window_rows, secret, warm.domains
         )
+        places = np.concatenate([taken, warm.waiting_rows + np.arange(new)])
+        cut = cut._replace(groups=[places[group] for group in cut.groups])
     if cut is None or len(cut.groups) == 1:
         yield release_window(
             rows,
@@ -68,8 +72,6 @@ def release_parts(
         )
     else:
         turns = _turns(cut, warm.waiting_rows)
-        if resting is not None:
-            turns[resting] = _NEXT_WINDOW
         yield from _release_each(cut, turns, rows, bound, warm, secret, slot, threads, clock, certificates)
 
 
@@ -120,8 +122,8 @@ def _release_each(
 
 
 def _turns(cut: WindowParts, waiting: int) -> NDArray[np.int64]:
-    """The part of each waiting row, int64 (waiting,)."""
-    turns = np.empty(waiting, dtype=np.int64)
+    """The part of each waiting row, int64 (waiting,); those that no part may take wait for the next window."""
+    turns = np.full(waiting, _NEXT_WINDOW, dtype=np.int64)
     for number, group in enumerate(cut.groups):
         turns[group[group < waiting]] = number
     return turns

@@ -196,8 +196,10 @@ def _held_by_choice(
     policy = bound.policy
     if not policy.hold_share or policy.window_ms is None or slot.window_end is None:
         return solution, None
-    # Only who can still leave with the next window: nobody is rejected for the sake of others.
-    may_wait = deadlines(rows, bound) >= slot.window_end + policy.window_ms
+    # Only who can still leave with the next window: nobody is rejected for the sake of others. And only rows of this
+    # window: those that waited before are a selection, and held classes may get a release of their own (decision 012).
+    fresh = own_ends(rows, bound) == slot.window_end
+    may_wait = fresh & (deadlines(rows, bound) >= slot.window_end + policy.window_ms)
     return hold_worst(solution, table, policy.hold_share, may_wait)
 
 

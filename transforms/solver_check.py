@@ -5,7 +5,7 @@ from __future__ import annotations
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Field, Policy, QuasiType, Shape
 from kanonflow.solvers.search.slot_loss import PLACE
-from kanonflow.solvers.solve import GRAPH_ONLY, METHODS, NCP_ONLY
+from kanonflow.solvers.solve import GRAPH_ONLY, LARGEST_SEARCHED, METHODS, NCP_ONLY
 from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
 from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
@@ -50,21 +50,22 @@ def check_solver(policy: Policy) -> None:
             mistakes.append("solver.method: pass-through remembers no classes; cohort: strict needs them")
     if policy.k > largest:
         mistakes.append(f"k: the solver takes at most {largest}")
-    mistakes += _beyond(policy, "solver.method", METHODS.get(choice.method, (None, False))[0])
+    built = METHODS.get(choice.method, (None, False))[0]
+    mistakes += _beyond(policy, "solver.method", choice.method if built is None else built)
     mistakes += _beyond(policy, "solver.start", choice.start)
     if mistakes:
         raise PolicyError(mistakes, policy.name)
 
 
 def _beyond(policy: Policy, key: str, start: str | None) -> list[str]:
-    """What the policy asks of a start beyond what it takes: rows at once, kinds of quasi-identifiers, k.
+    """What the policy asks of a start or method beyond what it takes: rows at once, kinds of quasi-identifiers, k.
 
     A window of more than ``max_window_rows`` goes out in parts, so that key is how windows are kept small enough. (A
     part may still be larger, by what earlier ones left behind: see ``release_window``.)
     """
     mistakes = []
-    if start in LARGEST_ROWS and policy.max_window_rows > LARGEST_ROWS[start]:
-        most = LARGEST_ROWS[start]
+    most = {**LARGEST_ROWS, **LARGEST_SEARCHED}.get(str(start))
+    if most is not None and policy.max_window_rows > most:
         mistakes.append(
             f"max_window_rows: must be at most {most} ({key} {start} takes no more rows at once; larger windows are"
             " released in parts), or choose another solver"

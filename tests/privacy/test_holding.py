@@ -22,10 +22,13 @@ from kanonflow.pipelines.audit_reading import avro_records
 from kanonflow.schemas.policy_file import parse_policy, to_mapping
 from kanonflow.transforms.anonymize_table import anonymize_table
 from kanonflow.transforms.element_rows import rows_to_table
+from kanonflow.transforms.raw_batch import from_ipc
+from kanonflow.transforms.release_parts import release_parts
 from kanonflow.transforms.release_window import WindowResult, release_window
 from kanonflow.transforms.seeds import ReleaseSlot
+from kanonflow.transforms.selective_holding import only_held
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
-from kanonflow.transforms.window_ledger import HELD_BY_CHOICE
+from kanonflow.transforms.window_ledger import HELD_BY_CHOICE, OVER_LIMIT
 from tests.driven_partitions import DrivenPartitions
 from tests.privacy.test_retries import files, records, write
 from tests.runners import bounded_pipeline, streaming_pipeline
@@ -253,3 +256,46 @@ def test_batch_and_stream_release_held_rows_alike(tmp_path: Path) -> None:
     assert batch == files(tmp_path / "stream")
     assert sum(name.startswith("release/") for name in batch) == 5
     assert len(records(tmp_path / "batch", "release")) == len(feed) + len(later)
+
+
+def test_leftovers_of_an_earlier_window_are_never_held() -> None:
+    """Three people's second rows wait for the next hour. Held there, they would stand in a release of their own.
+
+    Such a release would say of everybody in it that there were more rows than were published the first time.
+    """
+    step = driven(hold_share=0.5, max_delay="3h", running=True)
+    feed: list[Row] = []
+    for group, (age, job) in enumerate((("0", "baker"), ("60", "clerk"), ("120", "nurse"))):
+        for who in (4 * group, 4 * group + 1, 4 * group + 2, 4 * group + 3, 4 * group + 3):
+            feed.append(row(len(feed), who, 0.5, age=age, job=job))
+    for who in range(30, 45):
+        feed.append(row(len(feed), who, 1.5, age="30", job="smith"))
+    step.send(feed)
+    step.finish()
+    heavy = {"p3", "p7", "p11"}
+    owner = {each["reference"]: each["who"] for each in feed}
+    released = [
+        {owner[reference] for reference in from_ipc(release.ipc).column("reference").to_pylist()}
+        for release in step.released
+    ]
+    assert len(released) == 2
+    assert all(not people <= heavy for people in released)
+    assert heavy <= released[1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_that_rest_do_not_cut_the_window_of_held_ones(seed: int) -> None:
+    """Four held rows of one class go out together, however many rows wait for another reason beside them."""
+    bound = bound_feed(feed_policy(**{**HOLDING, "max_window_rows": 30}))
+    rng = np.random.default_rng(seed)
+    held = [row(n, 500 + n, 0.5, age=("0", "40", "80", "120")[n], job="baker") for n in range(4)]
+    resting = [
+        row(100 + n, 600 + n % 4, 0.5, age=str(int(rng.integers(0, 121))), job="nurse") for n in range(40)
+    ]
+    reasons = (HELD_BY_CHOICE,) * 4 + (OVER_LIMIT,) * 40
+    warm = WarmState(waiting=canonical(held + resting, bound), waiting_reason=reasons)
+    slot = ReleaseSlot(b"p", START + 3 * HOUR, 0)
+    results = list(release_parts(None, bound, warm, SECRET, slot, resting=only_held(warm)))
+    assert sum(result.metrics["rows_released"] for result in results) == 4
+    assert not any(result.rejected for result in results)
+    assert results[-1].warm.waiting_reason == (OVER_LIMIT,) * 40

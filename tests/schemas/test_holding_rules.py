@@ -37,6 +37,20 @@ def test_closeness_is_refused() -> None:
     assert mistake.startswith("hold_share: cannot be had together with closeness")
 
 
+@pytest.mark.parametrize("kind", ["entropy", "frequency"])
+def test_rules_that_held_classes_may_miss_later_are_refused(kind: str) -> None:
+    """Among other rows the same class may break the rule, and its rows would be rejected; distinct values stay."""
+    shop = {"role": "sensitive", "diversity": {"kind": kind, "l": 2}}
+    (mistake,) = mistakes_of(with_field("shop", shop, max_delay="2d", hold_share=0.1))
+    assert mistake.startswith(
+        "hold_share: cannot be had together with diversity of kind entropy or frequency"
+    )
+    shop["diversity"] = {"kind": "distinct", "l": 2}
+    assert (
+        parse_policy(with_field("shop", shop, max_delay="2d", hold_share=0.1), "", "feed").hold_share == 0.1
+    )
+
+
 def test_the_share_is_part_of_the_policy() -> None:
     """It is read, written and tells policies apart; left out, policies are what they were without the key."""
     held = parse_policy(feed(max_delay="2d", hold_share=0.25), "", "feed")

@@ -198,6 +198,7 @@ def test_a_warm_window_checks_less_and_releases_the_same() -> None:
             "cannot meet rules for sensitive values",
         ),
         ({"fields": {"zip": {"role": "quasi", "type": "categorical"}}}, "do not have: zip; give each"),
+        ({"solver": {"method": "ola", "deadline": "5s"}}, "solver.deadline: ola has none"),
         ({"solver": {"method": "ola", "start": "l-greedy"}}, "solver.start: ola has no start"),
         (
             {"solver": {"method": "auto", "suppression": 0.1}},

@@ -14,6 +14,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.solvers.partition import Partition
+from kanonflow.transforms import gate_nodes
 from kanonflow.transforms.boxes import Groups, box_columns, class_groups, field_ncp, hull_boxes, snapped_boxes
 from kanonflow.transforms.encode import encode
 from kanonflow.transforms.gate import GateError, check_release
@@ -92,6 +93,20 @@ def test_the_gate_reads_labels_for_itself(label: str | None, values: list[str | 
             assert found == (label in (None, "*"))
         else:
             assert found == (label in next(row for row in ROWS if row[0] == value))
+
+
+def test_the_gate_looks_at_pairs_that_occur(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4,000 values and as many labels: one look a member, not one a label and value."""
+    codes = [str(number) for number in range(4000)]
+    tree = Hierarchy(tuple((code, f"g{code}", "*") for code in codes))
+    looks = []
+    holds = gate_nodes._holds
+    monkeypatch.setattr(gate_nodes, "_holds", lambda *given: looks.append(1) or holds(*given))
+    places = np.arange(4000)
+    labels = pa.array([f"g{code}" for code in codes])
+    assert in_node(labels, pa.array(codes), places, places, tree).all()
+    assert not in_node(labels, pa.array(codes), places, places[::-1], tree).any()
+    assert len(looks) == 8000
 
 
 def test_a_label_below_a_member_does_not_pass_the_gate() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.solvers import certify
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, LARGEST_ROWS, NUMERIC_ONLY
 from kanonflow.transforms.solver_check import check_solver
 from tests.driven_partitions import DrivenPartitions
@@ -71,3 +72,18 @@ def test_a_window_that_a_solver_does_not_take_is_released_all_the_same(key: str)
     (used,) = {metrics["start"] for metrics in step.metrics}
     assert used in set(BUILT_STARTS) - NUMERIC_ONLY
     assert {metrics["solver"] for metrics in step.metrics} == {policy.solver.method}
+
+
+def test_certify_takes_windows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger ones are refused with the policy, and a part that outgrows the limit is released by ``auto``."""
+    with pytest.raises(PolicyError, match=r"max_window_rows: must be at most 20000 \(solver.method certify"):
+        check_solver(graph_policy(solver="certify"))
+    solver = {"method": "certify", "evaluations_per_row": 20, "threads": 1}
+    policy = graph_policy(solver=solver, **SMALL_WINDOWS)
+    check_solver(policy)
+    monkeypatch.setattr(certify, "LARGEST_ROWS", 10)
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send(hourly(1, 12, 9))
+    step.finish()
+    (metrics,) = step.metrics
+    assert (metrics["rows_released"], metrics["solver"]) == (12, "certify")
