@@ -26,6 +26,13 @@ _SWAPS = 6
 _DRAWS = 12
 
 
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _paid(people: Individuals, classes: Classes, scratch: ClassScratch, unit: int) -> float:
+    """What an individual costs beside its class, in rows: waiting in the pool, or a tie that is broken."""
+    waiting = people.rows[unit] * WAITING if classes.label[unit] < 0 else 0.0
+    return tie_cost(scratch, unit, classes.label[unit]) + waiting
+
+
 @numba.njit(cache=True, nogil=True)
 def _random_swap(
     people: Individuals,
@@ -34,8 +41,10 @@ def _random_swap(
     work: Workspace,
     scratch: ClassScratch,
     unit: int,
+    change: np.ndarray,
     gate: Gate | None = None,
 ) -> bool:
+    """Swap with a neighbour, or somebody in its class; ``change[0]`` takes the change of loss."""
     other = nearest[unit, next_random(work.random, nearest.shape[1])]
     if other < 0 or classes.label[other] == classes.label[unit] or classes.label[unit] < 0:
         return False
@@ -45,12 +54,16 @@ def _random_swap(
         partner = classes.members[target, next_random(work.random, classes.size[target])]
     if not scratch.movable[partner] or not scratch.movable[unit]:
         return False
+    change[0] -= classes.loss[home] + (classes.loss[target] if target >= 0 else 0.0)
+    change[0] -= _paid(people, classes, scratch, unit) + _paid(people, classes, scratch, partner)
     logged_move(classes, work, partner, home)
     logged_move(classes, work, unit, target)
     push(work, unit)
     push(work, partner)
     refresh_and_push(people, classes, work, home, gate)
     refresh_and_push(people, classes, work, target, gate)
+    change[0] += classes.loss[home] + (classes.loss[target] if target >= 0 else 0.0)
+    change[0] += _paid(people, classes, scratch, unit) + _paid(people, classes, scratch, partner)
     return True
 
 
@@ -61,6 +74,7 @@ def _dissolve(
     work: Workspace,
     scratch: ClassScratch,
     number: int,
+    change: np.ndarray,
     gate: Gate | None = None,
 ) -> bool:
     """Everybody into the pool; the descent finds new classes for them. Not for a class that would fill the undo log."""
@@ -69,9 +83,12 @@ def _dissolve(
     for p in range(classes.size[number]):
         if not scratch.movable[classes.members[number, p]]:
             return False
+    change[0] -= classes.loss[number]
     while classes.size[number] > 0:
         unit = classes.members[number, classes.size[number] - 1]
+        change[0] -= _paid(people, classes, scratch, unit)
         logged_move(classes, work, unit, POOL)
+        change[0] += _paid(people, classes, scratch, unit)
         push(work, unit)
     refresh_class(people, classes, number, gate)
     return True
@@ -85,6 +102,7 @@ def _split(
     scratch: ClassScratch,
     number: int,
     empty: int,
+    change: np.ndarray,
     gate: Gate | None = None,
 ) -> bool:
     """The k members nearest to a random one, by hull or by row count, become a class of their own."""
@@ -103,10 +121,14 @@ def _split(
             gaps[p] = abs(people.rows[units[p]] - people.rows[seed])
         else:
             gaps[p] = hull_loss(people, units[p], seed) if units[p] != seed else -1.0
+    change[0] -= classes.loss[number]
     for index in np.argsort(gaps, kind="mergesort")[:k]:
+        change[0] -= _paid(people, classes, scratch, units[index])
         logged_move(classes, work, units[index], empty)
+        change[0] += _paid(people, classes, scratch, units[index])
     refresh_and_push(people, classes, work, number, gate)
     refresh_and_push(people, classes, work, empty, gate)
+    change[0] += classes.loss[number] + classes.loss[empty]
     return True
 
 
@@ -114,30 +136,25 @@ def _split(
 def _undo(
     people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, gate: Gate | None = None
 ) -> None:
-    while work.logged[0] > 0:
-        work.logged[0] -= 1
-        unit, origin = work.log[work.logged[0], 0], work.log[work.logged[0], 1]
+    """Everybody back to where they were, last moves first; the classes that changed are recomputed once."""
+    moves = work.logged[0]
+    for back in range(moves):
+        entry = moves - 1 - back
+        unit, origin = work.log[entry, 0], work.log[entry, 1]
         now = classes.label[unit]
+        work.log[entry, 2] = now
         move(classes, unit, origin)
         if now >= 0:
             scratch.seen[now] = -1
         if origin >= 0:
             scratch.seen[origin] = -1
-    for number in range(classes.size.size):
-        if scratch.seen[number] == -1:
-            refresh_class(people, classes, number, gate)
-            scratch.seen[number] = 0
-
-
-@numba.njit(cache=True, nogil=True)
-def _loss(people: Individuals, classes: Classes, scratch: ClassScratch) -> float:
-    """What the search lowers, in rows: losses of classes, rows that wait, ties that are broken."""
-    total = classes.loss.sum()
-    for unit in range(classes.label.size):
-        total += tie_cost(scratch, unit, classes.label[unit])
-        if classes.label[unit] < 0:
-            total += people.rows[unit] * WAITING
-    return total
+    for entry in range(moves):
+        for column in range(1, 3):
+            number = work.log[entry, column]
+            if number >= 0 and scratch.seen[number] == -1:
+                refresh_class(people, classes, number, gate)
+                scratch.seen[number] = 0
+    work.logged[0] = 0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -157,37 +174,36 @@ def class_kick(
     Postcondition: the loss is not higher, and every class is empty or has at least k individuals or waits whole.
     """
     position = first
-    before = _loss(people, classes, scratch)
+    change = np.zeros(1)
     while work.evaluations[0] < limit:
         unit = tour[position]
         position = (position + 1) % tour.size
         work.evaluations[0] += 1
         work.logged[0] = 0
+        change[0] = 0.0
         number = classes.label[unit]
         draw = next_random(work.random, _DRAWS)
         done = False
         if number >= 0 and draw == 0:
-            done = _dissolve(people, classes, work, scratch, number, gate)
+            done = _dissolve(people, classes, work, scratch, number, change, gate)
         elif number >= 0 and draw == 1:
             empty = -1
             for candidate in range(classes.size.size):
                 if classes.size[candidate] == 0:
                     empty = candidate
                     break
-            done = _split(people, classes, work, scratch, number, empty, gate)
+            done = _split(people, classes, work, scratch, number, empty, change, gate)
         if not done:
             walker = unit
             for _ in range(_SWAPS):
-                done = _random_swap(people, classes, nearest, work, scratch, walker, gate) or done
+                swapped = _random_swap(people, classes, nearest, work, scratch, walker, change, gate)
+                done = done or swapped
                 near = nearest[unit, next_random(work.random, nearest.shape[1])]
                 walker = near if near >= 0 else unit
         if not done:
             continue
-        class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max, gate)
-        after = _loss(people, classes, scratch)
-        if after < before + EPSILON:
-            before = after
-        else:
+        change[0] += class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max, gate)
+        if change[0] >= EPSILON:
             _undo(people, classes, work, scratch, gate)
         while pop(work) >= 0:
             pass
