@@ -71,10 +71,19 @@ def dealt_by_value(gate: Gate, tour: NDArray[np.int64], k: int, stretches: int) 
 
 
 def diverse_neighbours(
-    people: Individuals, order: NDArray[np.int64], m: int, reach: int, gate: Gate | None
+    people: Individuals,
+    order: NDArray[np.int64],
+    m: int,
+    reach: int,
+    gate: Gate | None,
+    nearest: NDArray[np.int32] | None = None,
 ) -> NDArray[np.int32]:
-    """``nearest_individuals``; with a gate also the m // 2 nearest whose first kept row has another first value."""
-    nearest = nearest_individuals(people, order, m, reach)
+    """``nearest_individuals``; with a gate also the m // 2 nearest whose first kept row has another first value.
+
+    nearest: int32 (u, m), where they are known already.
+    """
+    if nearest is None:
+        nearest = nearest_individuals(people, order, m, reach)
     if gate is None:
         return nearest
     others = np.full((order.size, m // 2), -1, dtype=np.int32)

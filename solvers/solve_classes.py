@@ -76,11 +76,28 @@ class _Outcome(NamedTuple):
     trace: list[tuple[int, float]]
 
 
-def _tour(table: Table, people: Individuals) -> NDArray[np.int64]:
-    """The individuals in the order of a k-d tree over the first row of each."""
+def _tour(table: Table, people: Individuals) -> tuple[NDArray[np.int64], NDArray[np.int32] | None]:
+    """The individuals in the order of a k-d tree over the first row of each, and the nearest of each, int32 (u, m).
+
+    The tree finds the nearest where everybody has one row, and is a point; None: they have to be looked for.
+    """
     _, first = np.unique(people.of_row, return_index=True)
     features = build_features(table, first.astype(np.int64))
-    return build_tree(features, np.ones(first.size, dtype=np.int32), np.arange(first.size)).order
+    everybody = np.arange(first.size)
+    tree = build_tree(features, np.ones(first.size, dtype=np.int32), everybody)
+    if first.size < table.records:
+        return tree.order, None
+    return tree.order, nearest_units(features, tree, everybody, NEIGHBOURS)[0]
+
+
+def _nearest_within(nearest: NDArray[np.int32] | None, chosen: NDArray[np.int64]) -> NDArray[np.int32] | None:
+    """The nearest of some individuals among themselves, in their own numbers; missing ones stand at the end."""
+    if nearest is None:
+        return None
+    place = np.full(nearest.shape[0] + 1, -1, dtype=np.int32)
+    place[chosen] = np.arange(chosen.size, dtype=np.int32)
+    own = place[nearest[chosen]]
+    return np.take_along_axis(own, np.argsort(own < 0, axis=1, kind="stable"), axis=1)
 
 
 def waiting_bound(table: Table, k: int) -> float:
@@ -108,11 +125,12 @@ def _search(
     clock: Callable[[], float],
     progress: Progress | None,
     gate: Gate | None,
+    nearest: NDArray[np.int32] | None,
     whole: bool = True,
 ) -> _Outcome:
     """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
     classes = build_classes(people, labels, k, gate)
-    nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate)
+    nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate, nearest)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
     scratch = build_scratch(classes, *ties)
@@ -154,6 +172,7 @@ def _search_parts(
     deadline: float | None,
     clock: Callable[[], float],
     gate: Gate | None,
+    nearest: NDArray[np.int32] | None,
 ) -> tuple[NDArray[np.int32], Ties, int, bool]:
     """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
 
@@ -176,7 +195,8 @@ def _search_parts(
         share = evaluations * chosen.size // tour.size
         return chosen, own[own >= 0], _search(
             part_of_people(people, chosen), local.astype(np.int32), ties.of(chosen, own), np.arange(chosen.size),
-            k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen), False,
+            k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen),
+            _nearest_within(nearest, chosen), False,
         )  # fmt: skip
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
@@ -271,7 +291,7 @@ def solve_classes(
     order = np.zeros(table.records, dtype=np.int64) if priority is None else priority
     deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
     bound = waiting_bound(table, k)
-    tour = _tour(table, people)
+    tour, nearest = _tour(table, people)
     finish = partial(finished_partition, table, people, k, order, sensitive, bound)
     if start == "one-class":
         return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
@@ -293,11 +313,11 @@ def solve_classes(
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
     if evaluations and tour.size >= 2 * PART_SIZE:
         labels, ties, spent, struck = _search_parts(
-            people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate
+            people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate, nearest
         )
     if evaluations:
         outcome = _search(
-            people, labels, ties, tour, k, evaluations - spent, seed, deadline, clock, progress, gate
+            people, labels, ties, tour, k, evaluations - spent, seed, deadline, clock, progress, gate, nearest
         )
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from kanonflow.solvers import solve_classes as module
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.individuals import gather_individuals, nearest_individuals, pair_class_loss
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
@@ -280,3 +283,28 @@ def test_what_costs_as_much_as_waiting_is_released() -> None:
         solution = solve_classes(table, 5, budget=Budget(), seed=1, warm=warm)
         assert np.all(solution.partition.labels == 0)
         assert solution.loss == pytest.approx(1.0)
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(tables(k=2, least=2, most=40), st.integers(0, 2**20))
+def test_points_have_their_nearest_from_the_tree(table: Table, seed: int) -> None:
+    """As near as a look at everybody finds; of a part, those that are in it, in the part's numbers."""
+    table = replace(table, individuals=np.random.default_rng(seed).permutation(table.records))
+    people = gather_individuals(table)
+    tour, nearest = module._tour(table, people)
+    assert nearest is not None
+    looked = nearest_individuals(people, tour, nearest.shape[1], tour.size)
+
+    def gaps(unit: int, others: NDArray[np.int32]) -> list[float]:
+        return [pair_class_loss(people, unit, int(other)) for other in others if other >= 0]
+
+    for unit in range(tour.size):
+        assert gaps(unit, nearest[unit]) == pytest.approx(gaps(unit, looked[unit]))
+    chosen = np.flatnonzero(np.random.default_rng(seed).random(tour.size) < 0.6)
+    within = module._nearest_within(nearest, chosen)
+    assert within is not None
+    for place, unit in enumerate(chosen):
+        found = [int(chosen[other]) for other in within[place] if other >= 0]
+        assert found == [other for other in nearest[unit].tolist() if other in chosen.tolist()]
+    doubled = replace(table, individuals=table.individuals // 2)
+    assert module._tour(doubled, gather_individuals(doubled))[1] is None
