@@ -40,12 +40,12 @@ class PaperWork(NamedTuple):
 
 def _loss_after(slots: Any, slot: int, position: int, row: int) -> float:
     """Loss of a slot after the member at ``position`` has given way to ``row``: of the state's own loss."""
-    raise NotImplementedError("called from compiled kernels only")
+    raise TypeError("called from compiled kernels only")
 
 
 def _refresh(slots: Any, slot: int) -> None:
     """Work out afresh what is kept for a slot: of the state's own loss."""
-    raise NotImplementedError("called from compiled kernels only")
+    raise TypeError("called from compiled kernels only")
 
 
 @overload(_loss_after, inline="always", strict=False)
