@@ -24,6 +24,7 @@ from kanonflow.schemas.policy_fields import (
     DiversityKind,
     Field,
 )
+from kanonflow.schemas.policy_rules import LEAST_PART
 from kanonflow.transforms.anonymize_table import anonymize_table
 from kanonflow.transforms.raw_batch import from_ipc
 from kanonflow.transforms.seeds import Secret
@@ -140,7 +141,11 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
         fields = tuple(
             _with_limit(field, limit, settings) if field.name == settings.field else field for field in fields
         )
-    return replace(policy, k=k, solver=solver, fields=fields)
+    most = policy.max_window_rows
+    if settings.rows is not None:
+        # No window has more rows than are read, so solvers of small windows can be compared on the first rows.
+        most = min(most, max(settings.rows, LEAST_PART * k))
+    return replace(policy, k=k, solver=solver, fields=fields, max_window_rows=most)
 
 
 def _with_limit(field: Field, limit: float, settings: Settings) -> Field:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -82,6 +83,16 @@ def test_certify_shows_how_far_the_loss_is_above_its_bound(policy: Policy, files
     assert certified.gap == pytest.approx(certified.loss / certified.bound - 1.0)
     assert plain.bound < certified.bound <= certified.loss
     assert f"{certified.gap:.1%}" in render([plain, certified], Settings())
+
+
+def test_solvers_of_small_windows_are_compared_on_the_first_rows(
+    policy: Policy, files: tuple[Path, Path]
+) -> None:
+    """Windows of 200,000 rows are beyond them, by the policy; as many rows as are read are not."""
+    settings = Settings(["hungarian", "greedy"], rows=60, evaluations=20, threads=1)
+    assert [outcome.released for outcome in run(policy, files, settings)] == [1.0, 1.0]
+    with pytest.raises(PolicyError, match="max_window_rows"):
+        run(policy, files, replace(settings, rows=None))
 
 
 def test_what_is_infeasible_loses_every_row(policy: Policy, files: tuple[Path, Path]) -> None:
