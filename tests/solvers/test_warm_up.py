@@ -1,0 +1,52 @@
+"""After the warm-up no window of the default solvers waits for a kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
+from kanonflow.solvers.warm_up import tied_graph
+
+SOLVES = """
+    import gc
+    from dataclasses import replace
+    import numpy as np
+    from numba.core.dispatcher import Dispatcher
+    from kanonflow.solvers.budget import Budget
+    from kanonflow.solvers.solve import solve
+    from kanonflow.solvers.warm_up import warm_up
+    from tests.mixed_tables import mixed_table
+
+    warm_up()
+    kernels = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
+    loaded = {id(kernel): len(kernel.signatures) for kernel in kernels}
+    table = mixed_table(1, 400)
+    pairs = replace(table, individuals=np.arange(400) // 2)
+    everybody = replace(table, individuals=np.arange(400))
+    for shape, rows in (
+        ("graph", table), ("graph", pairs), ("classes", pairs), ("classes", everybody), ("levels", pairs)
+    ):
+        solve(rows, 5, shape=shape, budget=Budget(300.0), seed=1)
+    print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
+"""
+
+
+def test_the_default_solvers_find_their_kernels_loaded() -> None:
+    """A process of its own, where nothing was called before: every shape, with one row a person and with several."""
+    told = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SOLVES)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    assert told.stdout.strip() == "[]"
+
+
+def test_the_tied_graph_has_a_tie() -> None:
+    """Else the exchange of cuts would not be loaded."""
+    changed, left = without_two_edge_cuts(tied_graph(), None)
+    assert left == 0
+    assert not (changed == tied_graph()).all()
