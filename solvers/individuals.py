@@ -85,6 +85,17 @@ def gather_individuals(table: Table) -> Individuals:
     )
 
 
+def part_of_people(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
+    """Some of the individuals, as a table of their own."""
+    return people._replace(
+        low=people.low[chosen],
+        high=people.high[chosen],
+        words=people.words[chosen],
+        touched=people.touched[chosen],
+        rows=people.rows[chosen],
+    )
+
+
 @numba.njit(cache=True, nogil=True)
 def hull_loss(people: Individuals, a: int, b: int) -> float:
     """NCP of the hull of two individuals' rows."""

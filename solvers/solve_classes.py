@@ -24,7 +24,7 @@ from kanonflow.solvers.diverse_start import (
 from kanonflow.solvers.diversity import Sensitive, check_eligible, diverse_levels
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.features import build_features
-from kanonflow.solvers.individuals import Individuals, gather_individuals
+from kanonflow.solvers.individuals import Individuals, gather_individuals, part_of_people
 from kanonflow.solvers.kd_tree import build_tree
 from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
@@ -55,7 +55,7 @@ from kanonflow.solvers.starts.clusterings import (
 )
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
-from kanonflow.solvers.warm_classes import Ties, WarmClasses, no_ties, part_of_people, ties_to, warm_labels
+from kanonflow.solvers.warm_classes import Ties, WarmClasses, no_ties, ties_to, warm_labels
 
 CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS)
 NEIGHBOURS = 12

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.individuals import Individuals, part_of_people
 from kanonflow.solvers.search.class_gate import Gate
 from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, build_classes
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
@@ -64,17 +64,6 @@ def ties_to(
         return no_ties(labels.size)._replace(movable=~stay)
     home = np.where(stay, labels, POOL).astype(np.int32)
     return no_ties(labels.size)._replace(home=home, tie=np.where(stay, warm.stability * rows, 0.0))
-
-
-def part_of_people(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
-    """Some of the individuals, as a table of their own."""
-    return people._replace(
-        low=people.low[chosen],
-        high=people.high[chosen],
-        words=people.words[chosen],
-        touched=people.touched[chosen],
-        rows=people.rows[chosen],
-    )
 
 
 def _row_losses(people: Individuals, classes: Classes) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.individuals import Individuals, part_of_people
 from kanonflow.solvers.population.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.starts.leftovers import join_cheapest, join_random
 
@@ -84,17 +84,6 @@ def dissolved(
     return dense, np.flatnonzero(dense < 0)
 
 
-def part_of(people: Individuals, chosen: NDArray[np.int64]) -> Individuals:
-    """Some of the individuals, as a table of their own."""
-    return people._replace(
-        low=people.low[chosen],
-        high=people.high[chosen],
-        words=people.words[chosen],
-        touched=people.touched[chosen],
-        rows=people.rows[chosen],
-    )
-
-
 def mended_by_clustering(
     people: Individuals, who: NDArray[np.int64], k: int, labels: NDArray[np.int32], seed: int
 ) -> NDArray[np.int32]:
@@ -105,7 +94,7 @@ def mended_by_clustering(
     dense, outside = dissolved(labels, who, k)
     _, own = np.unique(who[outside], return_inverse=True)
     if int(own.max(initial=-1)) + 1 >= k:
-        fresh = ncp_clustering_labels(part_of(people, outside), own.astype(np.int64), k, seed)
+        fresh = ncp_clustering_labels(part_of_people(people, outside), own.astype(np.int64), k, seed)
         dense[outside] = fresh + int(dense.max(initial=-1)) + 1
     else:
         join_cheapest(people, who, dense, outside)

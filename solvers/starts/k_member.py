@@ -20,6 +20,7 @@ from kanonflow.solvers.starts.class_hulls import (
     joined_ncp,
     joined_share,
 )
+from kanonflow.solvers.starts.free_units import keep_free
 from kanonflow.solvers.starts.leftovers import join_cheapest
 
 
@@ -73,17 +74,7 @@ def _k_member(
                 labels[members[position]] = -1
             break
         classes += 1
-        kept = 0
-        furthest = -1.0
-        for index in range(left):
-            unit = free[index]
-            if labels[unit] < 0:
-                free[kept] = unit
-                kept += 1
-                if from_seed[unit] > furthest:
-                    furthest = from_seed[unit]
-                    pick = unit
-        left = kept
+        left, pick = keep_free(free, left, labels, from_seed)
     return classes
 
 

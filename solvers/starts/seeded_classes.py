@@ -17,6 +17,7 @@ from kanonflow.solvers.starts.class_hulls import (
     joined_ncp,
     joined_share,
 )
+from kanonflow.solvers.starts.free_units import keep_free
 from kanonflow.solvers.starts.leftovers import join_nearest
 
 
@@ -82,17 +83,7 @@ def _seeded(
         for position in range(found):
             labels[chosen[position]] = classes
         classes += 1
-        kept = 0
-        furthest = -1.0
-        for index in range(left):
-            unit = free[index]
-            if labels[unit] < 0:
-                free[kept] = unit
-                kept += 1
-                if to_centroids[unit] > furthest:
-                    furthest = to_centroids[unit]
-                    seed = unit
-        left = kept
+        left, seed = keep_free(free, left, labels, to_centroids)
     return classes
 
 
