@@ -21,7 +21,10 @@ def add_compare(
     )
     add_policy_and_input(compare)
     compare.add_argument(
-        "--methods", type=_list(str), default=[], help="solver methods (default: the policy's)"
+        "--methods",
+        type=_list(str),
+        default=[],
+        help="solver methods, by the names in docs/solvers.md (default: the policy's)",
     )
     compare.add_argument(
         "--k", type=_list(int), default=[], dest="ks", help="values of k (default: the policy's)"

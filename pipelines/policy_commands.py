@@ -115,7 +115,9 @@ def _notes(policy: Policy) -> list[str]:
         notes.append(
             f"hold_share: {policy.hold_share:g}. Classes with the widest boxes, up to that share of the rows at hand,"
             " wait for the next window, at most until max_delay is over. Who waits follows from quasi-identifiers and"
-            " row counts alone."
+            " row counts"
+            + (", and from the values of " + ", ".join(f.name for f in policy.gated) if policy.gated else "")
+            + " alone."
         )
     if policy.stability:
         notes.append(

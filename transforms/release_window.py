@@ -153,7 +153,6 @@ def _solve(
     earlier: Any = None
     if individuals is not None and choice.method != "pass-through":
         earlier = earlier_structure(policy, warm.cohorts, digests)
-
     solution = _solved_as_asked_or_else(
         choice,
         encoded.table,
