@@ -29,14 +29,17 @@ from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, StartInput
 from kanonflow.solvers.table import Table
-from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
+from kanonflow.solvers.untied import Untied, untied
 from kanonflow.solvers.warm_start import WarmGraph, warm_members
 
 NEIGHBOURS = 5
 GRAPH_STARTS = ("auto", *BUILT_STARTS)
 LOSSES = ("ncp", "sil")
-# Members over units -> the state of a search.
-StateOf = Callable[[NDArray[np.int32]], Slots | SilSlots]
+# Units and members over them -> the state of a search.
+StateOf = Callable[[Units, NDArray[np.int32]], Slots | SilSlots]
+# Evaluations for each slot that had to change for a two-edge cut, at most; few when time is over.
+MOST_TO_UNTIE = 1000.0
+LEAST_TO_UNTIE = 20.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -104,7 +107,7 @@ def _start(
     nearest: NDArray[np.int32],
     start: str,
     warm: WarmGraph | None,
-    build: StateOf,
+    build: Callable[[NDArray[np.int32]], Any],
 ) -> _Start:
     """The cold start, or the completed old graph when it costs no more. build: the state for members."""
     units = given.units
@@ -133,10 +136,9 @@ def _units_for(table: Table, k: int, loss: str) -> tuple[Units, Units, StateOf]:
     """Units as neighbours and starts see them, the same as the search for a loss sees them, and the search's state."""
     if loss == "ncp":
         units = group_rows(table)
-        return units, units, partial(build_slots, units)
+        return units, units, build_slots
     units = group_rows(weighted_for_sil(table))
-    searched = sil_units(table, units, k)
-    return units, searched, partial(build_sil_slots, searched)
+    return units, sil_units(table, units, k), build_sil_slots
 
 
 def _check_feasible(table: Table, k: int) -> None:
@@ -161,6 +163,11 @@ def _prepared(
     return given, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
 
 
+def _to_untie(per_row: float, result: SearchResult) -> float:
+    """Evaluations for each slot that changes for a two-edge cut, after a search of so many a row."""
+    return LEAST_TO_UNTIE if result.deadline_struck else min(per_row, MOST_TO_UNTIE)
+
+
 def solve_graph(
     table: Table,
     k: int,
@@ -179,8 +186,8 @@ def solve_graph(
     """A k-regular generalization graph of low GCP, or of low SIL.
 
     warm: the graph that the previous window's individuals left; the cheaper of it and the cold start is searched.
-    search: False returns the start itself. untie: exchange two-edge cuts away at the end, so that no known match
-    settles another (costs 0-1% loss at k = 5, up to 7% at k = 3); ``Solution.tied_edges`` counts what is left.
+    search: False returns the start itself. untie: mend two-edge cuts at the end, so that no known match settles
+    another (hardly any loss from k = 4 on, about 2% at k = 3); ``Solution.tied_edges`` counts what is left.
     loss: what is searched and reported, ``ncp`` (GCP) or ``sil`` (S0, eq. 7, over all edges; neighbours and starts are
     then those of a table weighted for it; there is no lower bound but 0).
 
@@ -192,12 +199,12 @@ def solve_graph(
     began = clock()
     units, searched, build = _units_for(table, k, loss)
     given, nearest, bound = _prepared(units, table.individuals is not None, k, seed, threads)
-    begun = _start(given, nearest, start, warm, build)
+    begun = _start(given, nearest, start, warm, partial(build, searched))
     slots = begun.slots
     start_loss = float(slots.loss.mean())
     result = SearchResult(0, False, ())
     evaluations = budget.evaluations(table.records, k) if search else 0
-    if evaluations > 0:
+    if evaluations:
         result = search_graph(
             searched,
             slots,
@@ -212,19 +219,22 @@ def solve_graph(
             first_slots=begun.changed,
         )
     members = deal_rows(units, slots.members)
-    tied = None
+    free = Untied(members, None, 0)
     if untie:
-        members, tied = without_two_edge_cuts(members, table.individuals)
-    graph = GeneralizationGraph(members)
+        per_slot = _to_untie(evaluations / table.records, result)
+        free = untied(
+            searched, build, nearest, members, distinct=given.distinct, per_slot=per_slot, seed=seed
+        )
+    graph = GeneralizationGraph(free.members)
     return Solution(
         structure=graph,
         loss=gcp(table, graph) if loss == "ncp" else sil(table, graph),
-        tied_edges=tied,
+        tied_edges=free.tied_edges,
         start_loss=start_loss,
         lower_bound=bound if loss == "ncp" else 0.0,
         start=begun.name,
         stack=stack_name(begun.name, table.records, evaluations),
-        evaluations=result.evaluations,
+        evaluations=result.evaluations + free.evaluations,
         deadline_struck=result.deadline_struck,
         trace=((0, start_loss), *result.trace),
         warm_loss=begun.warm_loss,

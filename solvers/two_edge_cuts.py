@@ -166,17 +166,17 @@ def _exchange(members: np.ndarray, who: np.ndarray, order: np.ndarray, label: np
     return exchanged
 
 
-def _labels(members: NDArray[np.int32]) -> NDArray[np.uint64]:
+def cut_labels(members: NDArray[np.int32]) -> NDArray[np.uint64]:
     generator = np.random.Generator(np.random.PCG64(_LABEL_SEED))
     return _cut_labels(members, generator.integers(1, 2**64 - 1, members.size, dtype=np.uint64))
 
 
 def two_edge_cuts(members: NDArray[np.int32]) -> NDArray[np.int64]:
     """Edges (slot * k + position) that form a cut with another one, int64, cut by cut. O(n k log(n k))."""
-    return _tied(_labels(members))
+    return tied_edges(cut_labels(members))
 
 
-def _tied(label: NDArray[np.uint64]) -> NDArray[np.int64]:
+def tied_edges(label: NDArray[np.uint64]) -> NDArray[np.int64]:
     order = np.argsort(label, kind="stable")
     same = label[order][1:] == label[order][:-1]
     return order[np.append(same, False) | np.insert(same, 0, False)]
@@ -196,8 +196,8 @@ def without_two_edge_cuts(
     changed = members.copy()
     who = np.arange(members.shape[0]) if individuals is None else individuals
     for _ in range(MOST_ROUNDS):
-        label = _labels(changed)
-        cuts = _tied(label)
+        label = cut_labels(changed)
+        cuts = tied_edges(label)
         if cuts.size == 0 or _exchange(changed, who, cuts, label) == 0:
             return changed, int(cuts.size)
     return changed, int(two_edge_cuts(changed).size)

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.distinct_rows import group_rows
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.matching import random_factor
+from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
+from kanonflow.solvers.untied import untied
 
 
 class _Repeatable:
@@ -40,6 +43,17 @@ def tied_graph() -> NDArray[np.int32]:
     return members.astype(np.int32)
 
 
+def _untie(table: Table) -> None:
+    """Mend a cut and part one, which the solves below may not have to."""
+    without_two_edge_cuts(tied_graph(), None)
+    six = np.arange(6)
+    units = group_rows(
+        replace(table, numeric=table.numeric[six], categorical=table.categorical[six], individuals=six)
+    )
+    near = np.tile(six.astype(np.int32), (6, 1))
+    untied(units, build_slots, near, tied_graph(), distinct=True, per_slot=200.0, seed=1)
+
+
 def warm_up(gated: bool = False) -> None:
     """Solve tiny tables in every shape and from the starts that feeds use.
 
@@ -57,7 +71,7 @@ def warm_up(gated: bool = False) -> None:
         individuals=np.arange(n),
     )
     random_factor(circulant_graph(), _Repeatable(generator))
-    without_two_edge_cuts(tied_graph(), None)
+    _untie(table)
     for start in ("auto", "l-greedy", "kd-leaves"):
         solve(table, 3, start=start, budget=Budget(200.0), seed=1)
     # People with one row are points, whose neighbours are found in another way than those of people with several.
