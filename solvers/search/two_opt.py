@@ -114,7 +114,7 @@ def best_swap(
     return best if best > EPSILON else 0.0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _apply(
     units: Units, slots: Slots, work: Workspace, b: int, p: int, d: int, q: int, logging: bool
 ) -> float:

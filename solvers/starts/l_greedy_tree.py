@@ -192,10 +192,10 @@ def _classes(
                 )
             if unit < 0:
                 for p in range(size):
-                    _take(tree, free, members[classes, p], -1)
+                    _take(tree, free, np.int64(members[classes, p]), np.int64(-1))
                 return classes
             members[classes, size] = unit
-            _take(tree, free, unit, 1)
+            _take(tree, free, np.int64(unit), np.int64(1))
             for j in range(low.size):
                 y = features.numeric[unit, j]
                 low[j] = y if size == 0 else min(low[j], y)
