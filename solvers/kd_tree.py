@@ -33,7 +33,7 @@ class KdTree(NamedTuple):
     words: NDArray[np.uint64]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _spreads(features: Features, units: np.ndarray, counts: np.ndarray, spreads: np.ndarray) -> None:
     """Expected difference of two units in each attribute; counts is scratch as long as the largest domain."""
     dn = features.numeric.shape[1]
@@ -58,7 +58,7 @@ def _spreads(features: Features, units: np.ndarray, counts: np.ndarray, spreads:
         spreads[dn + j] = (1.0 - same / (size * size)) * features.code_weight[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _largest_share(units: np.ndarray, weight: np.ndarray, individual: np.ndarray, held: np.ndarray) -> int:
     """Most rows that one individual has among the units; held is scratch over individuals."""
     most = 0
@@ -70,7 +70,7 @@ def _largest_share(units: np.ndarray, weight: np.ndarray, individual: np.ndarray
     return most
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _find_cut(
     values: np.ndarray,
     units: np.ndarray,
@@ -109,7 +109,7 @@ def _find_cut(
     return best if lefts * k <= left and rights * k <= total - left else 0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _hull(
     features: Features, units: np.ndarray, low: np.ndarray, high: np.ndarray, words: np.ndarray
 ) -> None:
@@ -124,7 +124,7 @@ def _hull(
             words[w] |= features.words[unit, w]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _rank(spreads: np.ndarray, ranked: np.ndarray) -> None:
     """The attributes by descending spread, equal ones as they come, by insertion: there are few."""
     for j in range(spreads.size):

@@ -27,14 +27,14 @@ _DRAWS = np.int64(12)
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _paid(people: Individuals, classes: Classes, scratch: ClassScratch, unit: int) -> float:
     """What an individual costs beside its class, in rows: waiting in the pool, or a tie that is broken."""
     waiting = people.rows[unit] * WAITING if classes.label[unit] < 0 else 0.0
     return tie_cost(scratch, unit, np.int64(classes.label[unit])) + waiting
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _random_swap(
     people: Individuals,
     classes: Classes,
@@ -68,7 +68,7 @@ def _random_swap(
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _dissolve(
     people: Individuals,
     classes: Classes,
@@ -134,7 +134,7 @@ def _split(
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _undo(
     people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, gate: Gate | None = None
 ) -> None:

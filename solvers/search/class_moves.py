@@ -42,13 +42,13 @@ def build_scratch(
     return ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable, home, tie)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def tie_cost(scratch: ClassScratch, unit: int, number: int) -> float:
     """What an individual pays for standing in that class, or in the pool, and not in its class of before."""
     return scratch.tie[unit] if number >= 0 and number != scratch.home[unit] else 0.0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
     """Keep a move whose gain is at most this much, for ``_best_offer`` to judge."""
     place = gate.offers[0]
@@ -57,7 +57,7 @@ def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
     gate.offers[0] = place + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _true_gain(
     people: Individuals,
     classes: Classes,
@@ -86,7 +86,7 @@ def _true_gain(
     return gain
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _best_offer(
     people: Individuals,
     classes: Classes,
@@ -212,7 +212,7 @@ def best_move(
     return best if best > EPSILON else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> None:
     """Move an individual and note where it came from in the undo log."""
     entry = work.logged[0]
@@ -221,7 +221,7 @@ def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> No
     move(classes, unit, target)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def refresh_and_push(
     people: Individuals, classes: Classes, work: Workspace, number: int, gate: Gate | None = None
 ) -> None:

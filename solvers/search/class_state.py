@@ -102,7 +102,7 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
     return kept * loss + (total - kept) * WAITING if kept > 0 else total * WAITING
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def gated_loss(
     people: Individuals, classes: Classes, gate: Gate, side: int, number: int, out: int, unit: int
 ) -> float:

@@ -80,7 +80,8 @@ def _overload(stub: Any, state: type, function: Any) -> None:
     overload(stub, strict=False, jit_options=KERNEL)(chosen)
 
 
-@numba.njit(cache=True, nogil=True)
+# Not inlined, said so that it does not take that over from a caller which is: it would be in the search five times.
+@numba.njit(cache=True, nogil=True, forceinline=False)
 def swap(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     """Exchange the members at (b, p) and (d, q); returns the change of total loss. Its own inverse."""
     before = slots.loss[b] + slots.loss[d]

@@ -69,7 +69,7 @@ def free_tree(units: Units, tree: KdTree, rows: NDArray[np.int32]) -> FreeTree:
     return free
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _least_joined(
     features: Features,
     tree: KdTree,
@@ -91,7 +91,7 @@ def _least_joined(
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _cheapest(
     units: Units,
     tree: KdTree,
