@@ -22,7 +22,7 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
     """Sum of ``weights[row, bit]`` over a word's set bits; weights: float64 (W, 64).
 
@@ -35,7 +35,7 @@ def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def next_random(state: np.ndarray, below: int) -> Any:
     """A number in [0, below) from the splitmix64 generator whose state is uint64 (1,); for the search only.
 

@@ -33,7 +33,7 @@ class KdTree(NamedTuple):
     words: NDArray[np.uint64]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _spreads(features: Features, units: np.ndarray, counts: np.ndarray, spreads: np.ndarray) -> None:
     """Expected difference of two units in each attribute; counts is scratch as long as the largest domain."""
     dn = features.numeric.shape[1]
@@ -58,7 +58,7 @@ def _spreads(features: Features, units: np.ndarray, counts: np.ndarray, spreads:
         spreads[dn + j] = (1.0 - same / (size * size)) * features.code_weight[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _largest_share(units: np.ndarray, weight: np.ndarray, individual: np.ndarray, held: np.ndarray) -> int:
     """Most rows that one individual has among the units; held is scratch over individuals."""
     most = 0
@@ -70,7 +70,7 @@ def _largest_share(units: np.ndarray, weight: np.ndarray, individual: np.ndarray
     return most
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _find_cut(
     values: np.ndarray,
     units: np.ndarray,
@@ -109,7 +109,7 @@ def _find_cut(
     return best if lefts * k <= left and rights * k <= total - left else 0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _hull(
     features: Features, units: np.ndarray, low: np.ndarray, high: np.ndarray, words: np.ndarray
 ) -> None:
@@ -122,6 +122,17 @@ def _hull(
             high[j] = max(high[j], features.numeric[unit, j])
         for w in range(words.size):
             words[w] |= features.words[unit, w]
+
+
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _rank(spreads: np.ndarray, ranked: np.ndarray) -> None:
+    """The attributes by descending spread, equal ones as they come, by insertion: there are few."""
+    for j in range(spreads.size):
+        place = j
+        while place > 0 and spreads[ranked[place - 1]] < spreads[j]:
+            ranked[place] = ranked[place - 1]
+            place -= 1
+        ranked[place] = j
 
 
 @numba.njit(cache=True, nogil=True)
@@ -149,6 +160,7 @@ def _build(
     counts = np.zeros(domain, dtype=np.int64)
     held = np.zeros(u, dtype=np.int64)
     spreads = np.zeros(d)
+    ranked = np.zeros(d, dtype=np.int64)
     stop[0] = u
     nodes = 1
     node = 0
@@ -157,7 +169,7 @@ def _build(
         _hull(features, units, low[node], high[node], words[node])
         if units.size > leaf:
             _spreads(features, units, counts, spreads)
-            ranked = np.argsort(-spreads, kind="mergesort")
+            _rank(spreads, ranked)
             cut = 0
             for attempt in range(2 * d):
                 # Second round: equal values may be cut apart, so that big groups of equals still split.
@@ -169,12 +181,16 @@ def _build(
                     unit = units[position]
                     values[position] = features.numeric[unit, j] if j < dn else features.codes[unit, j - dn]
                 sorting = np.argsort(values, kind="mergesort")
-                candidate = units[sorting]
-                cut = _find_cut(
-                    values[sorting], candidate, weight, individual, held, k, distinct, attempt < d
-                )
+                # Entry by entry: numba takes seconds to compile an assignment of one array to another.
+                candidate = np.empty(units.size, dtype=np.int64)
+                ascending = np.empty(units.size)
+                for position in range(units.size):
+                    candidate[position] = units[sorting[position]]
+                    ascending[position] = values[sorting[position]]
+                cut = _find_cut(ascending, candidate, weight, individual, held, k, distinct, attempt < d)
                 if cut > 0:
-                    order[start[node] : stop[node]] = candidate
+                    for position in range(units.size):
+                        order[start[node] + position] = candidate[position]
                     break
             if cut > 0:
                 left[node] = nodes

@@ -25,7 +25,7 @@ def pair_loss(features: Features, a: int, b: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def node_bound(features: Features, tree: KdTree, node: int, unit: int) -> float:
     """No unit below the node is nearer than this."""
     total = 0.0

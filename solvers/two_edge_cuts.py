@@ -88,7 +88,7 @@ def _cut_labels(members: np.ndarray, random: np.ndarray) -> np.ndarray:
     return label
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _may_take(members: np.ndarray, who: np.ndarray, slot: int, position: int, record: int) -> bool:
     fits = True
     for p in range(members.shape[1]):
@@ -97,7 +97,7 @@ def _may_take(members: np.ndarray, who: np.ndarray, slot: int, position: int, re
     return fits
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _by_way_of(
     members: np.ndarray, who: np.ndarray, first: np.ndarray, edges: np.ndarray, b: int, p: int, d: int, q: int
 ) -> bool:
@@ -127,7 +127,7 @@ def _by_way_of(
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _part(
     members: np.ndarray, who: np.ndarray, first: np.ndarray, edges: np.ndarray, one: int, other: int
 ) -> bool:

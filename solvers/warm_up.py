@@ -54,12 +54,13 @@ def _untie(table: Table) -> None:
     untied(units, build_slots, near, tied_graph(), distinct=True, per_slot=200.0, seed=1)
 
 
-def warm_up(gated: bool = False) -> None:
-    """Solve tiny tables in every shape and from the starts that feeds use.
+def warm_up(shape: str | None = None, gated: bool = False) -> None:
+    """Solve tiny tables in the given shape of ``solve``, or in every one, from the starts that feeds use.
 
-    About 0.5 s from the cache, a minute when it is empty.
+    About 0.5 s from the cache. From an empty one the kernels are compiled first; those of graphs and levels share
+    nearly all of theirs, as do those of classes and cohorts.
 
-    gated: also under rules for sensitive values, whose kernels take a minute more.
+    gated: classes also under rules for sensitive values, which have kernels of their own.
     """
     generator = np.random.default_rng(1)
     n = 24
@@ -70,14 +71,17 @@ def warm_up(gated: bool = False) -> None:
         weights=np.ones(3),
         individuals=np.arange(n),
     )
-    random_factor(circulant_graph(), _Repeatable(generator))
-    _untie(table)
-    for start in ("auto", "l-greedy", "kd-leaves"):
-        solve(table, 3, start=start, budget=Budget(200.0), seed=1)
-    # People with one row are points, whose neighbours are found in another way than those of people with several.
-    for people in (table, replace(table, individuals=np.arange(n) // 2)):
-        solve(people, 3, shape="classes", budget=Budget(200.0), seed=1)
-    solve(table, 3, shape="levels", budget=Budget(200.0), seed=1)
-    if gated:
-        rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
-        solve(table, 3, shape="classes", budget=Budget(200.0), seed=1, sensitive=[rule])
+    budget = Budget(200.0)
+    if shape in (None, "graph", "levels"):
+        random_factor(circulant_graph(), _Repeatable(generator))
+        _untie(table)
+        for start in ("auto", "l-greedy", "kd-leaves"):
+            solve(table, 3, start=start, budget=budget, seed=1)
+        solve(table, 3, shape="levels", budget=budget, seed=1)
+    if shape in (None, "classes", "cohorts"):
+        # People with one row are points, whose neighbours are found in another way than those of people with several.
+        for people in (table, replace(table, individuals=np.arange(n) // 2)):
+            solve(people, 3, shape="classes", budget=budget, seed=1)
+        if gated:
+            rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
+            solve(table, 3, shape="classes", budget=budget, seed=1, sensitive=[rule])

@@ -52,6 +52,7 @@ from kanonflow.transforms.selective_holding import held_until, only_held
 from kanonflow.transforms.split import END_OF_TIME_MS
 from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.window_gauges import NAMESPACE, WindowGauges
+from kanonflow.transforms.window_structures import solver_shape
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
@@ -112,9 +113,10 @@ class SolveWindows(beam.DoFn):
         self._gauges = WindowGauges()
 
     def setup(self) -> None:
-        """Get the secret, and load the kernels before the first window waits for them."""
+        """Get the secret, and load the kernels of the policy's shape before the first window waits for them."""
         self._secret = self._source.resolve()
-        warm_up(gated=bool(self._bound.policy.gated))
+        policy = self._bound.policy
+        warm_up(solver_shape(policy), gated=bool(policy.gated))
 
     def process(
         self,

@@ -119,7 +119,7 @@ def part_of_gate(gate: Gate | None, chosen: NDArray[np.int64]) -> Gate | None:
     return gate._replace(begin=gate.begin[chosen], **{name: getattr(gate, name).copy() for name in own})
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _times_log(count: int) -> float:
     return count * math.log(count) if count > 1 else 0.0
 
@@ -149,7 +149,7 @@ def _count(gate: Gate, side: int, row: int, step: int) -> None:
         gate.counts[side, code] = new
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _load(
     people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int, level: int
 ) -> None:
@@ -177,7 +177,7 @@ def _load(
             index += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _distance(gate: Gate, side: int, f: int, rows: int) -> float:
     """Equal or ordered distance of a tally's shares from the release's. O(values), O(1) where spread is right."""
     if gate.distance[f] == 1 and gate.state[side, 3] == rows:
@@ -193,7 +193,7 @@ def _distance(gate: Gate, side: int, f: int, rows: int) -> float:
     return total / 2.0 if gate.distance[f] == 1 else total / max(shown - 1, 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _judge(gate: Gate, side: int, rows: int) -> bool:
     """Whether a tally of that many rows meets every rule."""
     met = True
@@ -210,7 +210,7 @@ def _judge(gate: Gate, side: int, rows: int) -> bool:
     return met
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _exchange(people: Individuals, gate: Gate, side: int, level: int, leaver: int, unit: int) -> int:
     """Count the kept rows of one individual off a tally and those of another on; rows that it holds then."""
     rows = gate.state[side, 2]

@@ -15,7 +15,7 @@ from kanonflow.solvers.search.class_moves import (
     refresh_and_push,
     tie_cost,
 )
-from kanonflow.solvers.search.class_state import POOL, WAITING, Classes, move, refresh_class
+from kanonflow.solvers.search.class_state import NOBODY, WAITING, Classes, move, refresh_class
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
 # After two swaps the repair leads back to where it was in 84% of the kicks. Loss to that of l-greedy at equal budget,
@@ -23,17 +23,18 @@ from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 # spread over the neighbours of one individual instead of all of that individual: weeks .886 against .891, days equal.
 _SWAPS = 6
 # One kick in so many dissolves a class, another one splits a class: they cost much, and fewer are worth it.
-_DRAWS = 12
+_DRAWS = np.int64(12)
+_NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _paid(people: Individuals, classes: Classes, scratch: ClassScratch, unit: int) -> float:
     """What an individual costs beside its class, in rows: waiting in the pool, or a tie that is broken."""
     waiting = people.rows[unit] * WAITING if classes.label[unit] < 0 else 0.0
-    return tie_cost(scratch, unit, classes.label[unit]) + waiting
+    return tie_cost(scratch, unit, np.int64(classes.label[unit])) + waiting
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _random_swap(
     people: Individuals,
     classes: Classes,
@@ -45,13 +46,13 @@ def _random_swap(
     gate: Gate | None = None,
 ) -> bool:
     """Swap with a neighbour, or somebody in its class; ``change[0]`` takes the change of loss."""
-    other = nearest[unit, next_random(work.random, nearest.shape[1])]
+    other = np.int64(nearest[unit, next_random(work.random, nearest.shape[1])])
     if other < 0 or classes.label[other] == classes.label[unit] or classes.label[unit] < 0:
         return False
-    home, target = classes.label[unit], classes.label[other]
+    home, target = np.int64(classes.label[unit]), np.int64(classes.label[other])
     partner = other
     if target >= 0:
-        partner = classes.members[target, next_random(work.random, classes.size[target])]
+        partner = np.int64(classes.members[target, next_random(work.random, classes.size[target])])
     if not scratch.movable[partner] or not scratch.movable[unit]:
         return False
     change[0] -= classes.loss[home] + (classes.loss[target] if target >= 0 else 0.0)
@@ -67,7 +68,7 @@ def _random_swap(
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _dissolve(
     people: Individuals,
     classes: Classes,
@@ -85,9 +86,9 @@ def _dissolve(
             return False
     change[0] -= classes.loss[number]
     while classes.size[number] > 0:
-        unit = classes.members[number, classes.size[number] - 1]
+        unit = np.int64(classes.members[number, classes.size[number] - 1])
         change[0] -= _paid(people, classes, scratch, unit)
-        logged_move(classes, work, unit, POOL)
+        logged_move(classes, work, unit, NOBODY)
         change[0] += _paid(people, classes, scratch, unit)
         push(work, unit)
     refresh_class(people, classes, number, gate)
@@ -112,11 +113,12 @@ def _split(
     for p in range(size):
         if not scratch.movable[classes.members[number, p]]:
             return False
-    seed = classes.members[number, next_random(work.random, size)]
-    by_rows = next_random(work.random, 2) == 0
+    seed = np.int64(classes.members[number, next_random(work.random, size)])
+    by_rows = next_random(work.random, np.int64(2)) == 0
     gaps = np.empty(size)
-    units = classes.members[number, :size].copy()
+    units = np.empty(size, dtype=np.int64)
     for p in range(size):
+        units[p] = classes.members[number, p]
         if by_rows:
             gaps[p] = abs(people.rows[units[p]] - people.rows[seed])
         else:
@@ -132,7 +134,7 @@ def _split(
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _undo(
     people: Individuals, classes: Classes, work: Workspace, scratch: ClassScratch, gate: Gate | None = None
 ) -> None:
@@ -140,7 +142,7 @@ def _undo(
     moves = work.logged[0]
     for back in range(moves):
         entry = moves - 1 - back
-        unit, origin = work.log[entry, 0], work.log[entry, 1]
+        unit, origin = np.int64(work.log[entry, 0]), np.int64(work.log[entry, 1])
         now = classes.label[unit]
         work.log[entry, 2] = now
         move(classes, unit, origin)
@@ -150,7 +152,7 @@ def _undo(
             scratch.seen[origin] = -1
     for entry in range(moves):
         for column in range(1, 3):
-            number = work.log[entry, column]
+            number = np.int64(work.log[entry, column])
             if number >= 0 and scratch.seen[number] == -1:
                 refresh_class(people, classes, number, gate)
                 scratch.seen[number] = 0
@@ -181,13 +183,13 @@ def class_kick(
         work.evaluations[0] += 1
         work.logged[0] = 0
         change[0] = 0.0
-        number = classes.label[unit]
+        number = np.int64(classes.label[unit])
         draw = next_random(work.random, _DRAWS)
         done = False
         if number >= 0 and draw == 0:
             done = _dissolve(people, classes, work, scratch, number, change, gate)
         elif number >= 0 and draw == 1:
-            empty = -1
+            empty = NOBODY
             for candidate in range(classes.size.size):
                 if classes.size[candidate] == 0:
                     empty = candidate
@@ -198,11 +200,11 @@ def class_kick(
             for _ in range(_SWAPS):
                 swapped = _random_swap(people, classes, nearest, work, scratch, walker, change, gate)
                 done = done or swapped
-                near = nearest[unit, next_random(work.random, nearest.shape[1])]
+                near = np.int64(nearest[unit, next_random(work.random, nearest.shape[1])])
                 walker = near if near >= 0 else unit
         if not done:
             continue
-        change[0] += class_descend(people, classes, nearest, work, scratch, np.iinfo(np.int64).max, gate)
+        change[0] += class_descend(people, classes, nearest, work, scratch, _NO_LIMIT, gate)
         if change[0] >= EPSILON:
             _undo(people, classes, work, scratch, gate)
         while pop(work) >= 0:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.individuals import Individuals
 from kanonflow.solvers.search.class_gate import HOME, TARGET, Gate, forget
 from kanonflow.solvers.search.class_state import (
-    POOL,
+    NOBODY,
     WAITING,
     Classes,
     changed_loss,
@@ -42,13 +42,13 @@ def build_scratch(
     return ClassScratch(np.zeros(classes.size.size, dtype=np.int64), movable, home, tie)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def tie_cost(scratch: ClassScratch, unit: int, number: int) -> float:
     """What an individual pays for standing in that class, or in the pool, and not in its class of before."""
     return scratch.tie[unit] if number >= 0 and number != scratch.home[unit] else 0.0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
     """Keep a move whose gain is at most this much, for ``_best_offer`` to judge."""
     place = gate.offers[0]
@@ -57,7 +57,7 @@ def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
     gate.offers[0] = place + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _true_gain(
     people: Individuals,
     classes: Classes,
@@ -68,25 +68,25 @@ def _true_gain(
     partner: int,
 ) -> float:
     """Gain of a shift or swap under the gate's rules."""
-    home = classes.label[unit]
+    home = np.int64(classes.label[unit])
     gain = tie_cost(scratch, unit, home) - tie_cost(scratch, unit, target)
     if partner >= 0:
         gain += tie_cost(scratch, partner, target) - tie_cost(scratch, partner, home)
     if home >= 0:
         gain += classes.loss[home] - gated_loss(
-            people, classes, gate, HOME, home, classes.position[unit], partner
+            people, classes, gate, HOME, home, np.int64(classes.position[unit]), partner
         )
     else:
         gain += (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * WAITING
     if target >= 0:
-        out = classes.position[partner] if partner >= 0 else -1
+        out = np.int64(classes.position[partner]) if partner >= 0 else NOBODY
         gain += classes.loss[target] - gated_loss(people, classes, gate, TARGET, target, out, unit)
     else:
         gain -= (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * WAITING
     return gain
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _best_offer(
     people: Individuals,
     classes: Classes,
@@ -134,28 +134,28 @@ def best_move(
     after the scan: the rules only ever add to the loss of what a move makes, and a call inside the scan would slow it
     tenfold.
     """
-    home = classes.label[unit]
+    home = np.int64(classes.label[unit])
     rows = people.rows[unit] * WAITING
-    at = classes.position[unit]
+    at = np.int64(classes.position[unit])
     # All that this individual pays where it is, so that moves back to the class of before gain the tie.
     home_loss = (classes.loss[home] if home >= 0 else rows) + tie_cost(scratch, unit, home)
-    without = changed_loss(people, classes, home, at, -1) if home >= 0 else 0.0
+    without = changed_loss(people, classes, home, at, NOBODY) if home >= 0 else 0.0
     room = classes.members.shape[1] - 1
     work.clock[0] += 1
     best = EPSILON
     evaluations = 1
     if home >= 0 and home_loss - without - rows > best:
         if gate is not None:
-            _offer(gate, home_loss - without - rows, POOL, -1)
+            _offer(gate, home_loss - without - rows, NOBODY, NOBODY)
         else:
             best = home_loss - without - rows
-            work.found[0], work.found[1] = POOL, -1
+            work.found[0], work.found[1] = NOBODY, NOBODY
     for index in range(nearest.shape[1]):
         # Missing neighbours are -1 and stand at the end: skipped, for a break would make the loop count references.
-        other = nearest[unit, index]
+        other = np.int64(nearest[unit, index])
         if other < 0:
             continue
-        target = classes.label[other]
+        target = np.int64(classes.label[other])
         if target == home:
             continue
         if target < 0:
@@ -166,27 +166,27 @@ def best_move(
                 gain -= tie_cost(scratch, other, home)
                 if gain > best:
                     if gate is not None:
-                        _offer(gate, gain, POOL, other)
+                        _offer(gate, gain, NOBODY, other)
                     else:
                         best = gain
-                        work.found[0], work.found[1] = POOL, other
+                        work.found[0], work.found[1] = NOBODY, other
             continue
         if scratch.seen[target] == work.clock[0]:
             continue
         scratch.seen[target] = work.clock[0]
         own_tie = tie_cost(scratch, unit, target)
         if classes.size[target] < room:
-            joined = changed_loss(people, classes, target, -1, unit)
+            joined = changed_loss(people, classes, target, NOBODY, unit)
             evaluations += 1
             gain = home_loss - without + classes.loss[target] - joined - own_tie
             if gain > best:
                 if gate is not None:
-                    _offer(gate, gain, target, -1)
+                    _offer(gate, gain, target, NOBODY)
                 else:
                     best = gain
-                    work.found[0], work.found[1] = target, -1
+                    work.found[0], work.found[1] = target, NOBODY
         for p in range(classes.size[target]):
-            partner = classes.members[target, p]
+            partner = np.int64(classes.members[target, p])
             if not scratch.movable[partner]:
                 continue
             there = changed_loss(people, classes, target, p, unit)
@@ -212,7 +212,7 @@ def best_move(
     return best if best > EPSILON else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> None:
     """Move an individual and note where it came from in the undo log."""
     entry = work.logged[0]
@@ -221,7 +221,7 @@ def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> No
     move(classes, unit, target)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def refresh_and_push(
     people: Individuals, classes: Classes, work: Workspace, number: int, gate: Gate | None = None
 ) -> None:
@@ -230,7 +230,7 @@ def refresh_and_push(
         return
     refresh_class(people, classes, number, gate)
     for p in range(classes.size[number]):
-        push(work, classes.members[number, p])
+        push(work, np.int64(classes.members[number, p]))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -257,7 +257,7 @@ def class_descend(
         gain = best_move(people, classes, nearest, work, scratch, unit, gate)
         if gain <= 0.0:
             continue
-        home, target, partner = classes.label[unit], work.found[0], work.found[1]
+        home, target, partner = np.int64(classes.label[unit]), work.found[0], work.found[1]
         if partner >= 0:
             logged_move(classes, work, partner, home)
             push(work, partner)

@@ -25,6 +25,9 @@ from kanonflow.solvers.search.class_gate import HOME, Gate, forget, meets
 POOL = -1
 # Waiting rows cost a hair more than rows whose box is the whole domain: what may be released is.
 WAITING = 1.0 + 1e-6
+# As numpy's number: kernels are compiled once more for each argument that is a literal, or of another integer type.
+# So individuals, classes and positions are made int64 where they are read.
+NOBODY = np.int64(-1)
 
 
 class Classes(NamedTuple):
@@ -99,7 +102,7 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
     return kept * loss + (total - kept) * WAITING if kept > 0 else total * WAITING
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def gated_loss(
     people: Individuals, classes: Classes, gate: Gate, side: int, number: int, out: int, unit: int
 ) -> float:
@@ -175,11 +178,11 @@ def refresh_class(people: Individuals, classes: Classes, number: int, gate: Gate
             classes.rest[number, p, 0] += whole
             if own:
                 classes.rest[number, p, 0] -= bits_cost(own, people.bit_weight, w)
-    classes.loss[number] = changed_loss(people, classes, number, -1, -1)
+    classes.loss[number] = changed_loss(people, classes, number, NOBODY, NOBODY)
     # Compiled away where there is no gate, as are all such branches.
     if gate is not None:
         forget(gate)
-        classes.loss[number] = gated_loss(people, classes, gate, HOME, number, -1, -1)
+        classes.loss[number] = gated_loss(people, classes, gate, HOME, number, NOBODY, NOBODY)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -235,7 +238,7 @@ def build_classes(
 def _fill(people: Individuals, classes: Classes, labels: np.ndarray, gate: Gate | None = None) -> None:
     for unit in range(labels.size):
         if labels[unit] >= 0:
-            move(classes, unit, labels[unit])
+            move(classes, unit, np.int64(labels[unit]))
     refresh_all(people, classes, gate)
 
 

@@ -17,6 +17,10 @@ from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 
+# As numpy's numbers: for a literal the descent would be compiled once more than for the one that Python calls.
+_LOGGING = np.bool_(True)
+_NO_LIMIT = np.int64(np.iinfo(np.int64).max)
+
 
 @numba.njit(cache=True, nogil=True)
 def _random_swap(
@@ -33,7 +37,7 @@ def _random_swap(
     k = slots.members.shape[1]
     features = units.features
     best = np.inf
-    chosen_p = chosen_d = chosen_q = -1
+    chosen_p = chosen_d = chosen_q = np.int64(-1)
     found = 0
     evaluations = 0
     for _ in range(4 * draws):
@@ -71,7 +75,7 @@ def _random_swap(
     return chosen_d
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _undo(units: Units, slots: Slots, work: Workspace) -> None:
     while work.logged[0] > 0:
         work.logged[0] -= 1
@@ -79,10 +83,10 @@ def _undo(units: Units, slots: Slots, work: Workspace) -> None:
         swap(
             units.features,
             slots,
-            work.log[entry, 0],
-            work.log[entry, 1],
-            work.log[entry, 2],
-            work.log[entry, 3],
+            np.int64(work.log[entry, 0]),
+            np.int64(work.log[entry, 1]),
+            np.int64(work.log[entry, 2]),
+            np.int64(work.log[entry, 3]),
         )
 
 
@@ -108,13 +112,16 @@ def kick(
     """
     total = 0.0
     position = first
-    mean = slots.loss[tour].mean()
+    mean = 0.0
+    for slot in tour:
+        mean += slots.loss[slot]
+    mean /= tour.size
     change = np.zeros(1)
     again = False
     while work.evaluations[0] < limit:
         b = tour[position]
         work.evaluations[0] += 1
-        if not again and slots.loss[b] * 1000.0 < mean * next_random(work.random, 1000):
+        if not again and slots.loss[b] * 1000.0 < mean * next_random(work.random, np.int64(1000)):
             position = (position + 1) % tour.size
             continue
         # Where a kick has helped, the next one does more often than elsewhere.
@@ -131,12 +138,10 @@ def kick(
         if work.logged[0] == 0:
             position = (position + 1) % tour.size
             continue
-        change[0] += descend(
-            units, slots, nearest, shard, work, looked_at, True, np.iinfo(np.int64).max, change[0]
-        )
+        change[0] += descend(units, slots, nearest, shard, work, looked_at, _LOGGING, _NO_LIMIT, change[0])
         bar = EPSILON
         if temperature > 0.0:
-            bar -= temperature * np.log((next_random(work.random, 1 << 20) + 1.0) / (1 << 20))
+            bar -= temperature * np.log((next_random(work.random, np.int64(1 << 20)) + 1.0) / (1 << 20))
         if change[0] < bar:
             again = change[0] < -EPSILON
             total += change[0]

@@ -46,7 +46,7 @@ from kanonflow.solvers.distinct_rows import Units
 # Places are packed as slot * PLACE + position: a power of two, so that unpacking is a shift; k stays below it.
 PLACE = 256
 # How the functions of a loss are compiled.
-KERNEL = {"nogil": True, "forceinline": True}
+KERNEL = {"nogil": True, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def replaced_loss(features: Any, slots: Any, slot: int, position: int, unit: int) -> float:
@@ -80,6 +80,7 @@ def _overload(stub: Any, state: type, function: Any) -> None:
     overload(stub, strict=False, jit_options=KERNEL)(chosen)
 
 
+# Inlined: a call passes twenty arrays and counts their references, which costs the search 5 to 8%.
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def swap(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     """Exchange the members at (b, p) and (d, q); returns the change of total loss. Its own inverse."""
@@ -90,8 +91,9 @@ def swap(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     slots.who[b, p], slots.who[d, q] = slots.who[d, q], slots.who[b, p]
     slots.places[at_b], slots.places[at_d] = d * PLACE + q, b * PLACE + p
     slots.entry[b, p], slots.entry[d, q] = at_d, at_b
-    refresh(features, slots, b)
-    refresh(features, slots, d)
+    # In a loop, as everything that swaps twice: each further copy of ``refresh`` takes a second to compile.
+    for slot in (b, d):
+        refresh(features, slots, slot)
     return slots.loss[b] + slots.loss[d] - before
 
 

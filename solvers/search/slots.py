@@ -96,7 +96,7 @@ def least_added(features: Features, slots: Slots, slot: int, unit: int) -> float
     return total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> float:
     """Rest lows and highs of one attribute by the two smallest and two largest values; returns its loss."""
     k = slots.members.shape[1]
@@ -125,7 +125,7 @@ def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> flo
     return loss
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _refresh_words(features: Features, slots: Slots, slot: int, w: int) -> float:
     """Rest bits of one word by the bits seen once and twice; returns the word's loss."""
     k = slots.members.shape[1]
@@ -145,7 +145,7 @@ def _refresh_words(features: Features, slots: Slots, slot: int, w: int) -> float
     return bits_cost(once & ~features.words[slots.members[slot, 0], w], features.bit_weight, w)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _refresh_wide(features: Features, slots: Slots, slot: int, j: int) -> float:
     """Spare loss of one attribute of codes; returns its loss."""
     k = slots.members.shape[1]

@@ -114,7 +114,7 @@ def best_swap(
     return best if best > EPSILON else 0.0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _apply(
     units: Units, slots: Slots, work: Workspace, b: int, p: int, d: int, q: int, logging: bool
 ) -> float:
@@ -155,12 +155,15 @@ def descend(
             if not moved and not chained:
                 break
             p, d, q = work.found[0], work.found[1], work.found[2]
-            change += _apply(units, slots, work, b, p, d, q, logging)
-            if chained:
-                f, r = work.found[3], work.found[4]
-                change += _apply(units, slots, work, d, q, f, r, logging)
-                push(work, f)
-            push(work, d)
+            last = d
+            one, at = np.int64(b), p
+            for step in range(2 if chained else 1):
+                if step == 1:
+                    # The second swap of a chain begins where the first one ended.
+                    one, at, d, q = d, q, work.found[3], work.found[4]
+                    push(work, d)
+                change += _apply(units, slots, work, one, at, d, q, logging)
+            push(work, last)
             if logging and (abs(risen + change) <= EPSILON or work.logged[0] + 2 > work.log.shape[0]):
                 return change
     return change

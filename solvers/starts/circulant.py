@@ -32,7 +32,8 @@ def _deal(
             for unit in dealt:
                 held[individual[unit]] += 1
             blocks = size // k
-            keys = np.empty(size, dtype=np.int64)
+            # Whole numbers below 2**53 as floats: the sort of floats is compiled for the k-d tree anyway.
+            keys = np.empty(size, dtype=np.float64)
             for index in range(size):
                 who = individual[dealt[index]]
                 keys[index] = -held[who] * individual.size + who

@@ -18,7 +18,7 @@ from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.starts.circulant import circulant_members
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def joined_loss(
     features: Features,
     low: np.ndarray,

@@ -69,7 +69,7 @@ def free_tree(units: Units, tree: KdTree, rows: NDArray[np.int32]) -> FreeTree:
     return free
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _least_joined(
     features: Features,
     tree: KdTree,
@@ -91,7 +91,7 @@ def _least_joined(
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _cheapest(
     units: Units,
     tree: KdTree,
@@ -192,10 +192,10 @@ def _classes(
                 )
             if unit < 0:
                 for p in range(size):
-                    _take(tree, free, members[classes, p], -1)
+                    _take(tree, free, np.int64(members[classes, p]), np.int64(-1))
                 return classes
             members[classes, size] = unit
-            _take(tree, free, unit, 1)
+            _take(tree, free, np.int64(unit), np.int64(1))
             for j in range(low.size):
                 y = features.numeric[unit, j]
                 low[j] = y if size == 0 else min(low[j], y)

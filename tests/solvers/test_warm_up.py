@@ -6,11 +6,14 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.warm_up import tied_graph
 
 SOLVES = """
     import gc
+    import sys
     from dataclasses import replace
     import numpy as np
     from numba.core.dispatcher import Dispatcher
@@ -19,7 +22,8 @@ SOLVES = """
     from kanonflow.solvers.warm_up import warm_up
     from tests.mixed_tables import mixed_table
 
-    warm_up()
+    asked = sys.argv[1] if len(sys.argv) > 1 else None
+    warm_up(asked)
     kernels = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
     loaded = {id(kernel): len(kernel.signatures) for kernel in kernels}
     table = mixed_table(1, 400)
@@ -28,15 +32,18 @@ SOLVES = """
     for shape, rows in (
         ("graph", table), ("graph", pairs), ("classes", pairs), ("classes", everybody), ("levels", pairs)
     ):
+        if asked not in (None, shape):
+            continue
         solve(rows, 5, shape=shape, budget=Budget(300.0), seed=1)
     print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
 """
 
 
-def test_the_default_solvers_find_their_kernels_loaded() -> None:
-    """A process of its own, where nothing was called before: every shape, with one row a person and with several."""
+@pytest.mark.parametrize("asked", [(), ("graph",), ("classes",), ("levels",)])
+def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -> None:
+    """A process of its own, where nothing was called before: each shape, with one row a person and with several."""
     told = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SOLVES)],
+        [sys.executable, "-c", textwrap.dedent(SOLVES), *asked],
         capture_output=True,
         text=True,
         check=True,
