@@ -2,20 +2,28 @@
 
 Searches from several seeds meet the slots that the program starts from; column generation completes it
 (bounds/column_generation.py); its x, mostly whole, is rounded in several ways, and each graph is searched on with
-little heat. The best of all graphs is returned.
+little heat. The best of all graphs is returned. Slots of more than ``largest_priced`` units are not priced exactly: the
+program is then solved heuristically, for its graph, and another one, over smaller slots, for the bound
+(certificate.py).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
+from kanonflow.solvers.bounds.certificate import Certificate
+from kanonflow.solvers.bounds.column_generation import (
+    REFERENCE_K,
+    LinearBound,
+    PricingLimits,
+    linear_bound,
+)
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_reach
 from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.budget import Budget
@@ -49,6 +57,8 @@ class CertifyLimits:
     roundings: int = 12
     searching: float = 0.2
     priced: float = 0.8
+    largest_priced: int = REFERENCE_K
+    relaxed: float = 0.5
     pricing: PricingLimits = field(default_factory=PricingLimits)
 
 
@@ -69,6 +79,13 @@ class _Finished(NamedTuple):
     graph: GeneralizationGraph
     loss: float
     tied: int | None
+
+
+class _Lists(NamedTuple):
+    """Units near each unit and their pair losses (neighbours.nearest_units)."""
+
+    nearest: NDArray[np.int32]
+    distance: NDArray[np.float64]
 
 
 class _Clock(NamedTuple):
@@ -130,7 +147,7 @@ def certify_graph(
 
     Raises InfeasibleError as solve_graph does, BudgetError for an unknown start, UnservedError for
     more than 20,000 rows.
-    Worst case exponential in k; 1,000 rows at k = 5 take half a minute.
+    Worst case exponential in limits.largest_priced; 1,000 rows at k = 5 take half a minute.
     """
     if table.records > LARGEST_ROWS:
         raise UnservedError(
@@ -148,43 +165,64 @@ def certify_graph(
         limits=limits if limits is not None else CertifyLimits(),
         timer=_Clock(clock, clock(), seconds),
     )
-    searched = _search(job, start)
-    units = job.units
-    tree = build_tree(units.features, units.weight, units.individual)
-    nearest, distance = nearest_units(units.features, tree, units.individual, max(NEIGHBOURS, k - 1))
-    linear = linear_bound(
-        units,
-        searched.slots,
-        k,
-        floor=neighbour_reach(units, nearest, distance, k) / k,
-        limits=job.limits.pricing,
-        deadline=job.timer.until(job.limits.priced),
-        clock=clock,
-    )
+    searched = _search(job, start, 0.0, job.limits.searching)
+    tree = build_tree(job.units.features, job.units.weight, job.units.individual)
+    nearest, distance = nearest_units(job.units.features, tree, job.units.individual, max(NEIGHBOURS, k - 1))
+    lists = _Lists(np.ascontiguousarray(nearest), distance)
+    linear, certificate = _bound(job, start, lists, searched)
     best, spent, trace = _round(job, tree, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), linear, searched)
     first = searched.first
     return Solution(
         structure=best.graph,
         loss=best.loss,
         start_loss=first.start_loss,
-        lower_bound=linear.certificate.bound,
+        lower_bound=certificate.bound,
         start=first.start,
         evaluations=spent,
         deadline_struck=searched.struck or linear.deadline_struck or job.timer.struck(),
         trace=((0, first.start_loss), (searched.evaluations, searched.loss), *trace),
         tied_edges=best.tied,
-        certificate=linear.certificate,
+        certificate=certificate,
     )
 
 
-def _search(job: _Job, start: str) -> _Searched:
-    """Search from several seeds, each within its part of the deadline."""
+def _bound(job: _Job, start: str, lists: _Lists, searched: _Searched) -> tuple[LinearBound, Certificate]:
+    """The program whose x is rounded, and the best certificate."""
+    size, limits = min(job.k, job.limits.largest_priced), job.limits
+    if size == job.k:
+        linear = _program(job, lists, searched.slots, limits.pricing, limits.priced)
+        return linear, linear.certificate
+    linear = _program(job, lists, searched.slots, replace(limits.pricing, exact=0), limits.relaxed)
+    smaller = job._replace(k=size)
+    begins = limits.relaxed + (limits.priced - limits.relaxed) * limits.searching
+    met = _search(smaller, start, limits.relaxed, begins).slots
+    proof = _program(smaller, lists, met, limits.pricing, limits.priced).certificate
+    return linear, max(linear.certificate, proof, key=lambda each: each.bound)
+
+
+def _program(
+    job: _Job, lists: _Lists, slots: NDArray[np.int32], limits: PricingLimits, until: float
+) -> LinearBound:
+    """Column generation for slots of job.k units, from LB1 on, until that share of the deadline."""
+    return linear_bound(
+        job.units,
+        slots,
+        job.k,
+        floor=neighbour_reach(job.units, lists.nearest, lists.distance, job.k) / job.k,
+        limits=limits,
+        deadline=job.timer.until(until),
+        clock=job.timer.now,
+    )
+
+
+def _search(job: _Job, start: str, begins: float, ends: float) -> _Searched:
+    """Search from several seeds, each within its part of that part of the deadline."""
     first = None
     met: list[NDArray[np.int32]] = []
     best, loss, spent, struck = None, np.inf, 0, False
     for number in range(job.limits.searches):
         left = None
-        until = job.timer.until(job.limits.searching * (number + 1) / job.limits.searches)
+        until = job.timer.until(begins + (ends - begins) * (number + 1) / job.limits.searches)
         if until is not None:
             left = max(1000.0 * (until - job.timer.now()), 1.0)
         found = solve_graph(

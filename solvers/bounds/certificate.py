@@ -3,6 +3,11 @@
 Duality: if ``y'_i`` are numbers, one a unit, so that no slot S (a multiset of k units that one slot may hold) has
 ``c(S) < sum of y' over S``, then any k-regular graph costs at least ``k sum_i w_i y'_i``: add the inequality up over
 its slots, of which each row is in k. A list of numbers proves nothing by itself; the checker looks for a violated slot.
+
+A proof for slots of s units is one for every larger slot too: a box of k members costs as much as each of its
+s-subsets at least, so as much as their mean, in which each member counts s/k times. Then ``(s/k) y'`` is feasible for
+k, and the bound is the same number, ``s sum_i w_i y'_i``: large slots, which nobody can price, are bounded by small
+ones.
 """
 
 from __future__ import annotations
@@ -24,10 +29,11 @@ SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proof that no k-regular graph over a table has less GCP than ``bound``.
+    """A proof that no graph over a table with slots of k records or more has less GCP than ``bound``.
 
-    dual: float64 (u,), one number a unit, units in the order of distinct_rows.group_rows. shift: float64 (u,), >= 0,
-    by how much each unit's dual is lowered: the violation of the cheapest slot whose member of largest dual it is.
+    k: size of the slots that were priced; those of the graph may be larger. dual: float64 (u,), one number a unit,
+    units in the order of distinct_rows.group_rows. shift: float64 (u,), >= 0, by how much each unit's dual is lowered:
+    the violation of the cheapest slot whose member of largest dual it is.
     bound: ``k sum_i w_i (dual_i - shift_i) / n - SLACK``. program: value of the linear program over the slots that were
     known at the end, over n; no duals prove more than that (for information, not part of the proof).
     """

@@ -73,6 +73,27 @@ class LinearBound:
     deadline_struck: bool
 
 
+class _Until:
+    """When to stop."""
+
+    def __init__(self, deadline: float | None, clock: Callable[[], float]) -> None:
+        self._deadline = deadline
+        self._clock = clock
+        self._half = None if deadline is None else 0.5 * (clock() + deadline)
+
+    def struck(self) -> bool:
+        """Whether the deadline is over."""
+        return self._deadline is not None and self._clock() >= self._deadline
+
+    def late(self) -> bool:
+        """Whether half of the time is over."""
+        return self._half is not None and self._clock() >= self._half
+
+    def left(self) -> float | None:
+        """Seconds until the deadline."""
+        return None if self._deadline is None else self._deadline - self._clock()
+
+
 class _Generation:
     """One run: the program, the best duals, and what has been spent."""
 
@@ -81,13 +102,13 @@ class _Generation:
         units: Units,
         k: int,
         limits: PricingLimits,
-        struck: Callable[[], bool],
+        until: _Until,
         floor: NDArray[np.float64] | None = None,
     ) -> None:
         self.units = units
         self.k = k
         self.limits = limits
-        self.struck = struck
+        self.until = until
         self.master = RestrictedMaster(units, k)
         self.nodes = 0
         self.rows = int(units.weight.sum())
@@ -98,6 +119,11 @@ class _Generation:
         # Beyond k = 5 the nodes are not expected to suffice at the program's own duals.
         self.unfinished = int(k > REFERENCE_K)
         self.centre: NDArray[np.float64] | None = None
+        self.heuristics = 0
+
+    def resolve(self) -> None:
+        """Solve the program over all slots known by now, if the time suffices."""
+        self.master.solve(self.until.left())
 
     def price_exactly(self, dual: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
         """One pass over all anchors; returns the number of new slots and the lowered duals."""
@@ -117,7 +143,7 @@ class _Generation:
                 max(last - CHUNK, 0),
                 last,
                 self.k,
-                1 if self.struck() else most,
+                1 if self.until.struck() else most,
                 slots,
             )
             self.nodes += nodes
@@ -130,7 +156,7 @@ class _Generation:
         slots = np.empty((CHUNK * SECONDS, self.k), dtype=np.int32)
         new = 0
         for first in range(0, dual.size, CHUNK):
-            if self.struck():
+            if self.until.struck():
                 break
             last = min(first + CHUNK, dual.size)
             written = greedy_slots(
@@ -152,6 +178,22 @@ class _Generation:
         if new < self.limits.enough * dual.size:
             new += self.price_greedily(dual)
         return new
+
+    def heuristic_passes(self) -> None:
+        """Price heuristically and solve again while that finds enough.
+
+        Without an exact pass there is no bound: heuristic ones get half of the time, or all if there is to be none.
+        """
+        over = self.until.late if self.limits.exact > 0 else self.until.struck
+        new = self.units.weight.size
+        while (
+            new >= self.limits.enough * self.units.weight.size
+            and self.heuristics < self.limits.heuristic
+            and not over()
+        ):
+            new = self.heuristic_pass(self.master.dual)
+            self.heuristics += 1
+            self.resolve()
 
     def exact_pass(self, dual: NDArray[np.float64]) -> bool:
         """Price every anchor and keep the bound if it is the best; whether this settles the program.
@@ -185,40 +227,29 @@ def linear_bound(
     Worst case exponential in k; each pass O(u^2 d) at least.
     """
     limits = limits if limits is not None else PricingLimits()
-    # Without an exact pass there is no bound: heuristic ones get half of the time.
-    half = None if deadline is None else 0.5 * (clock() + deadline)
-
-    def late() -> bool:
-        return half is not None and clock() >= half
-
-    run = _Generation(units, k, limits, lambda: deadline is not None and clock() >= deadline, floor)
+    run = _Generation(units, k, limits, _Until(deadline, clock), floor)
     run.master.add(slots)
-    value, dual, x = run.master.solve()
-    known = run.master.slots
+    run.resolve()
     trace: list[tuple[int, int, float, float]] = []
-    passes = heuristics = 0
-    while passes < limits.exact and not run.struck():
-        while heuristics < limits.heuristic and not (run.struck() or late()):
-            new = run.heuristic_pass(dual)
-            heuristics += 1
-            value, dual, x = run.master.solve()
-            known = run.master.slots
-            if new < limits.enough * units.weight.size:
-                break
-        settled = run.exact_pass(dual)
-        passes += 1
-        trace.append((passes, run.nodes, value / run.rows, run.best.bound))
-        if settled or value / run.rows - run.best.bound <= limits.gap * value / run.rows:
+    settled = False
+    while not (settled or run.until.struck()):
+        run.heuristic_passes()
+        if len(trace) == limits.exact or run.until.struck():
             break
-        value, dual, x = run.master.solve()
-        known = run.master.slots
+        settled = run.exact_pass(run.master.dual)
+        value = run.master.value / run.rows
+        trace.append((len(trace) + 1, run.nodes, value, run.best.bound))
+        settled = settled or value - run.best.bound <= limits.gap * value
+        if not settled:
+            run.resolve()
+    value = run.master.value / run.rows
     return LinearBound(
-        certificate=replace(run.best, program=value / run.rows),
-        value=value / run.rows,
-        slots=known,
-        x=x,
-        passes=passes,
+        certificate=replace(run.best, program=value if np.isfinite(value) else None),
+        value=value,
+        slots=run.master.slots,
+        x=run.master.x,
+        passes=len(trace),
         nodes=run.nodes,
         trace=tuple(trace),
-        deadline_struck=run.struck(),
+        deadline_struck=run.until.struck(),
     )

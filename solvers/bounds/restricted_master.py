@@ -28,14 +28,18 @@ def slot_losses(features: Features, slots: NDArray[np.int32]) -> NDArray[np.floa
 class RestrictedMaster:
     """The program over a growing set of slots.
 
-    slots: int32 (m, k), each sorted, in the order in which they came. Deterministic: one thread, dual or primal
-    simplex as HiGHS chooses, no presolve (it would lose the basis).
+    slots: int32 (m, k), each sorted, in the order in which they came. value: least total loss over the slots that were
+    known at the last solution, infinite before the first; dual: float64 (u,), its duals. Deterministic but for a limit
+    of time: one thread, dual or primal simplex as HiGHS chooses, no presolve (it would lose the basis).
     """
 
     def __init__(self, units: Units, k: int) -> None:
         self._units = units
         self._known: set[bytes] = set()
         self.slots = np.empty((0, k), dtype=np.int32)
+        self.value = np.inf
+        self.dual = np.zeros(units.weight.size)
+        self._x = np.empty(0)
         self._highs = highspy.Highs()
         for option, value in (
             ("output_flag", False),
@@ -81,9 +85,23 @@ class RestrictedMaster:
         self.slots = np.concatenate([self.slots, new])
         return count
 
-    def solve(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """Least total loss over the known slots, the duals y, float64 (u,), and x, float64 (m,)."""
+    def solve(self, seconds: float | None = None) -> bool:
+        """Find value, dual and x over the known slots; False, and they stay as they were, where time ran out.
+
+        seconds: most of them, by HiGHS's own clock.
+        """
+        left = highspy.kHighsInf if seconds is None else self._highs.getRunTime() + max(seconds, 0.0)
+        self._highs.setOptionValue("time_limit", left)
         self._highs.run()
-        found = self._highs.getSolution()
-        value = float(self._highs.getInfo().objective_function_value)
-        return value, np.array(found.row_dual), np.array(found.col_value)
+        solved: bool = self._highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        if solved:
+            found = self._highs.getSolution()
+            self.value = float(self._highs.getInfo().objective_function_value)
+            self.dual = np.array(found.row_dual)
+            self._x = np.array(found.col_value)
+        return solved
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """How often the program takes each known slot, float64 (m,); 0 where it came after the last solution."""
+        return np.concatenate([self._x, np.zeros(self.slots.shape[0] - self._x.size)])

@@ -1,11 +1,11 @@
 """A bound on how cheaply r more members can join a box: what a new value costs is shared by those who need it.
 
 A value that a set T of joining units adds to the box costs its price once, however many of T have it. Give each unit
-that has it a share, the shares of one value summing to at most 1; then T costs at least the sum of what its units
-pay, and the best T is simply the r units of largest (dual - payment). Any shares give a valid bound (they are the
-multipliers of a Lagrangian relaxation). The shares are raised, round by round, for the units that were chosen: they
-are those who pay too little. Numeric attributes: a side of the box is a value whose price is how far a unit reaches
-beyond it; the furthest of T pays for all.
+that has it a share, so that no r shares of one value sum to more than 1; then T costs at least the sum of what its
+units pay, and the best T is simply the r units of largest (dual - payment). Any shares give a valid bound (they are the
+multipliers of a Lagrangian relaxation). They begin as an r-th each, whatever the number of candidates, and are raised,
+round by round, for the units that were chosen: they are those who pay too little. Numeric attributes: a side of the box
+is a value whose price is how far a unit reaches beyond it; the furthest of T pays for all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Shares(NamedTuple):
 
     value: int32 (room, a), which values each candidate adds: bits of words, then sides of numeric attributes.
     price: float64 (room, a). weight: float64 (room, a), the candidate's share before division by the value's total:
-    float64 (values,). adds: int32 (room,), values added. paid: float64 (room,), what cannot be shared.
+    float64 (values,), the sum of its r largest weights, which are largest: float64 (values, k), descending. adds: int32
+    (room,), values added. paid: float64 (room,), what cannot be shared.
     worth: float64 (room,), dual - payment; best, chosen: float64 and int32 (k,), the largest and whose they are.
     """
 
@@ -33,6 +34,7 @@ class Shares(NamedTuple):
     price: NDArray[np.float64]
     weight: NDArray[np.float64]
     total: NDArray[np.float64]
+    largest: NDArray[np.float64]
     adds: NDArray[np.int32]
     paid: NDArray[np.float64]
     worth: NDArray[np.float64]
@@ -44,11 +46,13 @@ def build_shares(features: Features, room: int, k: int) -> Shares:
     """Scratch for up to ``room`` candidates."""
     narrow = features.codes.shape[1] - features.wide.shape[1]
     most = max(narrow + features.numeric.shape[1], 1)
+    values = 64 * features.words.shape[1] + 2 * features.numeric.shape[1]
     return Shares(
         value=np.zeros((room, most), dtype=np.int32),
         price=np.zeros((room, most)),
         weight=np.ones((room, most)),
-        total=np.zeros(64 * features.words.shape[1] + 2 * features.numeric.shape[1]),
+        total=np.zeros(values),
+        largest=np.zeros((values, k)),
         adds=np.zeros(room, dtype=np.int32),
         paid=np.zeros(room),
         worth=np.zeros(room),
@@ -112,6 +116,34 @@ def share_values(
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
+def _begin_totals(shares: Shares, r: int) -> None:
+    """Every weight is 1: the r largest of a value are as many ones as there are candidates with it."""
+    for value in range(shares.total.size):
+        shares.total[value] = min(shares.total[value], r)
+        for t in range(r):
+            shares.largest[value, t] = 1.0 if t < shares.total[value] else 0.0
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _raise_weight(shares: Shares, value: int, before: float, after: float, r: int) -> None:
+    """Let a weight of a value rise; which candidate's it is does not matter, equal weights stand for each other."""
+    at = r - 1
+    if before >= shares.largest[value, at]:
+        while at > 0 and shares.largest[value, at] != before:
+            at -= 1
+    elif after <= shares.largest[value, at]:
+        return
+    while at > 0 and shares.largest[value, at - 1] < after:
+        shares.largest[value, at] = shares.largest[value, at - 1]
+        at -= 1
+    shares.largest[value, at] = after
+    total = 0.0
+    for t in range(r):
+        total += shares.largest[value, t]
+    shares.total[value] = total
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def cheapest_join(
     shares: Shares,
     dual: np.ndarray,
@@ -127,6 +159,7 @@ def cheapest_join(
     units: int32, candidates in row ``depth``. Ends as soon as the bound reaches ``bar``. O(rounds filled (a + r)).
     """
     reached = -np.inf
+    _begin_totals(shares, r)
     for turn in range(rounds):
         for t in range(r):
             shares.best[t] = -np.inf
@@ -153,9 +186,9 @@ def cheapest_join(
         for t in range(r):
             p = shares.chosen[t]
             for a in range(shares.adds[p]):
-                more = step * shares.weight[p, a]
-                shares.weight[p, a] += more
-                shares.total[shares.value[p, a]] += more
+                before = shares.weight[p, a]
+                shares.weight[p, a] = before + step * before
+                _raise_weight(shares, shares.value[p, a], before, shares.weight[p, a], r)
     return reached
 
 

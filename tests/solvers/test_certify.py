@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +15,13 @@ from kanonflow.solvers.bounds.certificate import check_bound
 from kanonflow.solvers.bounds.column_generation import PricingLimits
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.certify import CertifyLimits, certify_graph
+from kanonflow.solvers.distinct_rows import group_rows
 from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.solve_graph import solve_graph
 from kanonflow.solvers.table import Table
+from tests import naive_bounds
 from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
 
@@ -54,12 +57,27 @@ def test_it_closes_the_gap_that_a_search_leaves() -> None:
     assert f"{found.gap:.1%}" in found.summary()
 
 
+@settings(derandomize=True, deadline=None, max_examples=15)
+@given(tables(k=4, least=8, most=12), st.integers(2, 3))
+def test_large_slots_are_bounded_by_small_ones(table: Table, priced: int) -> None:
+    """k = 4 proved by slots of 2 or 3: checked as such, at least LB1, not above the program of k = 4."""
+    limits = replace(SHORT, largest_priced=priced)
+    found = certify_graph(table, 4, budget=Budget(100.0), seed=3, limits=limits, untie=False)
+    plain = solve_graph(table, 4, budget=Budget(1.0), seed=3, untie=False)
+    assert found.certificate is not None
+    assert found.certificate.k in (priced, 4)
+    assert found.lower_bound == check_bound(table, found.certificate)
+    assert plain.lower_bound - 1e-8 <= found.lower_bound
+    assert found.lower_bound <= naive_bounds.least_lp_loss(table, group_rows(table), 4) + 1e-9
+
+
 def test_a_deadline_leaves_a_valid_bound() -> None:
     """A clock that runs out in any of the phases."""
     table = mixed_table(8, 40)
-    for step in (0.4, 0.1, 0.05):
+    for step, priced in itertools.product((0.4, 0.1, 0.05, 0.02), (2, 3)):
+        limits = replace(SHORT, largest_priced=priced)
         found = certify_graph(
-            table, 3, budget=Budget(500.0, 1000.0), seed=1, limits=SHORT, clock=Ticking(step)
+            table, 3, budget=Budget(500.0, 1000.0), seed=1, limits=limits, clock=Ticking(step)
         )
         found.graph.check(table.individuals)
         assert found.deadline_struck

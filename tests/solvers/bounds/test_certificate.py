@@ -59,3 +59,14 @@ def test_tampering_is_noticed(people: int | None) -> None:
         check_bound(table, replace(true, dual=true.dual[1:]))
     with pytest.raises(StructureError, match="do not give its bound"):
         check_bound(table, replace(true, dual=true.dual * np.nan, bound=np.nan))
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(tables(k=4, least=6, most=9), st.integers(2, 3), st.integers(1, 2))
+def test_a_proof_for_small_slots_holds_for_larger_ones(table: Table, size: int, more: int) -> None:
+    """The program over small slots is not above that over larger ones, of all slots there are."""
+    units = group_rows(table)
+    k = min(size + more, 4)
+    assert (
+        naive_bounds.least_lp_loss(table, units, size) <= naive_bounds.least_lp_loss(table, units, k) + 1e-9
+    )

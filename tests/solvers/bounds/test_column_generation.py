@@ -109,3 +109,24 @@ def test_rounding_gives_a_legal_graph(table: Table, k: int, seed: int, solved: b
         assert naive.is_legal_graph(units, members, k)
         if solved and np.all(np.abs(x - np.round(x)) < 1e-6):
             assert slot_losses(units.features, members).mean() == pytest.approx(found.value, abs=1e-6)
+
+
+def test_a_program_without_time_keeps_its_last_solution() -> None:
+    """Nothing before the first solution; after it, slots that came later are not taken."""
+    table = mixed_table(5, 20, kinds=9)
+    units = group_rows(table)
+    master = RestrictedMaster(units, 3)
+    master.add(scrambled_members(units, 3, distinct=False, seed=2))
+    assert not master.solve(0.0)
+    assert np.isinf(master.value)
+    assert not master.x.any()
+    assert master.solve()
+    value, x, dual = master.value, master.x, master.dual
+    new = master.add(scrambled_members(units, 3, distinct=False, seed=3))
+    assert new > 0
+    assert not master.solve(0.0)
+    assert master.value == value
+    assert np.array_equal(master.dual, dual)
+    assert np.array_equal(master.x, np.append(x, np.zeros(new)))
+    assert master.solve(1000.0)
+    assert master.value <= value + 1e-9
