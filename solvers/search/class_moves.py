@@ -16,7 +16,6 @@ from kanonflow.solvers.search.class_state import (
     Classes,
     changed_loss,
     gated_loss,
-    least_loss,
     move,
     refresh_class,
 )
@@ -136,22 +135,20 @@ def best_move(
     tenfold.
     """
     home = classes.label[unit]
-    rows = people.rows[unit]
-    waiting = rows * WAITING
+    rows = people.rows[unit] * WAITING
     at = classes.position[unit]
     # All that this individual pays where it is, so that moves back to the class of before gain the tie.
-    home_loss = (classes.loss[home] if home >= 0 else waiting) + tie_cost(scratch, unit, home)
+    home_loss = (classes.loss[home] if home >= 0 else rows) + tie_cost(scratch, unit, home)
     without = changed_loss(people, classes, home, at, -1) if home >= 0 else 0.0
     room = classes.members.shape[1] - 1
     work.clock[0] += 1
     best = EPSILON
     evaluations = 1
-    bounds = 0
-    if home >= 0 and home_loss - without - waiting > best:
+    if home >= 0 and home_loss - without - rows > best:
         if gate is not None:
-            _offer(gate, home_loss - without - waiting, POOL, -1)
+            _offer(gate, home_loss - without - rows, POOL, -1)
         else:
-            best = home_loss - without - waiting
+            best = home_loss - without - rows
             work.found[0], work.found[1] = POOL, -1
     for index in range(nearest.shape[1]):
         # Missing neighbours are -1 and stand at the end: skipped, for a break would make the loop count references.
@@ -165,7 +162,7 @@ def best_move(
             if scratch.movable[other] and home >= 0:
                 joined = changed_loss(people, classes, home, at, other)
                 evaluations += 1
-                gain = home_loss + people.rows[other] * WAITING - joined - waiting
+                gain = home_loss + people.rows[other] * WAITING - joined - rows
                 gain -= tie_cost(scratch, other, home)
                 if gain > best:
                     if gate is not None:
@@ -178,15 +175,7 @@ def best_move(
             continue
         scratch.seen[target] = work.clock[0]
         own_tie = tie_cost(scratch, unit, target)
-        if (
-            classes.size[target] < room
-            and home_loss
-            - without
-            + classes.loss[target]
-            - own_tie
-            - least_loss(classes, target, -1, 0, rows)
-            > best
-        ):
+        if classes.size[target] < room:
             joined = changed_loss(people, classes, target, -1, unit)
             evaluations += 1
             gain = home_loss - without + classes.loss[target] - joined - own_tie
@@ -200,27 +189,24 @@ def best_move(
             partner = classes.members[target, p]
             if not scratch.movable[partner]:
                 continue
-            others = people.rows[partner]
-            left = least_loss(classes, home, at, rows, others) if home >= 0 else others * WAITING
-            most = home_loss + classes.loss[target] - left - own_tie
-            most += tie_cost(scratch, partner, target) - tie_cost(scratch, partner, home)
-            bounds += 1
-            if most - least_loss(classes, target, p, others, rows) <= best:
-                continue
-            gain = most - changed_loss(people, classes, target, p, unit)
+            there = changed_loss(people, classes, target, p, unit)
+            gain = home_loss + classes.loss[target] - there - own_tie
+            gain += tie_cost(scratch, partner, target) - tie_cost(scratch, partner, home)
             evaluations += 1
             if gain <= best:
                 continue
             if home >= 0:
-                gain += left - changed_loss(people, classes, home, at, partner)
+                gain -= changed_loss(people, classes, home, at, partner)
                 evaluations += 1
+            else:
+                gain -= people.rows[partner] * WAITING
             if gain > best:
                 if gate is not None:
                     _offer(gate, gain, target, partner)
                 else:
                     best = gain
                     work.found[0], work.found[1] = target, partner
-    work.evaluations[0] += evaluations + bounds // 2
+    work.evaluations[0] += evaluations
     if gate is not None:
         best = _best_offer(people, classes, scratch, gate, work, unit, best)
     return best if best > EPSILON else 0.0

@@ -42,18 +42,31 @@ class Classes(NamedTuple):
     position: NDArray[np.int32]
     rest: NDArray[np.float64]
     rest_words: NDArray[np.uint64]
-    hull: NDArray[np.float64]
     loss: NDArray[np.float64]
     k: NDArray[np.int64]
     counts: NDArray[np.int64]
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def changed_hull(people: Individuals, classes: Classes, number: int, out: int, unit: int) -> float:
-    """NCP of a class's hull after the member at position ``out`` left and ``unit`` came; -1 for nobody.
+def changed_loss(people: Individuals, classes: Classes, number: int, out: int, unit: int) -> float:
+    """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
 
     O(d + values of an individual).
     """
+    size = classes.size[number]
+    total = classes.counts[number, 0]
+    fewest = classes.counts[number, 1]
+    if out >= 0:
+        leaver = people.rows[classes.members[number, out]]
+        size -= 1
+        total -= leaver
+        if leaver == fewest:
+            fewest = classes.counts[number, 2]
+    if unit >= 0:
+        size += 1
+        total += people.rows[unit]
+        fewest = min(fewest, people.rows[unit])
+    kept = size * fewest if size >= classes.k[0] else 0
     # Without a leaver the hull is the rest of any member joined with that member.
     base = out if out >= 0 else 0
     joined = classes.members[number, 0]
@@ -83,45 +96,7 @@ def changed_hull(people: Individuals, classes: Classes, number: int, out: int, u
             while new:
                 loss += people.bit_weight[w, lowest_bit(new)]
                 new &= new - np.uint64(1)
-    return loss
-
-
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def changed_loss(people: Individuals, classes: Classes, number: int, out: int, unit: int) -> float:
-    """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
-
-    O(d + values of an individual).
-    """
-    size = classes.size[number]
-    total = classes.counts[number, 0]
-    fewest = classes.counts[number, 1]
-    if out >= 0:
-        leaver = people.rows[classes.members[number, out]]
-        size -= 1
-        total -= leaver
-        if leaver == fewest:
-            fewest = classes.counts[number, 2]
-    if unit >= 0:
-        size += 1
-        total += people.rows[unit]
-        fewest = min(fewest, people.rows[unit])
-    kept = size * fewest if size >= classes.k[0] else 0
-    loss = changed_hull(people, classes, number, out, unit)
     return kept * loss + (total - kept) * WAITING if kept > 0 else total * WAITING
-
-
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def least_loss(classes: Classes, number: int, out: int, gone: int, come: int) -> float:
-    """``changed_loss`` is not less: that of the hull before anybody came. O(1).
-
-    gone: rows of the member at position ``out``; come: rows of the newcomer. 0 for nobody.
-    """
-    size = classes.size[number] + (1 if come > 0 else 0) - (1 if gone > 0 else 0)
-    total = classes.counts[number, 0] + come - gone
-    fewest = classes.counts[number, 2 if gone == classes.counts[number, 1] else 1]
-    fewest = min(fewest, come) if come > 0 else fewest
-    kept = size * fewest if size >= classes.k[0] else 0
-    return kept * classes.hull[number, out] + (total - kept) * WAITING if kept > 0 else total * WAITING
 
 
 @numba.njit(cache=True, nogil=True)
@@ -200,9 +175,6 @@ def refresh_class(people: Individuals, classes: Classes, number: int, gate: Gate
             classes.rest[number, p, 0] += whole
             if own:
                 classes.rest[number, p, 0] -= bits_cost(own, people.bit_weight, w)
-    # At p = -1 nobody leaves.
-    for p in range(-1, size):
-        classes.hull[number, p] = changed_hull(people, classes, number, p, -1)
     classes.loss[number] = changed_loss(people, classes, number, -1, -1)
     # Compiled away where there is no gate, as are all such branches.
     if gate is not None:
@@ -251,7 +223,6 @@ def build_classes(
         position=np.zeros(u, dtype=np.int32),
         rest=np.zeros((count, room + 1, 1 + 2 * dn)),
         rest_words=np.zeros((count, room + 1, width), dtype=np.uint64),
-        hull=np.zeros((count, room + 2)),
         loss=np.zeros(count),
         k=np.array([k], dtype=np.int64),
         counts=np.zeros((count, 3), dtype=np.int64),
