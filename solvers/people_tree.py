@@ -228,8 +228,8 @@ def _query(
 def nearest_people(people: Individuals, order: NDArray[np.int64], m: int) -> tuple[NDArray[np.int32], int]:
     """The m nearest others by ``pair_class_loss``, nearest first, int32 (u, m), -1 for none; and pairs looked at.
 
-    order: int64 (u,), a tour; it decides how the tree is cut, and which of equally near ones are found. Exact. O(u log^2
-    u) for the tree; pairs looked at are few where people cluster, and all u^2 at worst.
+    order: int64 (u,), a tour; it decides how the tree is cut, and which of equally near ones are found. Exact.
+    O(u log^2 u) for the tree; pairs looked at are few where people cluster, and all u^2 at worst.
     """
     nearest = np.full((order.size, m), -1, dtype=np.int32)
     looked = np.zeros(1, dtype=np.int64)
