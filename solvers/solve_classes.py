@@ -30,6 +30,7 @@ from kanonflow.solvers.levels import individual_levels
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.people_tree import nearest_people
 from kanonflow.solvers.population.kab import kab_result
 from kanonflow.solvers.search.class_gate import Gate, build_gate, part_of_gate
 from kanonflow.solvers.search.class_kicks import class_kick
@@ -79,7 +80,7 @@ class _Outcome(NamedTuple):
 def _tour(table: Table, people: Individuals) -> tuple[NDArray[np.int64], NDArray[np.int32] | None]:
     """The individuals in the order of a k-d tree over the first row of each, and the nearest of each, int32 (u, m).
 
-    The tree finds the nearest where everybody has one row, and is a point; None: they have to be looked for.
+    The tree finds the nearest where everybody has one row, and is a point; None: ``nearest_people`` finds them.
     """
     _, first = np.unique(people.of_row, return_index=True)
     features = build_features(table, first.astype(np.int64))
@@ -278,7 +279,7 @@ def solve_classes(
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
     meet the rules, BudgetError for an unknown start, UnservedError for too many rows. Rows that wait have label -1 and
     count with loss 1.
-    Time O(u (block + reach) d + evaluations).
+    Time O(u block d + evaluations) and that of ``nearest_people``.
     """
     if start not in CLASS_STARTS:
         raise BudgetError(f"unknown start {start!r} for classes: choose one of {', '.join(CLASS_STARTS)}")
@@ -311,6 +312,8 @@ def solve_classes(
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
+    if evaluations and nearest is None:
+        nearest = nearest_people(people, tour, NEIGHBOURS)[0]
     if evaluations and tour.size >= 2 * PART_SIZE:
         labels, ties, spent, struck = _search_parts(
             people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate, nearest

@@ -93,6 +93,35 @@ def test_a_move_gains_what_it_says(table: Table, k: int, seed: int) -> None:
             assert before - after == pytest.approx(gain, abs=1e-9)
 
 
+@settings(derandomize=True, deadline=None, max_examples=30)
+@arguments
+def test_no_better_move_is_left_out(table: Table, k: int, seed: int) -> None:
+    """The gain is the best of all moves to the classes of the neighbours and the pool, each tried afresh."""
+    people, classes, nearest, work, scratch = prepare(table, k, seed)
+    room = classes.members.shape[1] - 1
+    unit = seed % people.rows.size
+    labels = classes.label.copy()
+    home = labels[unit]
+    before = naive_loss(table, labels, k) + ties(scratch, labels)
+    moves = [(-1, -1)]
+    for other in nearest[unit][nearest[unit] >= 0].tolist():
+        target = labels[other]
+        if target == home:
+            continue
+        partners = [other] if target < 0 else np.flatnonzero(labels == target).tolist()
+        moves += [(target, partner) for partner in partners if scratch.movable[partner]]
+        if target >= 0 and len(partners) < room:
+            moves.append((target, -1))
+    best = 0.0
+    for target, partner in moves:
+        after = labels.copy()
+        after[unit] = target
+        if partner >= 0:
+            after[partner] = home
+        best = max(best, before - naive_loss(table, after, k) - ties(scratch, after))
+    assert best_move(people, classes, nearest, work, scratch, unit) == pytest.approx(best, abs=1e-9)
+
+
 @settings(derandomize=True, deadline=None, max_examples=40)
 @arguments
 def test_a_descent_lowers_the_loss_by_what_it_says(table: Table, k: int, seed: int) -> None:
