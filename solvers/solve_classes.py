@@ -53,11 +53,12 @@ from kanonflow.solvers.starts.clusterings import (
     individual_input,
     star_problem,
 )
+from kanonflow.solvers.starts.level_classes import LEVEL_STARTS
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
 from kanonflow.solvers.warm_classes import Ties, WarmClasses, no_ties, part_of_people, ties_to, warm_labels
 
-CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS)
+CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS, *LEVEL_STARTS)
 NEIGHBOURS = 12
 TOUR_REACH = 1500
 # A window of more individuals is searched in parts of the tour before the parts are joined.
@@ -276,8 +277,8 @@ def solve_classes(
     priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
     sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
-    meet the rules, BudgetError for an unknown start, UnservedError for too many rows. Rows that wait have label -1 and
-    count with loss 1.
+    meet the rules, BudgetError for an unknown start, UnservedError for a table that the start does not take. Rows
+    that wait have label -1 and count with loss 1.
     Time O(u (block + reach) d + evaluations).
     """
     if start not in CLASS_STARTS:
@@ -297,7 +298,7 @@ def solve_classes(
         return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
-    if start in CLUSTERINGS:
+    if start in CLUSTERINGS or start in LEVEL_STARTS:
         given = individual_input(table, people, k, seed)
         if not search and gate is None and (warm is None or not warm.keep):
             return finish(*_clustered(given, start, warm))

@@ -133,7 +133,7 @@ def unknown_path(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.nd
 def drop_no_better(
     tags: np.ndarray, losses: np.ndarray, first: np.ndarray, dims: np.ndarray, best: float
 ) -> None:
-    """Tag unknown nodes NO_BETTER whose loss is ``best`` or more but for rounding.
+    """Tag unknown nodes NO_BETTER whose loss is ``best`` or more.
 
     losses: float64, one a level of the box, attribute after attribute; first: where each attribute's begin. O(nodes).
     """
@@ -143,7 +143,7 @@ def drop_no_better(
     for j in range(d):
         total += losses[first[j]]
     for number in range(tags.size):
-        if tags[number] == UNKNOWN and total >= best - 1e-12:
+        if tags[number] == UNKNOWN and total >= best:
             tags[number] = NO_BETTER
         j = d - 1
         while j >= 0:

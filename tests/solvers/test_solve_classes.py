@@ -20,11 +20,13 @@ from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_classes import WarmClasses
 from tests import naive
+from tests.levelled_tables import levelled
 from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
 
 QUICK = Budget(60.0)
 feasible = tables(individuals=True, k=4, most=50)
+with_levels = levelled(individuals=True, k=4, most=50)
 
 
 def enough(table: Table, k: int) -> bool:
@@ -39,7 +41,7 @@ def loss_with_waiting(table: Table, solution: Solution) -> float:
 
 
 @settings(derandomize=True, deadline=None, max_examples=80)
-@given(feasible, st.integers(2, 4), st.sampled_from(CLASS_STARTS), st.booleans(), st.integers(0, 2**20))
+@given(with_levels, st.integers(2, 4), st.sampled_from(CLASS_STARTS), st.booleans(), st.integers(0, 2**20))
 def test_a_solution_could_be_released(table: Table, k: int, start: str, search: bool, seed: int) -> None:
     """Classes hold k individuals, each count shared by k; the loss is that of the rows, not below the bound."""
     priority = np.random.default_rng(seed).integers(0, 3, table.records)
