@@ -225,20 +225,21 @@ def _start(
     gate: Gate | None,
     cold: NDArray[np.int32],
     name: str,
-) -> tuple[NDArray[np.int32], Ties, str, float | None, float | None]:
-    """Labels, ties, the start's name, and the losses of the warm and the cold start where both exist.
+) -> tuple[NDArray[np.int32], Ties, str, float | None, float | None, float | None]:
+    """Labels, ties, the start's name, and where both exist the losses of the warm and the cold start and the share of
+    the individuals who begin in their old class.
 
     With a stability weight the cold start is taken only where it saves more than all its broken ties cost.
     """
     if warm is None:
-        return cold, no_ties(people.rows.size), name, None, None
+        return cold, no_ties(people.rows.size), name, None, None, None
     before = build_classes(people, cold, k, gate)
     labels, stay = warm_labels(people, tour, k, warm, before, gate)
     losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
     ties = ties_to(labels, stay, people.rows, warm)
     if warm.keep or losses[0] <= losses[1] + ties.tie.sum() / max(people.rows.sum(), 1):
-        return labels, ties, "warm", *losses
-    return cold, no_ties(people.rows.size), name, *losses
+        return labels, ties, "warm", *losses, float(stay.mean())
+    return cold, no_ties(people.rows.size), name, *losses, 0.0
 
 
 def _clustered(
@@ -307,7 +308,7 @@ def solve_classes(
         cold, named = merged_until_diverse(people, cut, tour, k, gate), start
     else:
         cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
-    labels, ties, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
+    labels, ties, name, warm_loss, cold_loss, warm_kept = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
@@ -323,7 +324,8 @@ def solve_classes(
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]
         spent, struck = spent + outcome.evaluations, struck or outcome.struck
-    return finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
+    found = finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
+    return replace(found, warm_kept=warm_kept)
 
 
 def finished_partition(

@@ -97,6 +97,7 @@ class _Start(NamedTuple):
     changed: NDArray[np.int64] | None = None
     warm_loss: float | None = None
     cold_loss: float | None = None
+    kept: float | None = None
 
 
 def _start(
@@ -116,8 +117,9 @@ def _start(
     slots = build(completed.members)
     losses = float(slots.loss.mean()), float(cold.loss.mean())
     if losses[0] <= losses[1]:
-        return _Start(slots, "warm", completed.changed, *losses)
-    return _Start(cold, name, None, *losses)
+        kept = 1.0 - completed.changed.size / completed.members.shape[0]
+        return _Start(slots, "warm", completed.changed, *losses, kept)
+    return _Start(cold, name, None, *losses, 0.0)
 
 
 def _check(table: Table, k: int, start: str, loss: str) -> None:
@@ -230,4 +232,5 @@ def solve_graph(
         trace=((0, start_loss), *result.trace),
         warm_loss=begun.warm_loss,
         cold_loss=begun.cold_loss,
+        warm_kept=begun.kept,
     )

@@ -24,7 +24,7 @@ from kanonflow.solvers.lattice.closed_node import closed_node
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
 from kanonflow.solvers.lattice.level_table import Lattice, LevelTable, LevelVector
 from kanonflow.solvers.lattice.losses import node_losses
-from kanonflow.solvers.lattice.node_checks import KnownNodes
+from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.lattice.random_search import EVALUATIONS
 from kanonflow.solvers.lattice.solve_lattice import solve_lattice, suppression_limit
 from kanonflow.solvers.solution import Solution
@@ -170,14 +170,19 @@ def solve_levels_of_rows(
     node, suppressed = found.best, found.best.suppressed
     if individuals is not None:
         node, suppressed = _closed(lattice, found.nodes, bound, priority)
+    warm = known is not None and choice.method in _WARM
+    last_cold = known.cold if known is not None and warm else found.counts.checked
     solution = Solution(
         structure=node,
         loss=node_losses(lattice, node, bound.policy.k).gcp,
         start_loss=1.0,
         lower_bound=0.0,
-        start=choice.method if known is None or choice.method not in _WARM else "warm",
+        start="warm" if warm else choice.method,
         evaluations=found.counts.checked,
-        known=KnownNodes(found.nodes[:MOST_KNOWN], found.failing[:MOST_KNOWN]),
+        known=KnownNodes(found.nodes[:MOST_KNOWN], found.failing[:MOST_KNOWN], last_cold),
+        lattice=LatticeWork(
+            lattice.nodes, found.counts.seeded if warm and choice.method == "ola" else None, last_cold
+        ),
     )
     return solution, suppressed
 

@@ -55,6 +55,7 @@ class OlaSearch:
         self.losses = [each[low:] for each, low in zip(losses, checks.floor, strict=True)]
         self.first = np.concatenate([[0], np.cumsum(self.box.dims)[:-1]]).astype(np.int64)
         self.best = np.inf
+        self.settled = 0
 
     def loss(self, number: int) -> float:
         """Loss of a numbered node."""
@@ -65,7 +66,7 @@ class OlaSearch:
         """Check an unknown node and spread the answer."""
         node = tuple(int(level) for level in self.box.levels(np.array([number]))[0])
         anonymous = self.checks.anonymous(node)
-        spread(self.tags, number, self.box.dims, self.box.strides, anonymous)
+        self.settled += spread(self.tags, number, self.box.dims, self.box.strides, anonymous)
         if anonymous and self.loss(number) < self.best - ROUNDING:
             self.best = self.loss(number)
             if self.only_best:
@@ -74,7 +75,9 @@ class OlaSearch:
 
     def _drop(self) -> None:
         least = self.best + self.slack
-        drop_no_better(self.tags, np.concatenate(self.losses), self.first, self.box.dims, least)
+        self.settled += drop_no_better(
+            self.tags, np.concatenate(self.losses), self.first, self.box.dims, least
+        )
 
     def decide_all(self) -> NDArray[np.int32]:
         """All minimal nodes after all, int32 (m, d): what was left undecided is searched too."""
@@ -103,6 +106,7 @@ class OlaSearch:
             number = self.box.number(levels)
             if self.tags[number] == UNKNOWN:
                 self.decide(number)
+        self.checks.seeded += self.settled
         hints = self.checks.clipped(known.failing)
         below = np.log(hints - self.box.low + 1.0).sum(axis=1)
         return np.asarray(hints[np.argsort(-below, kind="stable")])
@@ -113,7 +117,9 @@ class OlaSearch:
         for hint in hints[np.all(hints >= node, axis=1)]:
             above = self.box.number(hint)
             if self.tags[above] <= NO_BETTER:
+                before = self.settled
                 self.decide(above)
+                self.checks.seeded += self.settled - before
                 return True
         return False
 

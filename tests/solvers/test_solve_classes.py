@@ -107,6 +107,13 @@ def test_any_old_classes_are_a_start(table: Table, k: int, seed: int) -> None:
     assert solution.cold_loss is not None
     assert solution.start_loss == pytest.approx(min(solution.warm_loss, solution.cold_loss))
     assert solution.start == ("warm" if solution.warm_loss <= solution.cold_loss else "l-greedy")
+    sizes = np.bincount(old[old >= 0], minlength=5)
+    returned = np.isin(old, np.flatnonzero(sizes >= k)).mean()
+    assert solution.warm_kept is not None
+    assert 0.0 <= solution.warm_kept <= (returned if solution.start == "warm" else 0.0)
+    kept = solve_classes(table, k, budget=Budget(0), seed=5, warm=WarmClasses(old, keep=True))
+    fitting = np.minimum(sizes, 3 * k)[sizes >= k].sum() / u
+    assert (kept.start, kept.warm_kept) == ("warm", pytest.approx(fitting))
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)

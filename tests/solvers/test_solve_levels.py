@@ -110,6 +110,7 @@ def test_a_warm_start_begins_where_the_last_ended() -> None:
     )
     cold = solve_levels(table, 4, budget=Budget(0), seed=1)
     assert again.start == "warm"
+    assert again.warm_kept == 1.0
     assert again.loss < cold.loss
     holes = np.where(np.random.default_rng(1).random(first.members.shape) < 0.5, -1, first.members)
     torn = solve_levels(table, 4, budget=QUICK, seed=1, warm=WarmGraph(holes.astype(int)))

@@ -180,6 +180,18 @@ def test_a_warm_window_checks_less_and_releases_the_same() -> None:
     assert warm.rejected == cold.rejected
     assert (warm.metrics["start"], cold.metrics["start"]) == ("warm", "ola")
     assert warm.metrics["evaluations"] < cold.metrics["evaluations"]
+    size = (AGES.height + 1) * (ZIPS.height + 1)
+    assert [result.metrics["lattice_nodes"] for result in (warm, cold)] == [size, size]
+    assert cold.metrics["last_cold_evaluations"] == cold.metrics["evaluations"]
+    assert warm.metrics["last_cold_evaluations"] == first.metrics["evaluations"]
+    assert cold.metrics["nodes_seeded"] is None
+    assert 0 < warm.metrics["nodes_seeded"] <= size
+    assert warm.warm.known.cold == first.metrics["evaluations"]  # type: ignore[union-attr]
+    # State of a build that did not count.
+    uncounted = replace(state, known=state.known._replace(cold=None))
+    again = release_window(rows, bound, warm_state_from_bytes(uncounted.to_bytes()), SECRET, SLOT)
+    assert again.release == cold.release
+    assert again.metrics["last_cold_evaluations"] is None
     few = release_window(rows.slice(0, 3), bound, state, SECRET, SLOT)
     assert few.release is None
     assert few.warm.known is state.known

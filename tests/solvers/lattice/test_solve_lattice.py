@@ -1,5 +1,6 @@
 """Lattice solvers against checking every node by dictionaries."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.lattice.kgen import KGenParameters
 from kanonflow.solvers.lattice.level_table import Lattice
-from kanonflow.solvers.lattice.node_checks import KnownNodes
+from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 from kanonflow.solvers.lattice.solve_lattice import (
     EXACT_METHODS,
     LATTICE_METHODS,
@@ -208,3 +209,26 @@ def test_ola_pruned_by_gcp_has_the_same_order_of_nodes(
             assert _as_set(found) == _as_set(whole)
         else:
             assert {tuple(node) for node in whole.nodes[ties].tolist()} <= _as_set(found)
+
+
+@given(lattices(), st.integers(1, 4), st.sampled_from([0.0, 0.1]))
+@settings(max_examples=40, deadline=None)
+def test_seeds_settle_what_their_checks_decide(shape: dict[str, Any], k: int, suppression: float) -> None:
+    """From its own border all nodes above the raised minimum; from one node those above or below it; cold none."""
+    lattice = random_lattice(**shape)
+    limit = suppression_limit(suppression, lattice.records)
+    if not naive_minimal(lattice, k, limit):
+        return
+    cold = solve_lattice(lattice, k, suppression=suppression)
+    assert cold.counts.seeded == 0
+    floor = NodeChecks(lattice, k, limit).floor
+    inside = list(product(*(range(low, high + 1) for low, high in zip(floor, lattice.top, strict=True))))
+    warm = solve_lattice(lattice, k, suppression=suppression, known=cold.known)
+    assert warm.counts.seeded == len(inside)
+    seed = np.array(
+        [[(low + high) // 2 for low, high in zip(floor, lattice.top, strict=True)]], dtype=np.int32
+    )
+    one = solve_lattice(lattice, k, suppression=suppression, known=KnownNodes(seed, seed[:0]))
+    sign = 1 if len(naive_suppressed(lattice, tuple(seed[0].tolist()), k)) <= limit else -1
+    decided = [node for node in inside if np.all(sign * (np.array(node) - seed[0]) >= 0)]
+    assert one.counts.seeded == len(decided)
