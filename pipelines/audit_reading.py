@@ -248,13 +248,14 @@ def _codes(cells: list[list[Any]], bound: BoundPolicy, books: Sequence[CodeBook]
 
 
 def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
-    """Python values of a column; instants as integers in the unit of ``kind``, which no datetime limits."""
+    """Python values of a column; instants as integers in the unit of ``kind`` (of a date: days), which no datetime
+    limits."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if not pa.types.is_timestamp(array.type) or not pa.types.is_timestamp(kind):
+    if not pa.types.is_timestamp(array.type) or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return array.to_pylist()
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-    have, want = per_second[array.type.unit], per_second[kind.unit]
+    per_day = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+    have, want = per_day[array.type.unit], 1 if pa.types.is_date(kind) else per_day[kind.unit]
     return [None if value is None else value * want // have for value in array.cast(pa.int64()).to_pylist()]
 
 

@@ -62,7 +62,7 @@ class CodeBook:
         quasi = column.field.quasi
         counted = column.field.role in _PUBLISHED or (quasi is not None and quasi.type is QuasiType.NUMERIC)
         self._signed = pa.types.is_floating(column.arrow_type) and counted
-        self._texts = CodesOf(lambda text: self._code(read_text(text, column.arrow_type)))
+        self._texts = CodesOf(lambda text: self._code(_read_cell(text, column)))
         self._rejected = CodesOf(lambda text: self._code(read_rejected(text, column.arrow_type)))
         self._objects = CodesOf(lambda value: self._code(read_object(value, column.arrow_type)))
 
@@ -102,7 +102,8 @@ class CodeBook:
 def outside_domain(value: Any, column: BoundColumn) -> bool:
     """Whether a readable value lies outside of the field's declared domain."""
     if column.categories is not None:
-        return _category(value) not in column.categories
+        text = _day(value) if pa.types.is_date(column.arrow_type) else _category(value)
+        return text not in column.categories
     if column.domain is None:
         return False
     low, high = domain_ends(column)
@@ -124,6 +125,15 @@ def read_text(text: str | None, kind: pa.DataType) -> Any:
     return Unreadable(text) if value is None else value
 
 
+def _read_cell(text: str | None, column: BoundColumn) -> Any:
+    """A cell of a text file of one field; of an instant whose day is all that counts, the day in UTC."""
+    kind = column.arrow_type
+    if column.field.value != "timestamp" or not pa.types.is_date(kind):
+        return read_text(text, kind)
+    milliseconds = read_text(text, pa.timestamp("ms", tz="UTC"))
+    return milliseconds // 86_400_000 if isinstance(milliseconds, int) else milliseconds
+
+
 def read_rejected(text: str | None, kind: pa.DataType) -> Any:
     """A cell of a rejected row: the same as in a text file, but bytes are hexadecimal."""
     if text and pa.types.is_binary(kind):
@@ -135,7 +145,8 @@ def read_rejected(text: str | None, kind: pa.DataType) -> Any:
 
 
 def read_object(value: Any, kind: pa.DataType) -> Any:
-    """A value as fastavro or pyarrow return it; instants may be integers already, in the unit of ``kind``."""
+    """A value as fastavro or pyarrow return it; instants may be integers already, in the unit of ``kind`` (of a date:
+    days)."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
@@ -144,6 +155,11 @@ def read_object(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_timestamp(kind):
         return value if isinstance(value, int) else _since_epoch(value, kind.unit)
     if pa.types.is_date(kind):
+        if isinstance(value, int):
+            return value
+        if isinstance(value, datetime):
+            # An instant under a hierarchy counts as its day in UTC; without a zone it is in UTC.
+            value = (value if value.tzinfo is None else value.astimezone(UTC)).date()
         return (value - _EPOCH_DAY).days
     if pa.types.is_decimal(kind):
         unscaled = Fraction(value) * 10**kind.scale
@@ -200,6 +216,13 @@ def domain_ends(column: BoundColumn) -> tuple[Any, Any]:
         raise ValueError(f"field {column.name} has no declared range")
     low, high = (_rounded(end, column.arrow_type) if isinstance(end, float) else end for end in column.domain)
     return low, high
+
+
+def _day(value: Any) -> str:
+    """Days since 1970 as a leaf of days is spelled; nothing beyond the calendar, which has no leaf."""
+    if not isinstance(value, int) or not -719_162 <= value <= 2_932_896:
+        return ""
+    return (_EPOCH_DAY + timedelta(days=value)).isoformat()
 
 
 def _category(value: Any) -> str:

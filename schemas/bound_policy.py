@@ -12,7 +12,14 @@ from fractions import Fraction
 import pyarrow as pa
 
 from kanonflow.schemas.avro_names import avro_name
-from kanonflow.schemas.canonical_types import canonical_type, grid_kind, is_text, misfit, type_of_text
+from kanonflow.schemas.canonical_types import (
+    MILLISECONDS,
+    canonical_type,
+    grid_kind,
+    is_text,
+    misfit,
+    type_of_text,
+)
 from kanonflow.schemas.diversity_declaration import no_order
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.hierarchy import Hierarchy
@@ -49,6 +56,13 @@ class BoundColumn:
     def published_name(self) -> str:
         """The field's name in releases: a valid Avro name."""
         return avro_name(self.field.name)
+
+    @property
+    def text_type(self) -> pa.DataType:
+        """What a cell of text is read as: the canonical type, or an instant of which the canonical type keeps the
+        day."""
+        instant = self.field.value == "timestamp" and pa.types.is_date(self.arrow_type)
+        return MILLISECONDS if instant else self.arrow_type
 
     @property
     def hierarchy(self) -> Hierarchy | None:

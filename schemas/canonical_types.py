@@ -31,7 +31,7 @@ def type_of_text(field: Field) -> pa.DataType:
     if field.value is not None:
         decimal = decimal_value(field.value)
         declared = pa.decimal128(*decimal) if decimal else _PLAIN[field.value]
-        return _in_milliseconds(field, declared)
+        return _as_needed(field, declared)
     if field.role is Role.TIME:
         return MILLISECONDS
     if field.quasi is not None and field.quasi.type is QuasiType.NUMERIC:
@@ -44,13 +44,14 @@ def type_of_text(field: Field) -> pa.DataType:
 def canonical_type(field: Field, arrow: pa.DataType) -> pa.DataType | None:
     """The canonical type of a typed column; None when the pipeline cannot carry its values.
 
-    Event times and generalized instants are kept in milliseconds (floored), the unit of windows and boxes;
-    instants of the payload in their own unit, nanoseconds in microseconds (floored).
+    Event times and generalized instants are kept in milliseconds (floored), the unit of windows and boxes; instants
+    under a hierarchy as their day in UTC, which is its leaf; instants of the payload in their own unit, nanoseconds in
+    microseconds (floored).
     """
     if pa.types.is_dictionary(arrow):
         arrow = arrow.value_type
     canonical = _canonical(arrow)
-    return None if canonical is None else _in_milliseconds(field, canonical)
+    return None if canonical is None else _as_needed(field, canonical)
 
 
 def is_text(arrow: pa.DataType) -> bool:
@@ -84,6 +85,12 @@ def misfit(field: Field, canonical: pa.DataType) -> str | None:
     elif field.quasi is not None and field.quasi.type is QuasiType.DATE:
         if kind not in ("date", "timestamp"):
             return "type: date needs a column of dates or timestamps (for text, add as: date)"
+    elif field.quasi is not None and field.quasi.hierarchy is not None and kind == "date":
+        if not field.quasi.hierarchy.of_days:
+            return (
+                "its hierarchy is not one of days; build it, as in {calendar: [month, year], domain: [1920-01-01, "
+                "2010-12-31]}, or write a row a day that begins with it, as in 1984-05-30;1984-05;1984;*"
+            )
     elif field.quasi is not None:
         if not (
             pa.types.is_string(canonical) or pa.types.is_integer(canonical) or pa.types.is_boolean(canonical)
@@ -126,7 +133,10 @@ def _canonical(arrow: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _in_milliseconds(field: Field, canonical: pa.DataType) -> pa.DataType:
+def _as_needed(field: Field, canonical: pa.DataType) -> pa.DataType:
+    """Instants in the unit that the field's role needs."""
+    if field.quasi is not None and field.quasi.type is QuasiType.HIERARCHY:
+        return pa.date32() if pa.types.is_timestamp(canonical) else canonical
     if field.role is Role.TIME:
         return MILLISECONDS if canonical == pa.date32() or canonical == MICROSECONDS else canonical
     return MILLISECONDS if field.quasi is not None and canonical == MICROSECONDS else canonical

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +56,11 @@ class Hierarchy:
         return tuple(row[0] for row in self.rows)
 
     @cached_property
+    def of_days(self) -> bool:
+        """Whether every leaf is a day, written as YYYY-MM-DD: what values of dates and instants have as their leaf."""
+        return all(map(_is_day, self.leaves))
+
+    @cached_property
     def labels(self) -> tuple[tuple[str, ...], ...]:
         """The nodes of each level in the order of the rows; ``labels[l][c]`` is the node with code c."""
         return tuple(
@@ -100,6 +106,13 @@ class Hierarchy:
             f"{different} different value{'' if different == 1 else 's'} in {len(lacking)} "
             f"row{'' if len(lacking) == 1 else 's'} of the data without a leaf; add a row for each to the hierarchy"
         )
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def find_hierarchy_mistakes(rows: Sequence[Sequence[str]], lines: Sequence[int] | None = None) -> list[str]:

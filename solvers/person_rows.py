@@ -6,14 +6,18 @@ end of its rows, with half of the weight each. For a slot of intervals [l_i, h_i
 ``(max l - min l) / 2 + (max h - min h) / 2``, the true hull costs ``max h - min l``. With D the difference of two
 intervals' widths at most, the first is the second less a width of one of the members, give or take D: slots are ranked
 as their hulls rank them where people's ranges are about equally wide. A categorical attribute counts by the value that
-most of the rows have. Boxes are computed from all rows afterwards, so this bends the loss only, never the promise.
+most of the rows have, also in the lattice. Boxes are computed from all rows afterwards, so this
+bends the loss only, never the promise.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.lattice.level_table import Lattice
 from kanonflow.solvers.table import Table
 
 
@@ -51,7 +55,17 @@ def person_table(table: Table, of_row: NDArray[np.int64], people: NDArray[np.int
         cardinality=table.cardinality,
         weights=np.array([*weights, *table.weights[dn:]]),
         individuals=np.arange(people.size, dtype=np.int64),
+        lattice=None if table.lattice is None else _person_lattice(table.lattice, rows, who),
     )
+
+
+def _person_lattice(lattice: Lattice, rows: NDArray[np.int64], who: NDArray[np.int64]) -> Lattice:
+    """The leaf that most rows of each individual have. who: int64 (rows,), sorted, codes from 0."""
+    leaves = [
+        _most_frequent(column[rows], who, table.domain)
+        for column, table in zip(lattice.values.T, lattice.tables, strict=True)
+    ]
+    return replace(lattice, values=np.stack(leaves, axis=1), individuals=None)
 
 
 def _ends(values: NDArray[np.float64], starts: NDArray[np.int64]) -> tuple[NDArray, NDArray]:

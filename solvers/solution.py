@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kanonflow.solvers.bounds.certificate import Certificate
 from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.lattice.node_checks import KnownNodes
+from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 
@@ -21,9 +21,11 @@ class Solution:
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
     tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
     certificate: the proof of lower_bound, where the method gives one (certificate.check_bound verifies it).
-    known: of a lattice solver, what it found out, for the next window.
+    known, lattice: of a lattice solver, what it found out, for the next window, and what that took.
     stack: what was done, in a line; empty where there is one way only.
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
+    warm_kept: where both exist, share of the start that is as the last window left it: slots of a graph that are
+    unchanged, individuals in their old class; 0 where the cold start was taken.
     """
 
     structure: GeneralizationGraph | Partition | LevelGraph
@@ -39,6 +41,8 @@ class Solution:
     cold_loss: float | None = None
     certificate: Certificate | None = None
     known: KnownNodes | None = None
+    lattice: LatticeWork | None = None
+    warm_kept: float | None = None
     stack: str = ""
 
     @property

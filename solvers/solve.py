@@ -23,6 +23,7 @@ from kanonflow.solvers.solve_graph import GRAPH_STARTS, solve_graph
 from kanonflow.solvers.solve_levels import solve_levels
 from kanonflow.solvers.solve_paper import PAPER_METHODS, solve_paper
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS
+from kanonflow.solvers.starts.level_classes import LEVEL_STARTS
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
@@ -32,7 +33,7 @@ METHODS: dict[str, tuple[str | None, bool]] = {
     "auto": (None, True),
     "iterated-local-search": (None, True),
     "certify": (None, True),
-    **{start: (start, False) for start in BUILT_STARTS},
+    **{start: (start, False) for start in (*BUILT_STARTS, *LEVEL_STARTS)},
     "pass-through": ("one-class", False),
     **dict.fromkeys(PAPER_METHODS, (None, True)),
 }

@@ -54,11 +54,12 @@ from kanonflow.solvers.starts.clusterings import (
     individual_input,
     star_problem,
 )
+from kanonflow.solvers.starts.level_classes import LEVEL_STARTS
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.trimming import kept_rows
 from kanonflow.solvers.warm_classes import Ties, WarmClasses, no_ties, ties_to, warm_labels
 
-CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS)
+CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS, *LEVEL_STARTS)
 NEIGHBOURS = 12
 TOUR_REACH = 1500
 # A window of more individuals is searched in parts of the tour before the parts are joined.
@@ -225,20 +226,21 @@ def _start(
     gate: Gate | None,
     cold: NDArray[np.int32],
     name: str,
-) -> tuple[NDArray[np.int32], Ties, str, float | None, float | None]:
-    """Labels, ties, the start's name, and the losses of the warm and the cold start where both exist.
+) -> tuple[NDArray[np.int32], Ties, str, float | None, float | None, float | None]:
+    """Labels, ties, the start's name, and where both exist the losses of the warm and the cold start and the share of
+    the individuals who begin in their old class.
 
     With a stability weight the cold start is taken only where it saves more than all its broken ties cost.
     """
     if warm is None:
-        return cold, no_ties(people.rows.size), name, None, None
+        return cold, no_ties(people.rows.size), name, None, None, None
     before = build_classes(people, cold, k, gate)
     labels, stay = warm_labels(people, tour, k, warm, before, gate)
     losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
     ties = ties_to(labels, stay, people.rows, warm)
     if warm.keep or losses[0] <= losses[1] + ties.tie.sum() / max(people.rows.sum(), 1):
-        return labels, ties, "warm", *losses
-    return cold, no_ties(people.rows.size), name, *losses
+        return labels, ties, "warm", *losses, float(stay.mean())
+    return cold, no_ties(people.rows.size), name, *losses, 0.0
 
 
 def _clustered(
@@ -277,8 +279,8 @@ def solve_classes(
     priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
     sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
-    meet the rules, BudgetError for an unknown start, UnservedError for too many rows. Rows that wait have label -1 and
-    count with loss 1.
+    meet the rules, BudgetError for an unknown start, UnservedError for a table that the start does not take. Rows
+    that wait have label -1 and count with loss 1.
     Time O(u block d + evaluations) and that of ``nearest_people``.
     """
     if start not in CLASS_STARTS:
@@ -298,7 +300,7 @@ def solve_classes(
         return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A kept class may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
-    if start in CLUSTERINGS:
+    if start in CLUSTERINGS or start in LEVEL_STARTS:
         given = individual_input(table, people, k, seed)
         if not search and gate is None and (warm is None or not warm.keep):
             return finish(*_clustered(given, start, warm))
@@ -307,7 +309,7 @@ def solve_classes(
         cold, named = merged_until_diverse(people, cut, tour, k, gate), start
     else:
         cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
-    labels, ties, name, warm_loss, cold_loss = _start(people, tour, k, warm, gate, cold, named)
+    labels, ties, name, warm_loss, cold_loss, warm_kept = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck = 0, False
     trace: list[tuple[int, float]] = [(0, start_loss)]
@@ -325,7 +327,8 @@ def solve_classes(
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]
         spent, struck = spent + outcome.evaluations, struck or outcome.struck
-    return finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
+    found = finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
+    return replace(found, warm_kept=warm_kept)
 
 
 def finished_partition(

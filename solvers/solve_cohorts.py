@@ -110,7 +110,13 @@ def _among_newcomers(
     place[new] = np.arange(new.size)
     rows = np.flatnonzero(place[people.of_row] >= 0)
     who = place[people.of_row[rows]]
-    part = replace(table, numeric=table.numeric[rows], categorical=table.categorical[rows], individuals=who)
+    part = replace(
+        table,
+        numeric=table.numeric[rows],
+        categorical=table.categorical[rows],
+        individuals=who,
+        lattice=None if table.lattice is None else table.lattice.taking(rows),
+    )
     solution = solve_classes(
         part, ROOM * k, start=start, budget=budget, seed=seed, threads=threads, search=search,
         priority=None if priority is None else priority[rows], clock=clock,

@@ -27,13 +27,13 @@ from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_un
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, StartInput
+from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, LEVELLED_STARTS, StartInput
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.untied import Untied, untied
 from kanonflow.solvers.warm_start import WarmGraph, warm_members
 
 NEIGHBOURS = 5
-GRAPH_STARTS = ("auto", *BUILT_STARTS)
+GRAPH_STARTS = ("auto", *BUILT_STARTS, *LEVELLED_STARTS)
 LOSSES = ("ncp", "sil")
 # Units and members over them -> the state of a search.
 StateOf = Callable[[Units, NDArray[np.int32]], Slots | SilSlots]
@@ -86,7 +86,7 @@ def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]
     """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one)."""
     chosen = "dense-first" if start == "auto" else start
     try:
-        return BUILT_STARTS[chosen](given), chosen
+        return {**BUILT_STARTS, **LEVELLED_STARTS}[chosen](given), chosen
     except InfeasibleError:
         return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
 
@@ -100,6 +100,7 @@ class _Start(NamedTuple):
     changed: NDArray[np.int64] | None = None
     warm_loss: float | None = None
     cold_loss: float | None = None
+    kept: float | None = None
 
 
 def _start(
@@ -119,8 +120,9 @@ def _start(
     slots = build(completed.members)
     losses = float(slots.loss.mean()), float(cold.loss.mean())
     if losses[0] <= losses[1]:
-        return _Start(slots, "warm", completed.changed, *losses)
-    return _Start(cold, name, None, *losses)
+        kept = 1.0 - completed.changed.size / completed.members.shape[0]
+        return _Start(slots, "warm", completed.changed, *losses, kept)
+    return _Start(cold, name, None, *losses, 0.0)
 
 
 def _check(table: Table, k: int, start: str, loss: str) -> None:
@@ -153,13 +155,14 @@ def _check_feasible(table: Table, k: int) -> None:
 
 
 def _prepared(
-    units: Units, distinct: bool, k: int, seed: int, threads: int
+    units: Units, table: Table, k: int, seed: int, threads: int
 ) -> tuple[StartInput, NDArray[np.int32], float]:
     """What starts are built from, the lists of neighbours that the search reads, and the bound that they give."""
     tree = build_tree(units.features, units.weight, units.individual)
     nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
     bound = neighbour_bound(units, nearest, distance, k)
-    given = StartInput(units, tree, k, distinct, seed, distance[:, -1])
+    distinct = table.individuals is not None
+    given = StartInput(units, tree, k, distinct, seed, distance[:, -1], table.lattice)
     return given, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
 
 
@@ -198,7 +201,7 @@ def solve_graph(
     _check(table, k, start, loss)
     began = clock()
     units, searched, build = _units_for(table, k, loss)
-    given, nearest, bound = _prepared(units, table.individuals is not None, k, seed, threads)
+    given, nearest, bound = _prepared(units, table, k, seed, threads)
     begun = _start(given, nearest, start, warm, partial(build, searched))
     slots = begun.slots
     start_loss = float(slots.loss.mean())
@@ -239,4 +242,5 @@ def solve_graph(
         trace=((0, start_loss), *result.trace),
         warm_loss=begun.warm_loss,
         cold_loss=begun.cold_loss,
+        warm_kept=begun.kept,
     )

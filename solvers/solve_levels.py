@@ -184,7 +184,15 @@ def _joined(table: Table, structure: LevelGraph, solved: list[tuple[int, Solutio
         tied_edges=sum(solution.tied_edges or 0 for solution in each),
         warm_loss=mean([_or(one.warm_loss, one.start_loss) for one in each]) if both else None,
         cold_loss=mean([_or(one.cold_loss, one.start_loss) for one in each]) if both else None,
+        warm_kept=_kept(solved) if both else None,
     )
+
+
+def _kept(solved: list[tuple[int, Solution]]) -> float:
+    """Share of all slots that are as they were; a level's slots are its rows by its row count."""
+    slots = [solution.graph.members.shape[0] for _, solution in solved]
+    kept = [_or(solution.warm_kept, 0.0) for _, solution in solved]
+    return float(np.average(kept, weights=slots))
 
 
 def _or(loss: float | None, other: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.errors import TableError
+from kanonflow.solvers.lattice.level_table import Lattice
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Table:
     cardinality: int64 (dc,), the size |A_j| of each categorical domain.
     weights: float64 (dn + dc,), positive attribute weights, numeric ones first.
     individuals: int64 (n,), whom each record belongs to; None: each record is its own individual.
+    lattice: the same n records under hierarchies, for starts by lattice methods; None: they have none.
 
     Raises TableError when shapes, ranges or dtypes do not fit.
     """
@@ -28,6 +30,7 @@ class Table:
     cardinality: NDArray[np.int64]
     weights: NDArray[np.float64]
     individuals: NDArray[np.int64] | None = None
+    lattice: Lattice | None = None
 
     def __post_init__(self) -> None:
         n = self.numeric.shape[0]
@@ -50,6 +53,8 @@ class Table:
             raise TableError("categorical codes must be below the cardinality of their column")
         if self.individuals is not None and self.individuals.shape != (n,):
             raise TableError("individuals needs one entry a record")
+        if self.lattice is not None and self.lattice.records != n:
+            raise TableError("the lattice must be of the same records")
 
     @property
     def records(self) -> int:

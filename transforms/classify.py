@@ -119,13 +119,16 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
     bad = np.zeros(len(raw), dtype=bool)
     try:
         if column.from_text and (is_text(raw.type) or pa.types.is_null(raw.type)):
-            values, bad = cast_text(raw.cast(pa.string()), kind)
+            values, bad = cast_text(raw.cast(pa.string()), column.text_type)
             raw = values
         if pa.types.is_timestamp(kind):
             if pa.types.is_date(raw.type):
                 raw = raw.cast(pa.timestamp("s"))
             values, beyond = floor_to_unit(raw, kind)
             return values, bad | beyond
+        if pa.types.is_date(kind) and pa.types.is_timestamp(raw.type):
+            # A cast takes the day in the column's own zone; days are those in UTC, as windows are.
+            raw = raw.cast(pa.timestamp(raw.type.unit, tz="UTC"))
         values = raw if raw.type == kind else raw.cast(kind, safe=not pa.types.is_date(kind))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
         where = f"{source or 'a batch'}: column {column.name}"

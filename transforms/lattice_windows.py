@@ -7,6 +7,8 @@ permuted as in every closed class, and rows whose class would be too small are s
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +17,18 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.hierarchy import Hierarchy
-from kanonflow.schemas.policy import Cohort, Policy, Protection, Shape
+from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Policy, Protection, Shape
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.lattice import exhaustive, incognito, ola, samarati
 from kanonflow.solvers.lattice.closed_node import closed_node
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
-from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
+from kanonflow.solvers.lattice.level_table import Lattice, LevelTable, LevelVector
 from kanonflow.solvers.lattice.losses import node_losses
-from kanonflow.solvers.lattice.node_checks import KnownNodes
+from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.lattice.random_search import EVALUATIONS
 from kanonflow.solvers.lattice.solve_lattice import solve_lattice, suppression_limit
 from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.table import Table
 from kanonflow.transforms.sort_keys import whole
 from kanonflow.transforms.window_ledger import own_ends
 
@@ -71,26 +74,40 @@ def check_lattice_solver(policy: Policy) -> None:
         mistakes.append(
             f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.gated)})"
         )
+    mistakes += lattice_mistakes(policy, "solver.method", choice.method)
+    if choice.start != "auto":
+        mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
+    if mistakes:
+        raise PolicyError(mistakes, policy.name)
+
+
+def lattice_mistakes(policy: Policy, key: str, name: str) -> list[str]:
+    """Why the policy's fields span no lattice that a lattice method takes. key: what names it, method or start."""
+    mistakes = []
     without = [field.name for field in policy.quasis if field.quasi is None or field.quasi.hierarchy is None]
     if without:
         mistakes.append(
-            f"{named}, which these fields do not have: {', '.join(without)}; give each type: hierarchy"
+            f"{key}: {name} needs levels of hierarchies, which these fields do not have: {', '.join(without)}; "
+            "give each type: hierarchy"
         )
-    if choice.start != "auto":
-        mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
     heights = [
         field.quasi.hierarchy.height for field in policy.quasis if field.quasi and field.quasi.hierarchy
     ]
-    most = _MOST_NODES.get(choice.method, math.inf)
+    most = _MOST_NODES.get(name, math.inf)
     # Incognito's limit is over the lattices of all subsets.
-    nodes = math.prod(height + (2 if choice.method == "incognito" else 1) for height in heights)
+    nodes = math.prod(height + (2 if name == "incognito" else 1) for height in heights)
     if nodes > most:
         mistakes.append(
-            f"solver.method: {choice.method} takes lattices of at most {most:,} nodes, and the hierarchies span "
-            f"{nodes:,}; take kgen"
+            f"{key}: {name} takes lattices of at most {most:,} nodes, and the hierarchies span {nodes:,}; take kgen"
         )
-    if mistakes:
-        raise PolicyError(mistakes, policy.name)
+    return mistakes
+
+
+def with_lattice(table: Table, rows: pa.Table, bound: BoundPolicy) -> Table:
+    """The solver's table of canonical rows with their hierarchies, where the policy's start needs them."""
+    if bound.policy.solver.start not in LATTICE_METHODS:
+        return table
+    return replace(table, lattice=lattice_of_rows(rows, bound))
 
 
 def lattice_of_rows(
@@ -127,12 +144,14 @@ def solve_levels_of_rows(
     GCP by leaves, a null counted as a leaf, a suppressed row 1. Always has an answer: the roots.
 
     known: what the window before found out; it is checked first. Exact solvers answer the same with and without, with
-    fewer evaluations, which are here the nodes that took a pass over the rows.
+    fewer evaluations, which are here the nodes that took a pass over the rows. OLA proves the nodes of least GCP, and
+    all minimal ones only where closing the classes of those suppresses too many rows.
     """
     choice = bound.policy.solver
     lattice = lattice_of_rows(rows, bound, individuals)
     if known is not None and known.anonymous.shape[1] != lattice.attributes:
         known = None
+    priority = own_ends(rows, bound)
     evaluations = EVALUATIONS
     if choice.evaluations_per_row is not None:
         evaluations = max(1, round(choice.evaluations_per_row * rows.num_rows))
@@ -145,18 +164,25 @@ def solve_levels_of_rows(
         seed=seed,
         evaluations=evaluations,
         known=known,
+        only_best=True,
+        acceptable=None if individuals is None else partial(_stays_within, lattice, bound, priority),
     )
     node, suppressed = found.best, found.best.suppressed
     if individuals is not None:
-        node, suppressed = _closed(lattice, found.nodes, bound, own_ends(rows, bound))
+        node, suppressed = _closed(lattice, found.nodes, bound, priority)
+    warm = known is not None and choice.method in _WARM
+    last_cold = known.cold if known is not None and warm else found.counts.checked
     solution = Solution(
         structure=node,
         loss=node_losses(lattice, node, bound.policy.k).gcp,
         start_loss=1.0,
         lower_bound=0.0,
-        start=choice.method if known is None or choice.method not in _WARM else "warm",
+        start="warm" if warm else choice.method,
         evaluations=found.counts.checked,
-        known=KnownNodes(found.nodes[:MOST_KNOWN], found.failing[:MOST_KNOWN]),
+        known=KnownNodes(found.nodes[:MOST_KNOWN], found.failing[:MOST_KNOWN], last_cold),
+        lattice=LatticeWork(
+            lattice.nodes, found.counts.seeded if warm and choice.method == "ola" else None, last_cold
+        ),
     )
     return solution, suppressed
 
@@ -168,12 +194,27 @@ def _closed(
 
     At the roots everybody is in one class, and nobody is suppressed.
     """
-    policy = bound.policy
-    assert lattice.individuals is not None
-    limit = suppression_limit(policy.solver.suppression, lattice.records)
     for levels in (*nodes[:MOST_CLOSED].tolist(), list(lattice.top)):
-        node = lattice_node(lattice, tuple(levels), policy.k)
-        closed, suppressed = closed_node(node, lattice.individuals, policy.k, priority)
-        if suppressed.sum() <= limit:
+        closed, suppressed = _closed_at(lattice, bound, priority, tuple(levels))
+        if _within(lattice, bound, suppressed):
             break
     return closed, suppressed
+
+
+def _closed_at(
+    lattice: Lattice, bound: BoundPolicy, priority: NDArray[np.int64], levels: LevelVector
+) -> tuple[LatticeNode, NDArray[np.bool_]]:
+    assert lattice.individuals is not None
+    node = lattice_node(lattice, levels, bound.policy.k)
+    return closed_node(node, lattice.individuals, bound.policy.k, priority)
+
+
+def _within(lattice: Lattice, bound: BoundPolicy, suppressed: NDArray[np.bool_]) -> bool:
+    return int(suppressed.sum()) <= suppression_limit(bound.policy.solver.suppression, lattice.records)
+
+
+def _stays_within(
+    lattice: Lattice, bound: BoundPolicy, priority: NDArray[np.int64], levels: LevelVector
+) -> bool:
+    """Whether a node can be released in closed classes within the limit."""
+    return _within(lattice, bound, _closed_at(lattice, bound, priority, levels)[1])

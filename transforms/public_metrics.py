@@ -13,11 +13,12 @@ _WITHHELD = (
     "guaranteed_candidates",
     "candidates_min",
     "peer_retention",
+    "warm_kept",
     "tied_edges",
     "diversity",
     "domains",
 )
-_LOSSES = ("gcp", "gcp_hull", "sil", "loss_start", "loss_end", "lower_bound", "ncp")
+_LOSSES = ("gcp", "gcp_hull", "sil", "loss_start", "loss_end", "lower_bound", "warm_loss", "cold_loss", "ncp")
 _LEDGER = ("rows_new", "rows_waited", "rows_waiting", "rows_rejected", "waiting_reasons")
 _COUNTS = ("rows_released", "individuals", "classes")
 

@@ -35,7 +35,7 @@ from kanonflow.transforms.certificates import CertificateHead, certify
 from kanonflow.transforms.cohorts import person_digests
 from kanonflow.transforms.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.gate import GateError
-from kanonflow.transforms.lattice_windows import solve_levels_of_rows
+from kanonflow.transforms.lattice_windows import solve_levels_of_rows, with_lattice
 from kanonflow.transforms.publish import Published, publish
 from kanonflow.transforms.raw_batch import Certificate, Release, to_ipc
 from kanonflow.transforms.row_bytes import content_digest
@@ -155,7 +155,7 @@ def _solve(
         earlier = earlier_structure(policy, warm.cohorts, digests)
     solution = _solved_as_asked_or_else(
         choice,
-        encoded.table,
+        with_lattice(encoded.table, rows, bound),
         policy.k,
         shape=solver_shape(policy),
         loss=choice.loss,

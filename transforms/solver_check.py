@@ -11,7 +11,7 @@ from kanonflow.solvers.solve_cohorts import ROOM
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
 from kanonflow.solvers.starts.graph_starts import LARGEST_K as LARGEST_K_OF_START
 from kanonflow.solvers.starts.graph_starts import LARGEST_ROWS, NUMERIC_ONLY
-from kanonflow.transforms.lattice_windows import check_lattice_solver
+from kanonflow.transforms.lattice_windows import check_lattice_solver, lattice_mistakes
 from kanonflow.transforms.window_structures import solver_shape
 
 
@@ -40,6 +40,8 @@ def check_solver(policy: Policy) -> None:
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}{levels}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
+    if choice.start in LATTICE_METHODS:
+        mistakes += lattice_mistakes(policy, "solver.start", choice.start)
     losses = LOSSES if solver_shape(policy) == "graph" and choice.method not in NCP_ONLY else LOSSES[:1]
     if choice.loss not in losses:
         mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")

@@ -109,6 +109,8 @@ class WarmState:
             put(f"events_{number}", digests.astype("<u8").tobytes())
         if self.known is not None:
             index["known"] = [*self.known.anonymous.shape, len(self.known.failing)]
+            # A list: a number would be the length of a part.
+            index["known_cold"] = [] if self.known.cold is None else [self.known.cold]
             put("known_anonymous", self.known.anonymous.astype("<i4").tobytes())
             put("known_failing", self.known.failing.astype("<i4").tobytes())
         head = json.dumps(index).encode()
@@ -185,6 +187,7 @@ def _read(index: dict, body: memoryview) -> WarmState:
         known = KnownNodes(
             array("known_anonymous", "<i4").reshape(nodes, attributes),
             array("known_failing", "<i4").reshape(failing, attributes),
+            *index.get("known_cold", []),
         )
     return WarmState(
         waiting=waiting,

@@ -80,6 +80,10 @@ class Attempt:
             "loss_start": solution.start_loss,
             "loss_end": solution.loss,
             "lower_bound": solution.lower_bound,
+            "warm_loss": solution.warm_loss,
+            "cold_loss": solution.cold_loss,
+            "warm_kept": solution.warm_kept,
+            **lattice_work(solution),
             "evaluations": solution.evaluations,
             "deadline_struck": solution.deadline_struck,
             "solve_ms": solve_ms,
@@ -90,6 +94,21 @@ class Attempt:
             "diversity": published.diversity,
             "domains": describe(encoded.domains),
         }
+
+
+def lattice_work(solution: Solution) -> dict[str, float | int | None]:
+    """What a lattice solver had to do, by the names of metrics.avsc; empty for other solvers.
+
+    The size is a float: a lattice of many fields has more nodes than a long can count.
+    """
+    work = solution.lattice
+    if work is None:
+        return {}
+    return {
+        "lattice_nodes": float(work.nodes),
+        "nodes_seeded": work.seeded,
+        "last_cold_evaluations": work.last_cold,
+    }
 
 
 def _smallest_class(solution: Solution, people: NDArray[np.int64] | None) -> int:
@@ -167,6 +186,12 @@ def window_metrics(
         "loss_start": None,
         "loss_end": None,
         "lower_bound": None,
+        "warm_loss": None,
+        "cold_loss": None,
+        "warm_kept": None,
+        "lattice_nodes": None,
+        "nodes_seeded": None,
+        "last_cold_evaluations": None,
         "evaluations": 0,
         "deadline_struck": False,
         "solve_ms": 0.0,

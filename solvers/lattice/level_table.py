@@ -7,7 +7,7 @@ Source: S1, section 2.3 (figure 1); Samarati 2001.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -105,6 +105,11 @@ class Lattice:
     def attributes(self) -> int:
         """Number of quasi-identifiers d."""
         return len(self.tables)
+
+    def taking(self, rows: NDArray[np.integer]) -> Lattice:
+        """The lattice of some of the records, (m,) row numbers, in their order."""
+        people = None if self.individuals is None else self.individuals[rows]
+        return replace(self, values=self.values[rows], individuals=people)
 
     @property
     def top(self) -> LevelVector:

@@ -89,20 +89,34 @@ class KnownNodes(NamedTuple):
     """What an earlier window found out, to be checked first in the next: int32 (m, d) each.
 
     anonymous: its lowest k-anonymous nodes, least loss first. failing: its highest nodes that were not k-anonymous.
+    cold: nodes that took a pass in the last window that had nothing to begin with; None: nobody counted.
     """
 
     anonymous: NDArray[np.int32]
     failing: NDArray[np.int32]
+    cold: int | None = None
+
+
+class LatticeWork(NamedTuple):
+    """What a lattice solver had to do. nodes: of the whole lattice. seeded: as in CheckCounts, None where the solver
+    does not count it or had nothing to begin with. last_cold: ``KnownNodes.cold`` after this window."""
+
+    nodes: int
+    seeded: int | None
+    last_cold: int | None
 
 
 @dataclass(frozen=True)
 class CheckCounts:
     """asked: nodes that a solver wanted to know about. checked: those that took a pass over the records; the others
-    were remembered or followed from monotonicity. projected: passes over some of the attributes only."""
+    were remembered or followed from monotonicity. projected: passes over some of the attributes only. seeded: of ola,
+    nodes that need no check of their own once those of an earlier window were checked: decided by these, which are
+    counted too, or (with only_best) known to lose more than the best of them."""
 
     asked: int
     checked: int
     projected: int
+    seeded: int = 0
 
 
 class NodeChecks:
@@ -129,6 +143,7 @@ class NodeChecks:
         # Of the negated levels, so that "lowest" means "highest".
         self._failing = Border(lattice.attributes)
         self._asked = self._checked = self._projected = 0
+        self.seeded = 0
         if not self.anonymous(lattice.top):
             raise InfeasibleError(
                 "even the last levels of all hierarchies leave more rows to suppress than may be; end hierarchies in "
@@ -139,7 +154,7 @@ class NodeChecks:
     @property
     def counts(self) -> CheckCounts:
         """What the checks took so far."""
-        return CheckCounts(self._asked, self._checked, self._projected)
+        return CheckCounts(self._asked, self._checked, self._projected, self.seeded)
 
     @property
     def minimal(self) -> NDArray[np.int32]:

@@ -16,7 +16,7 @@ from kanonflow.solvers.lattice.lattice_node import LatticeNode, node_of
 from kanonflow.solvers.lattice.level_table import Lattice
 from kanonflow.solvers.lattice.losses import additive_gcp, log_of
 from kanonflow.solvers.lattice.node_checks import CheckCounts, KnownNodes, NodeChecks
-from kanonflow.solvers.lattice.ola import ola
+from kanonflow.solvers.lattice.ola import Acceptable, ola
 from kanonflow.solvers.lattice.random_search import EVALUATIONS, random_search
 from kanonflow.solvers.lattice.samarati import samarati
 
@@ -31,7 +31,7 @@ class LatticeSolution:
     asked for; GCP here as if nothing were suppressed (``losses.node_losses`` counts that too).
 
     best: the first node with its classes. counts: what the checks took. failing: int32 (f, d), the highest nodes that
-    turned out not to be k-anonymous. optimal: no node has less LOG.
+    turned out not to be k-anonymous. optimal: no node loses less; LOG, or with only_best the loss asked for.
     """
 
     nodes: NDArray[np.int32]
@@ -79,13 +79,16 @@ def solve_lattice(
     evaluations: int = EVALUATIONS,
     kgen_parameters: KGenParameters | None = None,
     only_best: bool = False,
+    acceptable: Acceptable | None = None,
     even_share: bool = False,
     known: KnownNodes | None = None,
 ) -> LatticeSolution:
     """Minimal k-anonymous nodes of a lattice by one of LATTICE_METHODS.
 
     suppression: share of the rows that may be suppressed. loss: ``log`` or ``gcp``, the order of the answer.
-    evaluations: of random-search and kgen (``kgen_parameters`` replaces them). only_best: of ola, prune by LOG.
+    evaluations: of random-search and kgen (``kgen_parameters`` replaces them). only_best: of ola, prune by the loss:
+    a node of least LOG, or every minimal node of least GCP, is then found and not every minimal node; ``acceptable``
+    (of ola with only_best and gcp) may refuse those, and then every minimal node is found.
     even_share: nobody shows more than 1/k of a class's rows (group_by.py). known: what an earlier window found,
     for ola, kgen and random-search.
 
@@ -100,7 +103,8 @@ def solve_lattice(
     if method == "exhaustive":
         nodes = exhaustive(checks)
     elif method == "ola":
-        nodes = ola(checks, known=known, only_best=only_best)
+        losses = additive_gcp(lattice) if only_best and loss == "gcp" else None
+        nodes = ola(checks, known=known, only_best=only_best, losses=losses, acceptable=acceptable)
     elif method == "incognito":
         nodes = incognito(checks)
     elif method == "samarati":
@@ -112,9 +116,9 @@ def solve_lattice(
     else:
         chosen = kgen_parameters or KGenParameters(evaluations=evaluations)
         nodes = kgen(checks, seed=seed, parameters=chosen, known=known)
-    order, losses = node_order(nodes, lattice, loss)
-    nodes, losses = nodes[order], losses[order]
+    order, values = node_order(nodes, lattice, loss)
+    nodes, values = nodes[order], values[order]
     best = node_of(checks, tuple(int(level) for level in nodes[0]))
     return LatticeSolution(
-        nodes, losses, best, checks.counts, checks.highest_failing, method in EXACT_METHODS
+        nodes, values, best, checks.counts, checks.highest_failing, method in EXACT_METHODS
     )

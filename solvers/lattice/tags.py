@@ -58,11 +58,15 @@ def next_unknown(tags: np.ndarray, begin: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray, upwards: bool) -> None:
-    """Tag the node and all above it ANONYMOUS, or all below it FAILING. Amortized O(d) a node that becomes known."""
+def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray, upwards: bool) -> int:
+    """Tag the node and all above it ANONYMOUS, or all below it FAILING; returns how many were UNKNOWN.
+
+    Amortized O(d) a node that becomes known.
+    """
     tag = ANONYMOUS if upwards else FAILING
     stack = np.empty(1024, dtype=np.int64)
     stack[0] = number
+    settled = 1 if tags[number] == UNKNOWN else 0
     tags[number] = tag
     held = 1
     while held > 0:
@@ -75,6 +79,8 @@ def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray,
             other = node + strides[j] if upwards else node - strides[j]
             if tags[other] > NO_BETTER:
                 continue
+            if tags[other] == UNKNOWN:
+                settled += 1
             tags[other] = tag
             if held == stack.size:
                 wider = np.empty(2 * stack.size, dtype=np.int64)
@@ -82,6 +88,7 @@ def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray,
                 stack = wider
             stack[held] = other
             held += 1
+    return settled
 
 
 @numba.njit(cache=True, nogil=True)
@@ -132,19 +139,21 @@ def unknown_path(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.nd
 @numba.njit(cache=True, nogil=True)
 def drop_no_better(
     tags: np.ndarray, losses: np.ndarray, first: np.ndarray, dims: np.ndarray, best: float
-) -> None:
-    """Tag unknown nodes NO_BETTER whose loss is ``best`` or more but for rounding.
+) -> int:
+    """Tag unknown nodes NO_BETTER whose loss is ``best`` or more; returns how many.
 
     losses: float64, one a level of the box, attribute after attribute; first: where each attribute's begin. O(nodes).
     """
     d = dims.size
     level = np.zeros(d, dtype=np.int64)
     total = 0.0
+    settled = 0
     for j in range(d):
         total += losses[first[j]]
     for number in range(tags.size):
-        if tags[number] == UNKNOWN and total >= best - 1e-12:
+        if tags[number] == UNKNOWN and total >= best:
             tags[number] = NO_BETTER
+            settled += 1
         j = d - 1
         while j >= 0:
             if level[j] + 1 < dims[j]:
@@ -159,6 +168,7 @@ def drop_no_better(
             total = 0.0
             for i in range(d):
                 total += losses[first[i] + level[i]]
+    return settled
 
 
 @numba.njit(cache=True, nogil=True)

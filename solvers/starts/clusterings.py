@@ -18,12 +18,15 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import UnservedError
 from kanonflow.solvers.features import WORD_BITS, build_features
 from kanonflow.solvers.individuals import Individuals, pair_class_loss, touched_words
+from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.lattice.level_table import Lattice
 from kanonflow.solvers.population.black_hole import StarProblem, black_hole_result
 from kanonflow.solvers.population.kab import kab_result
 from kanonflow.solvers.population.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.starts.circulant import circulant_members
 from kanonflow.solvers.starts.ika import ika_labels
 from kanonflow.solvers.starts.k_member import k_member_labels
+from kanonflow.solvers.starts.level_classes import LEVEL_STARTS, level_labels
 from kanonflow.solvers.starts.mondrian import mondrian_labels
 from kanonflow.solvers.starts.oka import oka_labels
 from kanonflow.solvers.table import Table
@@ -39,6 +42,7 @@ class ClusterInput(NamedTuple):
 
     people: u units. who: int64 (u,), the individual of each unit, codes from 0. codes: int32 (u, dc), the categorical
     codes of each unit (of its first row). code_price: float64 (dc,), price of a value beyond the first.
+    lattice, order: what LEVEL_STARTS read, as in ``level_labels``.
     """
 
     people: Individuals
@@ -47,6 +51,8 @@ class ClusterInput(NamedTuple):
     code_price: NDArray[np.float64]
     k: int
     seed: int
+    lattice: Lattice | None = None
+    order: NDArray[np.int64] | None = None
 
 
 def _mondrian(given: ClusterInput, *, relaxed: bool) -> NDArray[np.int32]:
@@ -77,7 +83,14 @@ SUBQUADRATIC = frozenset({"mondrian", "relaxed-mondrian", "black-hole"})
 
 
 def cluster(name: str, given: ClusterInput) -> NDArray[np.int32]:
-    """The clustering of that name. Raises UnservedError for more units than it can serve in minutes."""
+    """The clustering of that name, or the classes of one of LEVEL_STARTS.
+
+    Raises UnservedError for more units than it can serve in minutes, or for a table without the hierarchies it needs.
+    """
+    if name in LEVEL_STARTS:
+        return level_labels(
+            name, given.lattice, given.people, given.who, given.k, given.seed, order=given.order
+        )
     check_size(name, given)
     return CLUSTERINGS[name](given)
 
@@ -95,7 +108,9 @@ def individual_input(table: Table, people: Individuals, k: int, seed: int) -> Cl
     """The individuals of a table as what is grouped."""
     _, first = np.unique(people.of_row, return_index=True)
     features = build_features(table, first.astype(np.int64))
-    return ClusterInput(people, np.arange(first.size), features.codes, features.code_weight, k, seed)
+    return ClusterInput(
+        people, np.arange(first.size), features.codes, features.code_weight, k, seed, table.lattice
+    )
 
 
 def row_input(units: Units, k: int, seed: int, *, distinct: bool) -> tuple[ClusterInput, NDArray[np.int32]]:
@@ -147,13 +162,29 @@ def _chain(people: Individuals, order: np.ndarray, starts: np.ndarray, k: int) -
             order[position], order[nearest] = order[nearest], order[position]
 
 
-def clustered_members(units: Units, name: str, k: int, seed: int, *, distinct: bool) -> NDArray[np.int32]:
+def clustered_members(
+    units: Units,
+    name: str,
+    k: int,
+    seed: int,
+    *,
+    distinct: bool,
+    lattice: Lattice | None = None,
+    tree: KdTree | None = None,
+) -> NDArray[np.int32]:
     """Slots over units, int32 (n, k): the classes of a clustering of the rows, each a circulant.
 
-    A class of more than k is a circulant over a chain of nearest neighbours (S0, 5.5). Raises InfeasibleError when the
-    clustering cannot serve the rows, UnservedError when they are too many for it.
+    A class of more than k is a circulant over a chain of nearest neighbours (S0, 5.5). lattice: of the table's rows,
+    for LEVEL_STARTS, with the units' tree, along which their groups are cut. Raises InfeasibleError when the
+    clustering cannot serve the rows, UnservedError when it does not take such a table.
     """
     given, unit = row_input(units, k, seed, distinct=distinct)
+    if lattice is not None and tree is not None:
+        place = np.empty(tree.order.size, dtype=np.int64)
+        place[tree.order] = np.arange(tree.order.size)
+        given = given._replace(
+            lattice=lattice.taking(units.rows), order=np.argsort(place[unit], kind="stable")
+        )
     labels = cluster(name, given)
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels))]).astype(np.int64)

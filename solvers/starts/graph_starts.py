@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.kd_tree import KdTree, slot_tour
+from kanonflow.solvers.lattice.level_table import Lattice
 from kanonflow.solvers.search.factor_search import SWEEPS_PER_PLACE, factor_search
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.starts import greedy, hungarian, sort_greedy, split_and_carry
@@ -24,6 +25,7 @@ from kanonflow.solvers.starts.dense_first import dense_first_members
 from kanonflow.solvers.starts.insertion import insertion_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
 from kanonflow.solvers.starts.l_greedy_tree import whole_l_greedy_members
+from kanonflow.solvers.starts.level_classes import LEVEL_STARTS
 from kanonflow.solvers.starts.ring import ring_members
 
 
@@ -32,6 +34,7 @@ class StartInput(NamedTuple):
 
     tree: over the units. distinct: whether a slot may hold an individual once only. seed: of starts that draw.
     reach: float64 (u,), pair loss to the last of each unit's near neighbours (infinite when it has too few).
+    lattice: of the table's rows, None where they have no hierarchies.
     """
 
     units: Units
@@ -40,6 +43,7 @@ class StartInput(NamedTuple):
     distinct: bool
     seed: int
     reach: NDArray[np.float64]
+    lattice: Lattice | None = None
 
 
 # Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError; one that is not made for
@@ -48,7 +52,15 @@ GraphStart = Callable[[StartInput], NDArray[np.int32]]
 
 
 def _clustered(name: str) -> GraphStart:
-    return lambda given: clustered_members(given.units, name, given.k, given.seed, distinct=given.distinct)
+    return lambda given: clustered_members(
+        given.units,
+        name,
+        given.k,
+        given.seed,
+        distinct=given.distinct,
+        lattice=given.lattice if name in LEVEL_STARTS else None,
+        tree=given.tree,
+    )
 
 
 def _dense_first(given: StartInput) -> NDArray[np.int32]:
@@ -84,6 +96,8 @@ BUILT_STARTS: dict[str, GraphStart] = {
     ),
     "insertion": lambda given: insertion_members(given.units, given.tree, given.k, distinct=given.distinct),
 }
+# Those that need a table with a lattice.
+LEVELLED_STARTS: dict[str, GraphStart] = {name: _clustered(name) for name in LEVEL_STARTS}
 # The most rows that a start takes at once; one that is not here takes any number.
 LARGEST_ROWS: dict[str, int] = {
     "greedy": greedy.LARGEST_ROWS,

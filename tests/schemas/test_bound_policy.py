@@ -194,3 +194,31 @@ def test_columns_of_one_name_are_refused() -> None:
     )
     with pytest.raises(PolicyError, match="several columns of the name a"):
         bind(policy, pa.schema([("a", pa.string()), ("a", pa.string())]), text=True, source="x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.date32(), None),
+        (pa.date64(), None),
+        (pa.timestamp("ns", tz="Europe/Paris"), None),
+        (pa.timestamp("s"), None),
+        (pa.string(), "date"),
+        (pa.string(), "timestamp"),
+    ],
+)
+def test_dates_and_instants_under_a_hierarchy_are_days(kind: pa.DataType, value: str | None) -> None:
+    """Days are its leaves; text is read as what it is said to be; other hierarchies are refused by the field's name."""
+    entry = {"role": "quasi", "type": "hierarchy", **({} if value is None else {"as": value})}
+    days = {"calendar": ["month"], "domain": ["2020-01-01", "2020-03-31"]}
+    column = bound({"born": {**entry, "hierarchy": days}}, {"born": kind}).column("born")
+    assert column.arrow_type == pa.date32()
+    assert column.kind is None
+    assert column.text_type == (MILLISECONDS if value == "timestamp" else pa.date32())
+    for leaf in ("spring", "2020-1-1", "20200101"):
+        (mistake,) = mistakes_of(
+            {"born": {**entry, "hierarchy": [[leaf, "*"], ["2020-01-02", "*"]]}}, {"born": kind}
+        )
+        assert mistake.startswith("fields.born: is ")
+        assert "its hierarchy is not one of days; build it, as in {calendar" in mistake
+        assert leaf not in mistake

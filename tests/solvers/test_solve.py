@@ -19,10 +19,11 @@ from kanonflow.solvers.starts.graph_starts import NUMERIC_ONLY
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_classes import WarmClasses
 from kanonflow.solvers.warm_start import WarmGraph
+from tests.levelled_tables import with_halves
 from tests.mixed_tables import mixed_table
 
 K = 3
-TABLE = replace(mixed_table(2, 90), individuals=np.arange(90) % 45)
+TABLE = with_halves(replace(mixed_table(2, 90), individuals=np.arange(90) % 45))
 NUMBERS = mixed_table(2, 24, people=24, cardinality=())
 SEARCHING = ("auto", "iterated-local-search", "certify", *PAPER_METHODS)
 

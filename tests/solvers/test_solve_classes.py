@@ -20,11 +20,13 @@ from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_classes import WarmClasses
 from tests import naive
+from tests.levelled_tables import levelled
 from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
 
 QUICK = Budget(60.0)
 feasible = tables(individuals=True, k=4, most=50)
+with_levels = levelled(individuals=True, k=4, most=50)
 
 
 def enough(table: Table, k: int) -> bool:
@@ -39,7 +41,7 @@ def loss_with_waiting(table: Table, solution: Solution) -> float:
 
 
 @settings(derandomize=True, deadline=None, max_examples=80)
-@given(feasible, st.integers(2, 4), st.sampled_from(CLASS_STARTS), st.booleans(), st.integers(0, 2**20))
+@given(with_levels, st.integers(2, 4), st.sampled_from(CLASS_STARTS), st.booleans(), st.integers(0, 2**20))
 def test_a_solution_could_be_released(table: Table, k: int, start: str, search: bool, seed: int) -> None:
     """Classes hold k individuals, each count shared by k; the loss is that of the rows, not below the bound."""
     priority = np.random.default_rng(seed).integers(0, 3, table.records)
@@ -105,6 +107,13 @@ def test_any_old_classes_are_a_start(table: Table, k: int, seed: int) -> None:
     assert solution.cold_loss is not None
     assert solution.start_loss == pytest.approx(min(solution.warm_loss, solution.cold_loss))
     assert solution.start == ("warm" if solution.warm_loss <= solution.cold_loss else "l-greedy")
+    sizes = np.bincount(old[old >= 0], minlength=5)
+    returned = np.isin(old, np.flatnonzero(sizes >= k)).mean()
+    assert solution.warm_kept is not None
+    assert 0.0 <= solution.warm_kept <= (returned if solution.start == "warm" else 0.0)
+    kept = solve_classes(table, k, budget=Budget(0), seed=5, warm=WarmClasses(old, keep=True))
+    fitting = np.minimum(sizes, 3 * k)[sizes >= k].sum() / u
+    assert (kept.start, kept.warm_kept) == ("warm", pytest.approx(fitting))
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)

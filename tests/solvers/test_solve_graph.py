@@ -16,13 +16,14 @@ from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.solve_graph import GRAPH_STARTS, deal_rows, solve_graph
 from kanonflow.solvers.starts.graph_starts import NUMERIC_ONLY
+from kanonflow.solvers.starts.level_classes import LEVEL_STARTS
 from kanonflow.solvers.table import Table
 from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables
 from tests.ticking import Ticking
 
 QUICK = Budget(60.0)
-SERVING = [start for start in GRAPH_STARTS if start not in NUMERIC_ONLY]
+SERVING = [start for start in GRAPH_STARTS if start not in (*NUMERIC_ONLY, *LEVEL_STARTS)]
 LARGE = mixed_table(3, 4000, people=2500, numeric=2, cardinality=(6, 80), nulls=0.05)
 
 

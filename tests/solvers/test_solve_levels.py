@@ -18,6 +18,7 @@ from kanonflow.solvers.solve import solve
 from kanonflow.solvers.solve_graph import GRAPH_STARTS
 from kanonflow.solvers.solve_levels import solve_levels
 from kanonflow.solvers.starts.graph_starts import NUMERIC_ONLY
+from kanonflow.solvers.starts.level_classes import LEVEL_STARTS
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_start import WarmGraph
 from tests import naive
@@ -25,7 +26,7 @@ from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
 
 QUICK = Budget(60.0)
-SERVING = [start for start in GRAPH_STARTS if start not in NUMERIC_ONLY]
+SERVING = [start for start in GRAPH_STARTS if start not in (*NUMERIC_ONLY, *LEVEL_STARTS)]
 feasible = tables(individuals=True, k=4, most=40)
 
 
@@ -109,6 +110,7 @@ def test_a_warm_start_begins_where_the_last_ended() -> None:
     )
     cold = solve_levels(table, 4, budget=Budget(0), seed=1)
     assert again.start == "warm"
+    assert again.warm_kept == 1.0
     assert again.loss < cold.loss
     holes = np.where(np.random.default_rng(1).random(first.members.shape) < 0.5, -1, first.members)
     torn = solve_levels(table, 4, budget=QUICK, seed=1, warm=WarmGraph(holes.astype(int)))

@@ -100,3 +100,10 @@ def test_a_warm_start_begins_lower() -> None:
     assert again.cold_loss is not None
     assert again.warm_loss < again.cold_loss
     again.graph.check(table.individuals)
+    assert (again.warm_kept, first.warm_kept) == (1.0, None)
+    absent = np.where(warm.members < 40, -1, warm.members)
+    holed = solve_graph(table, 4, budget=Budget(0), seed=1, warm=WarmGraph(absent), untie=False)
+    old = {frozenset(slot) for slot in first.graph.members.tolist()}
+    same = np.mean([frozenset(slot) in old for slot in holed.graph.members.tolist()])
+    assert holed.start == "warm"
+    assert 0.5 < holed.warm_kept <= same + 1e-12  # type: ignore[operator]

@@ -180,6 +180,18 @@ def test_a_warm_window_checks_less_and_releases_the_same() -> None:
     assert warm.rejected == cold.rejected
     assert (warm.metrics["start"], cold.metrics["start"]) == ("warm", "ola")
     assert warm.metrics["evaluations"] < cold.metrics["evaluations"]
+    size = (AGES.height + 1) * (ZIPS.height + 1)
+    assert [result.metrics["lattice_nodes"] for result in (warm, cold)] == [size, size]
+    assert cold.metrics["last_cold_evaluations"] == cold.metrics["evaluations"]
+    assert warm.metrics["last_cold_evaluations"] == first.metrics["evaluations"]
+    assert cold.metrics["nodes_seeded"] is None
+    assert 0 < warm.metrics["nodes_seeded"] <= size
+    assert warm.warm.known.cold == first.metrics["evaluations"]  # type: ignore[union-attr]
+    # State of a build that did not count.
+    uncounted = replace(state, known=state.known._replace(cold=None))
+    again = release_window(rows, bound, warm_state_from_bytes(uncounted.to_bytes()), SECRET, SLOT)
+    assert again.release == cold.release
+    assert again.metrics["last_cold_evaluations"] is None
     few = release_window(rows.slice(0, 3), bound, state, SECRET, SLOT)
     assert few.release is None
     assert few.warm.known is state.known
@@ -224,6 +236,32 @@ def test_lattices_that_are_too_large_are_refused_before_the_first_window() -> No
         with pytest.raises(PolicyError, match=rf"{method} takes lattices of at most .* nodes.*take kgen"):
             check_solver(policy)
     check_solver(parse_policy(_mapping(solver={"method": "kgen"}, fields=fields), "test", "test"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("people", [False, True])
+def test_a_feed_is_searched_from_levels_by_name(name: str, people: bool) -> None:
+    """Every row released, none suppressed; the metrics name the start, and no release is worse than it."""
+    head: dict[str, Any] = {"fields": {"note": "individual"}, "protect": "individual"} if people else {}
+    bound = _bound(solver={"start": name, "evaluations_per_row": 20, "threads": 1}, **head)
+    result = _release(bound, _rows(bound))
+    assert from_ipc(result.release.ipc).num_rows == 120  # type: ignore[union-attr]
+    assert (result.metrics["solver"], result.metrics["start"]) == ("auto", name)
+    assert result.metrics["loss_end"] <= result.metrics["loss_start"] + 1e-12
+
+
+def test_levels_as_a_start_need_hierarchies_and_a_lattice_that_fits() -> None:
+    """Found out with the policy: which fields lack one, and what to take for a lattice that is too large."""
+    with pytest.raises(
+        PolicyError, match=r"solver.start: ola needs levels .* do not have: zip; give each type"
+    ):
+        _bound(solver={"start": "ola"}, fields={"zip": {"role": "quasi", "type": "categorical"}})
+    entry = {"role": "quasi", "type": "hierarchy", "hierarchy": [list(row) for row in ZIPS.rows]}
+    fields = {f"zip{number}": entry for number in range(20)}
+    policy = parse_policy(_mapping(solver={"start": "ola"}, fields=fields), "test", "test")
+    with pytest.raises(PolicyError, match=r"solver.start: ola takes lattices of at most .*take kgen"):
+        check_solver(policy)
+    check_solver(parse_policy(_mapping(solver={"start": "kgen"}, fields=fields), "test", "test"))
 
 
 def test_suppression_is_part_of_the_policy() -> None:

@@ -212,12 +212,16 @@ def test_public_metrics_round_losses_and_hide_small_counts(tmp_path: Path) -> No
         rows_rejected={"too_few_peers": 1},
         guaranteed_candidates=2,
         domains={"age": "[17, 99]"},
+        warm_loss=0.23456,
+        warm_kept=0.05,
     )
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         _ = pipeline | beam.Create([record]) | WriteMetrics(str(tmp_path), _policy(metrics="public"))
     (shown,) = _read(tmp_path / "metrics" / "ab12.avro")
     (exact,) = _read(tmp_path / "restricted" / "metrics" / "ab12.avro")
     assert (shown["gcp"], shown["ncp"]) == (0.123, {"age": 0.988})
+    # Of twenty individuals one came back.
+    assert (shown["warm_loss"], shown["warm_kept"]) == (0.235, None)
     assert (shown["rows_released"], shown["individuals"]) == (19, 19)
     assert [shown[name] for name in ("rows_new", "rows_waited", "rows_waiting")] == [None] * 3
     assert (shown["rows_rejected"], shown["domains"], shown["guaranteed_candidates"]) == ({}, {}, None)

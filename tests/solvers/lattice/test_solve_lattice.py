@@ -1,5 +1,6 @@
 """Lattice solvers against checking every node by dictionaries."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.lattice.kgen import KGenParameters
 from kanonflow.solvers.lattice.level_table import Lattice
-from kanonflow.solvers.lattice.node_checks import KnownNodes
+from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 from kanonflow.solvers.lattice.solve_lattice import (
     EXACT_METHODS,
     LATTICE_METHODS,
@@ -166,3 +167,68 @@ def test_an_empty_lattice_is_published_as_it_is() -> None:
         found = solve_lattice(empty, 3, method=method, evaluations=5_000)
         assert found.best.labels.size == 0
         assert found.best.levels == empty.bottom
+
+
+@given(
+    lattices(),
+    lattices(),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from(["all", "none", "odd"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_ola_pruned_by_gcp_has_the_same_order_of_nodes(
+    shape: dict[str, Any], other: dict[str, Any], k: int, suppression: float, taken: str
+) -> None:
+    """Cold, or warm from any other lattice's border: the first node that is acceptable is that of all minimal ones."""
+    lattice = random_lattice(**shape)
+    if not naive_minimal(lattice, k, suppression_limit(suppression, lattice.records)):
+        return
+
+    def acceptable(levels: tuple[int, ...]) -> bool:
+        return taken == "all" or (taken == "odd" and sum(levels) % 2 == 1)
+
+    earlier = random_lattice(**{**other, "attributes": shape["attributes"]})
+    nodes = np.array([earlier.top, earlier.bottom], dtype=np.int32)
+    whole = solve_lattice(lattice, k, suppression=suppression, loss="gcp")
+    for known in (None, whole.known, KnownNodes(nodes, nodes[::-1])):
+        found = solve_lattice(
+            lattice,
+            k,
+            suppression=suppression,
+            loss="gcp",
+            only_best=True,
+            acceptable=acceptable,
+            known=known,
+        )
+        assert np.array_equal(found.nodes[0], whole.nodes[0])
+        first = [next((n for n in s.nodes.tolist() if acceptable(tuple(n))), None) for s in (found, whole)]
+        assert first[0] == first[1]
+        ties = np.abs(whole.losses - whole.losses[0]) < 1e-13
+        if taken == "none":
+            assert _as_set(found) == _as_set(whole)
+        else:
+            assert {tuple(node) for node in whole.nodes[ties].tolist()} <= _as_set(found)
+
+
+@given(lattices(), st.integers(1, 4), st.sampled_from([0.0, 0.1]))
+@settings(max_examples=40, deadline=None)
+def test_seeds_settle_what_their_checks_decide(shape: dict[str, Any], k: int, suppression: float) -> None:
+    """From its own border all nodes above the raised minimum; from one node those above or below it; cold none."""
+    lattice = random_lattice(**shape)
+    limit = suppression_limit(suppression, lattice.records)
+    if not naive_minimal(lattice, k, limit):
+        return
+    cold = solve_lattice(lattice, k, suppression=suppression)
+    assert cold.counts.seeded == 0
+    floor = NodeChecks(lattice, k, limit).floor
+    inside = list(product(*(range(low, high + 1) for low, high in zip(floor, lattice.top, strict=True))))
+    warm = solve_lattice(lattice, k, suppression=suppression, known=cold.known)
+    assert warm.counts.seeded == len(inside)
+    seed = np.array(
+        [[(low + high) // 2 for low, high in zip(floor, lattice.top, strict=True)]], dtype=np.int32
+    )
+    one = solve_lattice(lattice, k, suppression=suppression, known=KnownNodes(seed, seed[:0]))
+    sign = 1 if len(naive_suppressed(lattice, tuple(seed[0].tolist()), k)) <= limit else -1
+    decided = [node for node in inside if np.all(sign * (np.array(node) - seed[0]) >= 0)]
+    assert one.counts.seeded == len(decided)
