@@ -19,6 +19,9 @@ class Table:
     cardinality: int64 (dc,), the size |A_j| of each categorical domain.
     weights: float64 (dn + dc,), positive attribute weights, numeric ones first.
     individuals: int64 (n,), whom each record belongs to; None: each record is its own individual.
+    heights: of hierarchies, one entry a numeric column, None where it holds numbers; () when all do. The m leaves of a
+    hierarchy stand in depth-first order, leaf i as i / (m - 1) in ``numeric``; its heights, float64 (m - 1,), are the
+    NCP in [0, 1] of the lowest node above each leaf and the next (see leaf_orders.py).
 
     Raises TableError when shapes, ranges or dtypes do not fit.
     """
@@ -28,6 +31,7 @@ class Table:
     cardinality: NDArray[np.int64]
     weights: NDArray[np.float64]
     individuals: NDArray[np.int64] | None = None
+    heights: tuple[NDArray[np.float64] | None, ...] = ()
 
     def __post_init__(self) -> None:
         n = self.numeric.shape[0]
@@ -50,6 +54,24 @@ class Table:
             raise TableError("categorical codes must be below the cardinality of their column")
         if self.individuals is not None and self.individuals.shape != (n,):
             raise TableError("individuals needs one entry a record")
+        self._check_heights()
+
+    def _check_heights(self) -> None:
+        if self.heights and len(self.heights) != self.numeric.shape[1]:
+            raise TableError("heights needs one entry a numeric column, or none at all")
+        for column, heights in zip(self.numeric.T, self.heights, strict=False):
+            if heights is None:
+                continue
+            if heights.ndim != 1 or not np.all((heights >= 0) & (heights <= 1)):
+                raise TableError("the heights of a hierarchy must be a line of numbers in [0, 1]")
+            leaves = column[~np.isnan(column)] * heights.size
+            if np.any(np.abs(leaves - np.rint(leaves)) > 1e-6) or (heights.size == 0 and column.any()):
+                raise TableError("a column with heights must hold the places of leaves")
+
+    @property
+    def hierarchical(self) -> bool:
+        """Whether some columns are hierarchies."""
+        return any(heights is not None for heights in self.heights)
 
     @property
     def records(self) -> int:
