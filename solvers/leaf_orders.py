@@ -116,6 +116,17 @@ def leaf_numbers(column: NDArray[np.float64], heights: NDArray[np.float64]) -> N
     return np.where(np.isnan(column), -1, np.rint(known * heights.size).astype(np.int64))
 
 
+def greatest_heights(
+    heights: NDArray[np.float64], first: NDArray[np.int64], last: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """NCP of the lowest node above the leaves from first to last, float64 (m,); 0 for one leaf. O(m leaves)."""
+    # Of each pair of ends reduceat takes the heights from the first up to before the second; what it takes between
+    # the pairs is dropped.
+    ends = np.stack([first, np.maximum(last, first + 1)], axis=1).ravel()
+    between = np.maximum.reduceat(np.append(heights, [0.0, 0.0]), ends)[::2]
+    return np.where(first < last, between, 0.0)
+
+
 def _largest_heights(heights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Row l, entry r: the largest of ``heights[r : r + 2^l]``, float64 (levels, leaves); 0 beyond the end."""
     size = heights.size + 1

@@ -134,8 +134,9 @@ def _units_for(table: Table, k: int, loss: str) -> tuple[Units, Units, StateOf]:
     if loss == "ncp":
         units = group_rows(table)
         return units, units, partial(build_slots, units)
-    units = group_rows(weighted_for_sil(table))
-    searched = sil_units(table, units, k)
+    leaves = table.by_leaves()
+    units = group_rows(weighted_for_sil(leaves))
+    searched = sil_units(leaves, units, k)
     return units, searched, partial(build_sil_slots, searched)
 
 

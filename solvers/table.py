@@ -73,6 +73,27 @@ class Table:
         """Whether some columns are hierarchies."""
         return any(heights is not None for heights in self.heights)
 
+    def by_leaves(self) -> Table:
+        """The same records with each hierarchy as a categorical attribute of its leaves, a null a value of its own."""
+        if not self.hierarchical:
+            return self
+        dn = self.numeric.shape[1]
+        trees = [j for j, heights in enumerate(self.heights) if heights is not None]
+        numbers = [j for j in range(dn) if j not in trees]
+        codes, sizes = [], []
+        for j in trees:
+            place = np.where(np.isnan(self.numeric[:, j]), np.inf, self.numeric[:, j])
+            values, code = np.unique(place, return_inverse=True)
+            codes.append(code.astype(np.int32))
+            sizes.append(max(values.size, 1))
+        return Table(
+            numeric=self.numeric[:, numbers],
+            categorical=np.concatenate([self.categorical, np.stack(codes, axis=1)], axis=1),
+            cardinality=np.concatenate([self.cardinality, np.array(sizes, dtype=np.int64)]),
+            weights=self.weights[[*numbers, *range(dn, self.weights.size), *trees]],
+            individuals=self.individuals,
+        )
+
     @property
     def records(self) -> int:
         """Number of records n."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.features import normalized_weights
 from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.leaf_orders import leaf_numbers
+from kanonflow.solvers.leaf_orders import greatest_heights, leaf_numbers
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.table import Table
@@ -68,7 +68,9 @@ def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64])
         numbers = np.isfinite(low)
         low, high = np.where(numbers, low, 0), np.where(numbers, high, 0)
         heights = table.heights[number] if table.heights else None
-        width = high - low if heights is None else _greatest_heights(heights, low, high)
+        width = high - low
+        if heights is not None:
+            width = greatest_heights(heights, leaf_numbers(low, heights), leaf_numbers(high, heights))
         losses.append(np.where(nulls & numbers, 1.0, width))
     group = np.repeat(np.arange(starts.size), np.diff(np.append(starts, records.size)))
     for column, size in zip(table.categorical.T, table.cardinality, strict=True):
@@ -76,17 +78,6 @@ def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64])
         distinct = np.bincount(held // max(int(size), 1), minlength=starts.size)
         losses.append((distinct - 1) / max(int(size) - 1, 1))
     return losses
-
-
-def _greatest_heights(
-    heights: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """NCP of the lowest node above the leaves from low to high, float64 (groups,); places as in ``Table.numeric``."""
-    first, last = leaf_numbers(low, heights), leaf_numbers(high, heights)
-    # Of each pair of ends, reduceat takes the heights from the first up to before the second; those between pairs go.
-    ends = np.stack([first, np.maximum(last, first + 1)], axis=1).ravel()
-    between = np.maximum.reduceat(np.append(heights, [0.0, 0.0]), ends)[::2]
-    return np.where(first < last, between, 0.0)
 
 
 def gcp(table: Table, structure: GeneralizationGraph | Partition | LevelGraph) -> float:

@@ -33,9 +33,7 @@ def joined_loss(
     total = 0.0
     for j in range(low.size):
         y = features.numeric[unit, j]
-        total += range_cost(
-            features.orders, features.numeric_weight[j], j, min(low[j], y), max(high[j], y)
-        )
+        total += range_cost(features.orders, features.numeric_weight[j], j, min(low[j], y), max(high[j], y))
     for w in range(words.size):
         new = features.words[unit, w] & ~words[w]
         if new:
