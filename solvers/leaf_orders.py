@@ -13,7 +13,7 @@ largest heights over runs of 1, 2, 4, ... (Bender & Farach-Colton 2000, "The LCA
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -58,8 +58,8 @@ def _range_cost(orders, weight, j, low, high):  # type: ignore[no-untyped-def]
 
         return of_numbers
 
-    # Without branches: with one, numba counts array references in the innermost loops, at twenty times the cost. A range
-    # of one leaf reads some entry and pays nothing for it; what is empty has infinite ends, which are cut off.
+    # Without branches: with one, numba counts array references in the innermost loops, at twenty times the cost. A
+    # range of one leaf reads some entry and pays nothing for it; the infinite ends of an empty one are cut off.
     def of_leaves(orders, weight, j, low, high):  # type: ignore[no-untyped-def]
         a = np.int64(min(low, weight) * orders.scale[j] + 0.5)
         b = np.int64(max(high, 0.0) * orders.scale[j] + 0.5)

@@ -7,7 +7,8 @@ end of its rows, with half of the weight each. For a slot of intervals [l_i, h_i
 intervals' widths at most, the first is the second less a width of one of the members, give or take D: slots are ranked
 as their hulls rank them where people's ranges are about equally wide. A hierarchy stays one column, in which an
 individual is the lowest node above its rows (``person_leaves.py``): exactly. A categorical attribute counts by the
-value that most of the rows have. Boxes are computed from all rows afterwards, so this bends the loss only, never the promise.
+value that most of the rows have. Boxes are computed from all rows afterwards, so this bends the loss only, never the
+promise.
 """
 
 from __future__ import annotations

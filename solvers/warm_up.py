@@ -30,10 +30,11 @@ def circulant_graph() -> NDArray[np.int32]:
     return ((np.arange(12)[:, None] + np.arange(3)) % 12).astype(np.int32)
 
 
-def warm_up(gated: bool = False) -> None:
+def warm_up(gated: bool = False, hierarchies: bool = False) -> None:
     """Solve tiny tables in every shape and from every start. About 0.5 s from the cache, a minute when it is empty.
 
-    gated: also under rules for sensitive values, whose kernels take a minute more.
+    gated: also under rules for sensitive values, whose kernels take a minute more. hierarchies: for tables with
+    hierarchies, for which every kernel is compiled by itself.
     """
     generator = np.random.default_rng(1)
     n = 24
@@ -44,6 +45,8 @@ def warm_up(gated: bool = False) -> None:
         weights=np.ones(3),
         individuals=np.arange(n),
     )
+    if hierarchies:
+        table = replace(table, numeric=np.rint(2.0 * table.numeric) / 2.0, heights=(np.array([0.5, 1.0]),))
     random_factor(circulant_graph(), _Repeatable(generator))
     for shape, start in (("graph", "l-greedy"), ("graph", "kd-leaves"), ("classes", "l-greedy")):
         solve(table, 3, shape=shape, start=start, budget=Budget(200.0), seed=1)

@@ -245,7 +245,7 @@ def ncp(table, records: list[int]) -> list[float]:
 
 
 def tree_ncp(paths: list[str], leaves: list[int]) -> float:
-    """NCP of some leaves' lowest common ancestor by walking up; each path names the nodes from the root, a letter each."""
+    """NCP of the lowest common ancestor by walking up; a path names a leaf's nodes from the root, a letter each."""
     node = paths[leaves[0]]
     while not all(paths[leaf].startswith(node) for leaf in leaves):
         node = node[:-1]

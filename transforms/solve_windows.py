@@ -114,7 +114,8 @@ class SolveWindows(beam.DoFn):
     def setup(self) -> None:
         """Get the secret, and load the kernels before the first window waits for them."""
         self._secret = self._source.resolve()
-        warm_up(gated=bool(self._bound.policy.gated))
+        hierarchies = any(column.hierarchy is not None for column in self._bound.quasis)
+        warm_up(gated=bool(self._bound.policy.gated), hierarchies=hierarchies)
 
     def process(
         self,
