@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba.core import types
+from numba.core.types import NoneType  # type: ignore[attr-defined]
 from numba.extending import overload
 from numpy.typing import NDArray
 
@@ -51,7 +51,7 @@ def range_cost(orders: LeafOrders | None, weight: float, j: int, low: float, hig
 
 @overload(range_cost, jit_options={"nogil": True, "forceinline": True})
 def _range_cost(orders, weight, j, low, high):  # type: ignore[no-untyped-def]
-    if isinstance(orders, types.NoneType):
+    if isinstance(orders, NoneType):
 
         def of_numbers(orders, weight, j, low, high):  # type: ignore[no-untyped-def]
             return min(high - low, weight)
@@ -63,7 +63,7 @@ def _range_cost(orders, weight, j, low, high):  # type: ignore[no-untyped-def]
     def of_leaves(orders, weight, j, low, high):  # type: ignore[no-untyped-def]
         a = np.int64(min(low, weight) * orders.scale[j] + 0.5)
         b = np.int64(max(high, 0.0) * orders.scale[j] + 0.5)
-        level = highest_bit(np.uint64(max(b - a, 1)))
+        level = highest_bit(np.uint64(max(b - a, np.int64(1))))
         row = np.uint64(orders.first[j] + level * orders.size[j])
         last = row + np.uint64(b) - (np.uint64(1) << np.uint64(level))
         height = max(orders.highest[row + np.uint64(a)], orders.highest[last])
@@ -80,7 +80,7 @@ def holds_leaves(orders: LeafOrders | None, j: int) -> bool:
 
 @overload(holds_leaves, jit_options={"nogil": True, "forceinline": True})
 def _holds_leaves(orders, j):  # type: ignore[no-untyped-def]
-    if isinstance(orders, types.NoneType):
+    if isinstance(orders, NoneType):
         return lambda orders, j: False
     return lambda orders, j: orders.size[j] > 0
 

@@ -80,7 +80,8 @@ def split_and_carry_members(
     is wide. Rows left over at the end join the class that grows least.
 
     Raises UnservedError for categorical attributes and hierarchies, beyond ``limit`` rows and for k above 10,
-    InfeasibleError when a segment has no grouping or no class may take a row (only where individuals have several rows).
+    InfeasibleError when a segment has no grouping or no class may take a row (only where individuals have several
+    rows).
     """
     if units.features.codes.shape[1] or units.features.orders is not None:
         raise UnservedError(
