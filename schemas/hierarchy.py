@@ -90,6 +90,24 @@ class Hierarchy:
         below = np.stack([np.bincount(codes)[codes] for codes in self.codes])
         return np.where(below > 1, below / len(self.rows), 0.0)
 
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """int64 (leaves,): where each leaf stands in depth-first order, so that every node is a run of places."""
+        places = np.empty(len(self.rows), dtype=np.int64)
+        places[np.lexsort(self.codes)] = np.arange(places.size)
+        return places
+
+    @cached_property
+    def heights(self) -> NDArray[np.float64]:
+        """float64 (leaves - 1,): NCP of the lowest node above the leaf at each place and the next one (S4, eq. 2).
+
+        The lowest node above any leaves is the one above the first and the last of them, and its NCP is the greatest
+        height in between.
+        """
+        at = np.argsort(self.places)
+        met = self.codes[:, at[:-1]] == self.codes[:, at[1:]]
+        return self.ncp[np.argmax(met, axis=0), at[:-1]]
+
     def leaf_codes(self, texts: pa.StringArray) -> NDArray[np.int32]:
         """The place of each value among the leaves, int32 (n,); -1 for a null and for a value without a leaf. O(n)."""
         found = pc.index_in(texts, value_set=pa.array(self.leaves, pa.string()))

@@ -22,6 +22,19 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
+@intrinsic
+def highest_bit(typing_context: Any, word: Any) -> Any:
+    """Index of the highest set bit of a non-zero uint64, its logarithm rounded down."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        from llvmlite import ir
+
+        zeros = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
+
+    return types.int64(types.uint64), generate
+
+
 @numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
     """Sum of ``weights[row, bit]`` over a word's set bits; weights: float64 (W, 64).

@@ -146,9 +146,11 @@ def certify_graph(
     Without a deadline the result depends on the arguments alone.
 
     Raises InfeasibleError as solve_graph does, BudgetError for an unknown start, UnservedError for
-    more than 20,000 rows.
+    more than 20,000 rows and for hierarchies.
     Worst case exponential in limits.largest_priced; 1,000 rows at k = 5 take half a minute.
     """
+    if table.hierarchical:
+        raise UnservedError("certify has no program for hierarchies: use method auto")
     if table.records > LARGEST_ROWS:
         raise UnservedError(
             f"certify takes at most {LARGEST_ROWS:,} rows: use method auto, or more and smaller windows"

@@ -7,6 +7,8 @@ A box costs ``sum_j w_j NCP_j`` with ``sum_j w_j = 1`` (S0, eq. 1-4; the weighte
 * narrow categorical j (|A_j| <= 64): each value is one bit of a 64-bit word (several attributes share a word);
   a value beyond the first costs ``w_j / (|A_j| - 1)``, looked up by bit, so only bits that change are visited.
 * wide categorical j: codes, compared with the other members' codes.
+* hierarchy j: a numeric attribute of leaves in depth-first order, whose range costs what the lowest node above it
+  costs (``leaf_orders.range_cost``, which is what every kernel asks for the cost of a range).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.leaf_orders import LeafOrders, build_orders
 from kanonflow.solvers.table import Table
 
 WORD_BITS = 64
@@ -29,6 +32,7 @@ class Features(NamedTuple):
     words: uint64 (u, W), one bit set per narrow attribute. bit_weight: float64 (W, 64).
     wide: int32 (u, dw). wide_weight: float64 (dw,).
     codes: int32 (u, dc), all categorical codes. code_weight: float64 (dc,), price of a value beyond the first.
+    orders: the hierarchies among the numeric attributes, None when there are none.
     """
 
     numeric: NDArray[np.float64]
@@ -39,6 +43,7 @@ class Features(NamedTuple):
     wide_weight: NDArray[np.float64]
     codes: NDArray[np.int32]
     code_weight: NDArray[np.float64]
+    orders: LeafOrders | None = None
 
 
 def normalized_weights(table: Table) -> NDArray[np.float64]:
@@ -63,6 +68,19 @@ def _first_bits(cardinality: NDArray[np.int64], attributes: NDArray[np.int64]) -
     return first
 
 
+def weighted_coordinates(
+    table: Table, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], LeafOrders | None]:
+    """Coordinates of the numeric attributes, float64 (u, dn), and the hierarchies among them. O(u dn log u)."""
+    values = table.numeric[rows]
+    weights = normalized_weights(table)[: values.shape[1]]
+    plain = np.where(np.isnan(values), NULL_COORDINATE, values) * weights
+    if not table.hierarchical:
+        return np.ascontiguousarray(plain), None
+    leaves, orders = build_orders(values, table.heights, weights)
+    return np.ascontiguousarray(np.where(orders.size > 0, leaves, plain)), orders
+
+
 def build_features(table: Table, rows: NDArray[np.int64], *, narrow_limit: int = WORD_BITS) -> Features:
     """Features of the given rows (one a unit). O(u d).
 
@@ -72,7 +90,7 @@ def build_features(table: Table, rows: NDArray[np.int64], *, narrow_limit: int =
     weights = normalized_weights(table)
     dn = table.numeric.shape[1]
     numeric_weight = weights[:dn].copy()
-    numeric = np.where(np.isnan(table.numeric[rows]), NULL_COORDINATE, table.numeric[rows]) * numeric_weight
+    numeric, orders = weighted_coordinates(table, rows)
     per_value = weights[dn:] / np.maximum(table.cardinality - 1, 1)
     narrow = np.flatnonzero(table.cardinality <= narrow_limit)
     broad = np.flatnonzero(table.cardinality > narrow_limit)
@@ -87,7 +105,7 @@ def build_features(table: Table, rows: NDArray[np.int64], *, narrow_limit: int =
         bit_weight[begin:end] = per_value[attribute]
     codes = np.ascontiguousarray(table.categorical[rows], dtype=np.int32)
     return Features(
-        numeric=np.ascontiguousarray(numeric),
+        numeric=numeric,
         numeric_weight=numeric_weight,
         words=words,
         bit_weight=bit_weight.reshape(width, WORD_BITS),
@@ -95,4 +113,5 @@ def build_features(table: Table, rows: NDArray[np.int64], *, narrow_limit: int =
         wide_weight=per_value[broad].copy(),
         codes=codes,
         code_weight=per_value,
+        orders=orders,
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.features import build_features
+from kanonflow.solvers.leaf_orders import LeafOrders, range_cost
 from kanonflow.solvers.table import Table
 
 
@@ -21,7 +22,7 @@ class Individuals(NamedTuple):
     numeric_weight: float64 (dn,). bit_weight: float64 (W, 64), price of each value; first_value: float64 (1,),
     price of one value of every attribute, which each box has for free.
     rows: int64 (u,), row counts. of_row: int64 (n,), the individual of each row, numbered as in the sorted distinct
-    ``Table.individuals``.
+    ``Table.individuals``. orders: the hierarchies among the numeric attributes, None when there are none.
     """
 
     low: NDArray[np.float64]
@@ -33,6 +34,7 @@ class Individuals(NamedTuple):
     first_value: NDArray[np.float64]
     rows: NDArray[np.int64]
     of_row: NDArray[np.int64]
+    orders: LeafOrders | None = None
 
 
 @numba.njit(cache=True, nogil=True)
@@ -82,6 +84,7 @@ def gather_individuals(table: Table) -> Individuals:
         first_value=np.array([features.code_weight.sum()]),
         rows=rows.astype(np.int64),
         of_row=of_row,
+        orders=features.orders,
     )
 
 
@@ -101,8 +104,8 @@ def hull_loss(people: Individuals, a: int, b: int) -> float:
     """NCP of the hull of two individuals' rows."""
     total = -people.first_value[0]
     for j in range(people.numeric_weight.size):
-        width = max(people.high[a, j], people.high[b, j]) - min(people.low[a, j], people.low[b, j])
-        total += min(width, people.numeric_weight[j])
+        low, high = min(people.low[a, j], people.low[b, j]), max(people.high[a, j], people.high[b, j])
+        total += range_cost(people.orders, people.numeric_weight[j], j, low, high)
     for index in range(people.touched.shape[1]):
         w = people.touched[a, index]
         if w >= 0:

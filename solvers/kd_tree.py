@@ -1,7 +1,8 @@
 """A k-d tree over units of mixed attributes: exact neighbours, a tour, and cheap starts come from it.
 
 A node is split along the attribute whose values differ most on average between two of its units (numeric: the
-mean absolute deviation; categorical: ``(1 - sum p^2)`` times the price of a second value), at the cut nearest to
+mean absolute deviation; hierarchy: the mean cost of two; categorical: ``(1 - sum p^2)`` times the price of a second
+value), at the cut nearest to
 half of its rows that both sides can bear.
 """
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.features import Features
+from kanonflow.solvers.leaf_orders import holds_leaves, leaf_spread
 
 
 class KdTree(NamedTuple):
@@ -38,6 +40,12 @@ def _spreads(features: Features, units: np.ndarray, counts: np.ndarray, spreads:
     """Expected difference of two units in each attribute; counts is scratch as long as the largest domain."""
     dn = features.numeric.shape[1]
     for j in range(dn):
+        if holds_leaves(features.orders, j):
+            values = np.empty(units.size)
+            for position in range(units.size):
+                values[position] = features.numeric[units[position], j]
+            spreads[j] = leaf_spread(features.orders, features.numeric_weight[j], j, np.sort(values))
+            continue
         mean = 0.0
         for unit in units:
             mean += features.numeric[unit, j]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.features import Features
 from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.leaf_orders import range_cost
 
 
 @numba.njit(cache=True, nogil=True)
@@ -16,7 +17,8 @@ def pair_loss(features: Features, a: int, b: int) -> float:
     """Loss of the box of two units."""
     total = 0.0
     for j in range(features.numeric_weight.size):
-        total += min(abs(features.numeric[a, j] - features.numeric[b, j]), features.numeric_weight[j])
+        x, y = features.numeric[a, j], features.numeric[b, j]
+        total += range_cost(features.orders, features.numeric_weight[j], j, min(x, y), max(x, y))
     for w in range(features.words.shape[1]):
         total += bits_cost(features.words[a, w] & ~features.words[b, w], features.bit_weight, w)
     for j in range(features.wide_weight.size):
@@ -31,9 +33,10 @@ def node_bound(features: Features, tree: KdTree, node: int, unit: int) -> float:
     total = 0.0
     for j in range(features.numeric_weight.size):
         x = features.numeric[unit, j]
-        gap = max(tree.low[node, j] - x, x - tree.high[node, j])
-        if gap > 0.0:
-            total += min(gap, features.numeric_weight[j])
+        low, high = tree.low[node, j], tree.high[node, j]
+        if x < low or x > high:
+            weight = features.numeric_weight[j]
+            total += range_cost(features.orders, weight, j, min(x, high), max(x, low))
     for w in range(features.words.shape[1]):
         total += bits_cost(features.words[unit, w] & ~tree.words[node, w], features.bit_weight, w)
     return total

@@ -5,9 +5,10 @@ a point and nothing is lost. Where a numeric attribute varies, the individual be
 end of its rows, with half of the weight each. For a slot of intervals [l_i, h_i] these cost
 ``(max l - min l) / 2 + (max h - min h) / 2``, the true hull costs ``max h - min l``. With D the difference of two
 intervals' widths at most, the first is the second less a width of one of the members, give or take D: slots are ranked
-as their hulls rank them where people's ranges are about equally wide. A categorical attribute counts by the value that
-most of the rows have, also in the lattice. Boxes are computed from all rows afterwards, so this
-bends the loss only, never the promise.
+as their hulls rank them where people's ranges are about equally wide. A hierarchy stays one column, in which an
+individual is the lowest node above its rows (``person_leaves.py``): exactly. A categorical attribute counts by the
+value that most of the rows have, also in the lattice. Boxes are computed from all rows afterwards, so this bends the
+loss only, never the promise.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.level_table import Lattice
+from kanonflow.solvers.person_leaves import person_leaves
 from kanonflow.solvers.table import Table
 
 
@@ -37,8 +39,16 @@ def person_table(table: Table, of_row: NDArray[np.int64], people: NDArray[np.int
     dn = table.numeric.shape[1]
     columns: list[NDArray[np.float64]] = []
     weights: list[float] = []
-    for column, weight in zip(table.numeric.T, table.weights[:dn], strict=True):
+    heights: list[NDArray[np.float64] | None] = []
+    for number, (column, weight) in enumerate(zip(table.numeric.T, table.weights[:dn], strict=True)):
         low, high = _ends(column[rows], starts)
+        of_leaves = table.heights[number] if table.heights else None
+        if of_leaves is not None:
+            # The low end of leaves and a null is the null; what is left of the ends then is the high one.
+            mixed = np.isnan(low) & ~np.isnan(high)
+            low, of_leaves = person_leaves(np.where(mixed, high, low), high, mixed, of_leaves)
+            high = low
+        heights += [of_leaves] if np.array_equal(low, high, equal_nan=True) else [None, None]
         if np.array_equal(low, high, equal_nan=True):
             columns.append(low)
             weights.append(float(weight))
@@ -55,6 +65,7 @@ def person_table(table: Table, of_row: NDArray[np.int64], people: NDArray[np.int
         cardinality=table.cardinality,
         weights=np.array([*weights, *table.weights[dn:]]),
         individuals=np.arange(people.size, dtype=np.int64),
+        heights=tuple(heights) if table.hierarchical else (),
         lattice=None if table.lattice is None else _person_lattice(table.lattice, rows, who),
     )
 

@@ -15,6 +15,7 @@ from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.individuals import Individuals, gather_individuals
+from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.levels import kept_by_levels
 from kanonflow.solvers.search.class_state import WAITING
 from kanonflow.solvers.solution import Solution
@@ -136,10 +137,9 @@ def _class_hull_losses(
         for number in range(cohorts.rows.size):
             total = -people.first_value[0]
             for j in range(people.numeric_weight.size):
-                width = max(people.high[unit, j], cohorts.high[number, j]) - min(
-                    people.low[unit, j], cohorts.low[number, j]
-                )
-                total += min(width, people.numeric_weight[j])
+                low = min(people.low[unit, j], cohorts.low[number, j])
+                high = max(people.high[unit, j], cohorts.high[number, j])
+                total += range_cost(people.orders, people.numeric_weight[j], j, low, high)
             for w in range(people.words.shape[1]):
                 total += bits_cost(people.words[unit, w] | cohorts.words[number, w], people.bit_weight, w)
             losses[index, number] = total

@@ -139,8 +139,9 @@ def _units_for(table: Table, k: int, loss: str) -> tuple[Units, Units, StateOf]:
     if loss == "ncp":
         units = group_rows(table)
         return units, units, build_slots
-    units = group_rows(weighted_for_sil(table))
-    return units, sil_units(table, units, k), build_sil_slots
+    leaves = table.by_leaves()
+    units = group_rows(weighted_for_sil(leaves))
+    return units, sil_units(leaves, units, k), build_sil_slots
 
 
 def _check_feasible(table: Table, k: int) -> None:

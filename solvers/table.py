@@ -20,6 +20,9 @@ class Table:
     cardinality: int64 (dc,), the size |A_j| of each categorical domain.
     weights: float64 (dn + dc,), positive attribute weights, numeric ones first.
     individuals: int64 (n,), whom each record belongs to; None: each record is its own individual.
+    heights: of hierarchies, one entry a numeric column, None where it holds numbers; () when all do. The m leaves of a
+    hierarchy stand in depth-first order, leaf i as i / (m - 1) in ``numeric``; its heights, float64 (m - 1,), are the
+    NCP in [0, 1] of the lowest node above each leaf and the next (see leaf_orders.py).
     lattice: the same n records under hierarchies, for starts by lattice methods; None: they have none.
 
     Raises TableError when shapes, ranges or dtypes do not fit.
@@ -31,6 +34,7 @@ class Table:
     weights: NDArray[np.float64]
     individuals: NDArray[np.int64] | None = None
     lattice: Lattice | None = None
+    heights: tuple[NDArray[np.float64] | None, ...] = ()
 
     def __post_init__(self) -> None:
         n = self.numeric.shape[0]
@@ -55,6 +59,45 @@ class Table:
             raise TableError("individuals needs one entry a record")
         if self.lattice is not None and self.lattice.records != n:
             raise TableError("the lattice must be of the same records")
+        self._check_heights()
+
+    def _check_heights(self) -> None:
+        if self.heights and len(self.heights) != self.numeric.shape[1]:
+            raise TableError("heights needs one entry a numeric column, or none at all")
+        for column, heights in zip(self.numeric.T, self.heights, strict=False):
+            if heights is None:
+                continue
+            if heights.ndim != 1 or not np.all((heights >= 0) & (heights <= 1)):
+                raise TableError("the heights of a hierarchy must be a line of numbers in [0, 1]")
+            leaves = column[~np.isnan(column)] * heights.size
+            if np.any(np.abs(leaves - np.rint(leaves)) > 1e-6) or (heights.size == 0 and column.any()):
+                raise TableError("a column with heights must hold the places of leaves")
+
+    @property
+    def hierarchical(self) -> bool:
+        """Whether some columns are hierarchies."""
+        return any(heights is not None for heights in self.heights)
+
+    def by_leaves(self) -> Table:
+        """The same records with each hierarchy as a categorical attribute of its leaves, a null a value of its own."""
+        if not self.hierarchical:
+            return self
+        dn = self.numeric.shape[1]
+        trees = [j for j, heights in enumerate(self.heights) if heights is not None]
+        numbers = [j for j in range(dn) if j not in trees]
+        codes, sizes = [], []
+        for j in trees:
+            place = np.where(np.isnan(self.numeric[:, j]), np.inf, self.numeric[:, j])
+            values, code = np.unique(place, return_inverse=True)
+            codes.append(code.astype(np.int32))
+            sizes.append(max(values.size, 1))
+        return Table(
+            numeric=self.numeric[:, numbers],
+            categorical=np.concatenate([self.categorical, np.stack(codes, axis=1)], axis=1),
+            cardinality=np.concatenate([self.cardinality, np.array(sizes, dtype=np.int64)]),
+            weights=self.weights[[*numbers, *range(dn, self.weights.size), *trees]],
+            individuals=self.individuals,
+        )
 
     @property
     def records(self) -> int:

@@ -54,13 +54,14 @@ def _untie(table: Table) -> None:
     untied(units, build_slots, near, tied_graph(), distinct=True, per_slot=200.0, seed=1)
 
 
-def warm_up(shape: str | None = None, gated: bool = False) -> None:
+def warm_up(shape: str | None = None, gated: bool = False, hierarchies: bool = False) -> None:
     """Solve tiny tables in the given shape of ``solve``, or in every one, from the starts that feeds use.
 
     About 0.5 s from the cache. From an empty one the kernels are compiled first; those of graphs and levels share
     nearly all of theirs, as do those of classes and cohorts.
 
-    gated: classes also under rules for sensitive values, which have kernels of their own.
+    gated: classes also under rules for sensitive values, which have kernels of their own. hierarchies: for
+    tables with hierarchies, for which every kernel is compiled by itself.
     """
     generator = np.random.default_rng(1)
     n = 24
@@ -71,6 +72,8 @@ def warm_up(shape: str | None = None, gated: bool = False) -> None:
         weights=np.ones(3),
         individuals=np.arange(n),
     )
+    if hierarchies:
+        table = replace(table, numeric=np.rint(2.0 * table.numeric) / 2.0, heights=(np.array([0.5, 1.0]),))
     budget = Budget(200.0)
     if shape in (None, "graph", "levels"):
         random_factor(circulant_graph(), _Repeatable(generator))

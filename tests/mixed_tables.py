@@ -22,11 +22,13 @@ def mixed_table(
     kinds: int | None = None,
     nulls: float = 0.15,
     k: int = 1,
+    trees: int = 0,
 ) -> Table:
     """n rows drawn from ``kinds`` different ones (None: all different ones are possible).
 
     Numbers lie on multiples of 1/8, so that ties are common. people: each row belongs to a random one of that many
-    individuals, whose numbers are not consecutive, but to nobody more than a k-th of the rows.
+    individuals, whose numbers are not consecutive, but to nobody more than a k-th of the rows. trees: so many of the
+    numeric columns are hierarchies of 9 leaves.
     """
     rng = np.random.default_rng(seed)
     count = n if kinds is None else kinds
@@ -44,7 +46,34 @@ def mixed_table(
         cardinality=np.array(cardinality, dtype=np.int64),
         weights=rng.integers(1, 4, numeric + len(cardinality)).astype(float),
         individuals=None if people is None else _owners(rng, n, people, n // k) * 10 + 3,
+        heights=tuple(
+            tree_heights(tree_paths(seed + j, 9)) if j < trees else None
+            for j in range(numeric if trees else 0)
+        ),
     )
+
+
+def tree_paths(seed: int, leaves: int) -> list[str]:
+    """A random tree: of each leaf the path from the root, a letter a node, in depth-first order."""
+    rng = np.random.default_rng(seed)
+    paths: list[str] = []
+
+    def grow(path: str, count: int) -> None:
+        if count == 1:
+            paths.append(path)
+            return
+        cuts = np.unique(rng.integers(0, count + 1, rng.integers(1, 4)))
+        parts = np.diff(np.concatenate([[0], cuts, [count]]))
+        for number, part in enumerate(parts[parts > 0]):
+            grow(path + chr(ord("a") + number), int(part))
+
+    grow("", leaves)
+    return paths
+
+
+def tree_heights(paths: list[str]) -> NDArray[np.float64]:
+    """NCP of each leaf with the next, float64 (leaves - 1,)."""
+    return np.array([naive.tree_ncp(paths, [leaf, leaf + 1]) for leaf in range(len(paths) - 1)])
 
 
 def _owners(rng: np.random.Generator, n: int, people: int, most: int) -> NDArray[np.int64]:
@@ -59,9 +88,18 @@ def _owners(rng: np.random.Generator, n: int, people: int, most: int) -> NDArray
 
 @st.composite
 def tables(
-    draw: st.DrawFn, *, least: int = 6, most: int = 24, k: int = 1, individuals: bool | None = None
+    draw: st.DrawFn,
+    *,
+    least: int = 6,
+    most: int = 24,
+    k: int = 1,
+    individuals: bool | None = None,
+    trees: bool = False,
 ) -> Table:
-    """Mixed tables in which a graph of degree k exists; individuals: with, without, or either (None)."""
+    """Mixed tables in which a graph of degree k exists; individuals: with, without, or either (None).
+
+    trees: whether numeric columns may be hierarchies.
+    """
     n = draw(st.integers(max(least, k), most))
     named = draw(st.booleans()) if individuals is None else individuals
     return mixed_table(
@@ -72,6 +110,7 @@ def tables(
         numeric=draw(st.integers(0, 2)),
         cardinality=draw(st.sampled_from([(3,), (3, 70), (2, 5, 64, 65), (1, 100, 130)])),
         kinds=draw(st.sampled_from([None, 4, 9])),
+        trees=draw(st.integers(0, 2)) if trees else 0,
     )
 
 

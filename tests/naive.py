@@ -227,15 +227,30 @@ def ncp(table, records: list[int]) -> list[float]:
     for j in range(table.numeric.shape[1]):
         values = [float(table.numeric[record, j]) for record in records]
         known = [value for value in values if not math.isnan(value)]
+        heights = table.heights[j] if table.heights else None
         if not known:
             losses.append(0.0)
+        elif len(known) < len(values):
+            losses.append(1.0)
+        elif heights is not None:
+            low, high = (round(end * len(heights)) for end in (min(known), max(known)))
+            losses.append(max(heights[low:high], default=0.0))
         else:
-            losses.append(max(known) - min(known) if len(known) == len(values) else 1.0)
+            losses.append(max(known) - min(known))
     for j in range(table.categorical.shape[1]):
         distinct = {int(table.categorical[record, j]) for record in records}
         size = int(table.cardinality[j])
         losses.append((len(distinct) - 1) / (size - 1) if size > 1 else 0.0)
     return losses
+
+
+def tree_ncp(paths: list[str], leaves: list[int]) -> float:
+    """NCP of the lowest common ancestor by walking up; a path names a leaf's nodes from the root, a letter each."""
+    node = paths[leaves[0]]
+    while not all(paths[leaf].startswith(node) for leaf in leaves):
+        node = node[:-1]
+    below = sum(path.startswith(node) for path in paths)
+    return below / len(paths) if below > 1 else 0.0
 
 
 def box_loss(table, records: list[int]) -> float:

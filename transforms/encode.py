@@ -121,27 +121,12 @@ def _encode_set(
 
 def _encode_hierarchy(
     column: BoundColumn, hierarchy: Hierarchy, rows: pa.Table, known: RangeDomain | SetDomain | None
-) -> tuple[list[NDArray[np.int32]], list[int], list[float], SetDomain]:
-    """A column of codes for each level below the root: (codes, cardinalities, shares of the field's weight, domain).
-
-    A box that holds two nodes of level l must be published above l, so level l weighs what the mean leaf loses by
-    one level more; the shares sum to 1. It stands in for the loss of the lowest common ancestor, which the search does
-    not know: a box with few nodes of a level costs less than its ancestor will.
-    """
+) -> tuple[NDArray[np.float64], SetDomain]:
+    """Places of the leaves in depth-first order, scaled to [0, 1], NaN for a null; and the domain."""
     _, values = _encode_set(column, rows, known)
     leaf = hierarchy.leaf_codes(render_text(whole(rows.column(column.name))))
-    null = int(np.isin(_NULL, values.values)[0])
-    mean = hierarchy.ncp.mean(axis=1)
-    levels, sizes, shares = [], [], []
-    for level, (codes, labels) in enumerate(zip(hierarchy.codes[:-1], hierarchy.labels, strict=False)):
-        share = float(mean[level + 1] - mean[level])
-        if share > 0:
-            levels.append(np.where(leaf < 0, len(labels), codes[leaf]).astype(np.int32))
-            sizes.append(len(labels) + 1 if null else len(labels))
-            shares.append(share)
-    if not levels:
-        levels, sizes, shares = [np.where(leaf < 0, 1, 0).astype(np.int32)], [1 + null], [1.0]
-    return levels, sizes, shares, values
+    places = hierarchy.places[leaf] / max(hierarchy.places.size - 1, 1)
+    return np.where(leaf < 0, np.nan, places), values
 
 
 def encode(
@@ -153,6 +138,7 @@ def encode(
     partition, {} at first. O(n d), and a digest for each distinct value of a categorical field.
     """
     numeric, categorical, cardinality, numeric_weights, set_weights = [], [], [], [], []
+    heights: list[NDArray[np.float64] | None] = []
     updated: dict[str, RangeDomain | SetDomain] = {}
     for column in bound.quasis:
         weight = column.field.quasi.weight if column.field.quasi else 1.0
@@ -161,12 +147,13 @@ def encode(
             scaled, span = _encode_range(column, rows, known)
             numeric.append(scaled)
             numeric_weights.append(weight)
+            heights.append(None)
             updated[column.name] = span
         elif column.hierarchy is not None:
-            levels, sizes, shares, values = _encode_hierarchy(column, column.hierarchy, rows, known)
-            categorical += levels
-            cardinality += sizes
-            set_weights += [weight * share for share in shares]
+            places, values = _encode_hierarchy(column, column.hierarchy, rows, known)
+            numeric.append(places)
+            numeric_weights.append(weight)
+            heights.append(column.hierarchy.heights)
             updated[column.name] = values
         else:
             codes, values = _encode_set(column, rows, known)
@@ -182,6 +169,7 @@ def encode(
         cardinality=np.array(cardinality, dtype=np.int64),
         weights=np.array([*numeric_weights, *set_weights], dtype=np.float64),
         individuals=individuals,
+        heights=tuple(heights) if any(each is not None for each in heights) else (),
     )
     return Encoded(table, updated)
 

@@ -116,7 +116,8 @@ class SolveWindows(beam.DoFn):
         """Get the secret, and load the kernels of the policy's shape before the first window waits for them."""
         self._secret = self._source.resolve()
         policy = self._bound.policy
-        warm_up(solver_shape(policy), gated=bool(policy.gated))
+        hierarchies = any(column.hierarchy is not None for column in self._bound.quasis)
+        warm_up(solver_shape(policy), gated=bool(policy.gated), hierarchies=hierarchies)
 
     def process(
         self,

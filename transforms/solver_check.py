@@ -76,6 +76,12 @@ def _beyond(policy: Policy, key: str, start: str | None) -> list[str]:
         names = [field.name for field in policy.quasis if _categorical(field)]
         if names:
             mistakes.append(f"{key}: {start} takes numbers and dates only, not {', '.join(names)}")
+    if start in LARGEST_SEARCHED:
+        names = [field.name for field in policy.quasis if field.quasi and field.quasi.hierarchy is not None]
+        if names:
+            mistakes.append(
+                f"{key}: {start} has no program for hierarchies, as {', '.join(names)}: choose auto"
+            )
     if start in LARGEST_K_OF_START and policy.k > LARGEST_K_OF_START[start]:
         mistakes.append(f"k: {key} {start} takes at most {LARGEST_K_OF_START[start]}")
     return mistakes

@@ -142,6 +142,8 @@ def check_bound(table: Table, certificate: Certificate) -> float:
     Raises StructureError when the certificate is of other records, states another bound than its duals give, or a
     slot costs less than its members' duals.
     """
+    if table.hierarchical:
+        raise StructureError("no certificate covers hierarchies: their boxes have other prices")
     units = group_rows(table)
     k = certificate.k
     if certificate.dual.shape != units.weight.shape or certificate.shift.shape != units.weight.shape:

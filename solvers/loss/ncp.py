@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.features import normalized_weights
 from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.leaf_orders import greatest_heights, leaf_numbers
 from kanonflow.solvers.level_graph import LevelGraph
 from kanonflow.solvers.partition import Partition
 from kanonflow.solvers.table import Table
@@ -37,7 +38,8 @@ def attribute_ncp(
 ) -> NDArray[np.float64]:
     """Mean NCP of each attribute over the released rows, float64 (d,), numeric attributes first.
 
-    Numeric: (max - min) on [0, 1]; 1 when the box mixes nulls and numbers, 0 when it holds nulls only. Categorical:
+    Numeric: (max - min) on [0, 1]; 1 when the box mixes nulls and numbers, 0 when it holds nulls only. Hierarchy: the
+    greatest height between its first and its last leaf, nulls as with numbers (S4, eq. 2). Categorical:
     (distinct values - 1) / (|A| - 1), 0 if |A| = 1. Rows that wait are left out. O(n k d log n).
     """
     records, starts, rows = _grouped(structure)
@@ -57,14 +59,18 @@ def class_ncp(table: Table, partition: Partition) -> NDArray[np.float64]:
 def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64]) -> list[NDArray[np.float64]]:
     """NCP of each group, an array an attribute, numeric ones first. records, starts: as ``_grouped`` returns them."""
     losses = []
-    for column in table.numeric.T:
+    for number, column in enumerate(table.numeric.T):
         values = column[records]
         null = np.isnan(values)
         low = np.minimum.reduceat(np.where(null, np.inf, values), starts)
         high = np.maximum.reduceat(np.where(null, -np.inf, values), starts)
         nulls = np.logical_or.reduceat(null, starts)
         numbers = np.isfinite(low)
-        width = np.where(numbers, np.where(numbers, high, 0) - np.where(numbers, low, 0), 0.0)
+        low, high = np.where(numbers, low, 0), np.where(numbers, high, 0)
+        heights = table.heights[number] if table.heights else None
+        width = high - low
+        if heights is not None:
+            width = greatest_heights(heights, leaf_numbers(low, heights), leaf_numbers(high, heights))
         losses.append(np.where(nulls & numbers, 1.0, width))
     group = np.repeat(np.arange(starts.size), np.diff(np.append(starts, records.size)))
     for column, size in zip(table.categorical.T, table.cardinality, strict=True):

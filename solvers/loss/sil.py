@@ -53,8 +53,10 @@ def sil(table: Table, structure: GeneralizationGraph | Partition | LevelGraph) -
 
     S0 takes "the" record of a slot, which depends on slot labels; the mean over edges is the expectation over the
     published matching. sigma is each attribute's standard deviation over the table, 1 for categorical attributes;
-    eq. 6 prints "==" where a mismatch is meant. O(n k d log n).
+    eq. 6 prints "==" where a mismatch is meant. A hierarchy counts as a categorical attribute of its leaves.
+    O(n k d log n).
     """
+    table = table.by_leaves()
     if isinstance(structure, GeneralizationGraph):
         n, k = structure.members.shape
         edges = structure.members.ravel().astype(np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -189,7 +191,7 @@ def class_kick(
         if number >= 0 and draw == 0:
             done = _dissolve(people, classes, work, scratch, number, change, gate)
         elif number >= 0 and draw == 1:
-            empty = NOBODY
+            empty: Any = NOBODY
             for candidate in range(classes.size.size):
                 if classes.size[candidate] == 0:
                     empty = candidate

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost, lowest_bit
 from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.search.class_gate import HOME, Gate, forget, meets
 
 POOL = -1
@@ -81,7 +82,7 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
             low, high = min(low, people.low[unit, j]), max(high, people.high[unit, j])
         if out < 0:
             low, high = min(low, people.low[joined, j]), max(high, people.high[joined, j])
-        loss += min(high - low, people.numeric_weight[j])
+        loss += range_cost(people.orders, people.numeric_weight[j], j, low, high)
     # Most individuals have one value an attribute: only the words where they have any are looked at.
     for index in range(people.touched.shape[1]):
         w = people.touched[unit, index] if unit >= 0 else -1

@@ -7,6 +7,8 @@ order, so that what they read stays in the cache.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -32,7 +34,7 @@ def _random_swap(
     b: int,
     change: np.ndarray,
     draws: int,
-) -> int:
+) -> Any:
     """The cheapest of ``draws`` random legal swaps of slot b with neighbouring slots; the other slot, or -1."""
     k = slots.members.shape[1]
     features = units.features

@@ -12,7 +12,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.features import NULL_COORDINATE, normalized_weights
+from kanonflow.solvers.features import normalized_weights, weighted_coordinates
+from kanonflow.solvers.leaf_orders import LeafOrders, range_cost
 from kanonflow.solvers.search.paper_values import Values, occurring_values
 from kanonflow.solvers.table import Table
 
@@ -25,7 +26,7 @@ class NcpSlots(NamedTuple):
     numeric: float64 (n, dn), weighted coordinates (see solvers/features.py). numeric_weight: float64 (dn,).
     codes: int32 (n, dc), each value's column in ``counts``. code_weight: float64 (dc,), of a value beyond the first.
     extremes: float64 (n, dn, 4), min, second min, max, second max. counts: uint8 (n, V), members with each value.
-    seen: int64 (V,), the last scan that met a value. scans: int64 (1,).
+    seen: int64 (V,), the last scan that met a value. scans: int64 (1,). orders: hierarchies among the numeric ones.
     """
 
     members: NDArray[np.int32]
@@ -39,6 +40,7 @@ class NcpSlots(NamedTuple):
     counts: NDArray[np.uint8]
     seen: NDArray[np.int64]
     scans: NDArray[np.int64]
+    orders: LeafOrders | None = None
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
@@ -49,11 +51,11 @@ def ncp_from_kept(slots: NcpSlots, slot: int, position: int, row: int) -> float:
     for j in range(slots.numeric_weight.size):
         low, high = slots.extremes[slot, j, 0], slots.extremes[slot, j, 2]
         weight = slots.numeric_weight[j]
-        total -= min(high - low, weight)
+        total -= range_cost(slots.orders, weight, j, low, high)
         gone, come = slots.numeric[out, j], slots.numeric[row, j]
         rest_low = slots.extremes[slot, j, 1] if gone == low else low
         rest_high = slots.extremes[slot, j, 3] if gone == high else high
-        total += min(max(rest_high, come) - min(rest_low, come), weight)
+        total += range_cost(slots.orders, weight, j, min(rest_low, come), max(rest_high, come))
     for j in range(slots.code_weight.size):
         gone_code, come_code = slots.codes[out, j], slots.codes[row, j]
         # Without branches, which would be mispredicted: twice as fast.
@@ -75,7 +77,7 @@ def ncp_from_members(slots: NcpSlots, slot: int, position: int, row: int) -> flo
                 x = slots.numeric[slots.members[slot, p], j]
                 low = min(low, x)
                 high = max(high, x)
-        total += min(high - low, slots.numeric_weight[j])
+        total += range_cost(slots.orders, slots.numeric_weight[j], j, low, high)
     slots.scans[0] += 1
     scan = slots.scans[0]
     for j in range(slots.code_weight.size):
@@ -110,7 +112,7 @@ def refresh_ncp(slots: NcpSlots, slot: int) -> None:
                 high2 = x
         slots.extremes[slot, j, 0], slots.extremes[slot, j, 1] = low, low2
         slots.extremes[slot, j, 2], slots.extremes[slot, j, 3] = high, high2
-        total += min(high - low, slots.numeric_weight[j])
+        total += range_cost(slots.orders, slots.numeric_weight[j], j, low, high)
     slots.counts[slot, :] = 0
     for p in range(k):
         for j in range(slots.code_weight.size):
@@ -129,12 +131,12 @@ def build_ncp(table: Table, members: NDArray[np.int32], *, incremental: bool = T
     n, dn = table.numeric.shape
     weights = normalized_weights(table)
     values: Values = occurring_values(table)
-    coordinates = np.where(np.isnan(table.numeric), NULL_COORDINATE, table.numeric) * weights[:dn]
+    coordinates, orders = weighted_coordinates(table, np.arange(n))
     slots = NcpSlots(
         members=np.ascontiguousarray(members, dtype=np.int32).copy(),
         loss=np.empty(n),
         incremental=incremental,
-        numeric=np.ascontiguousarray(coordinates),
+        numeric=coordinates,
         numeric_weight=weights[:dn].copy(),
         codes=values.codes,
         code_weight=weights[dn:] / np.maximum(table.cardinality - 1, 1),
@@ -142,6 +144,7 @@ def build_ncp(table: Table, members: NDArray[np.int32], *, incremental: bool = T
         counts=np.zeros((n, values.total), dtype=np.uint8),
         seen=np.zeros(values.total, dtype=np.int64),
         scans=np.zeros(1, dtype=np.int64),
+        orders=orders,
     )
     for slot in range(n):
         refresh_ncp(slots, slot)

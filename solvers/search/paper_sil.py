@@ -172,6 +172,7 @@ def build_sil(
 
     sigma is each attribute's standard deviation over the table's known values, 1 for categorical attributes.
     """
+    table = table.by_leaves()
     n = table.records
     known = ~np.isnan(table.numeric)
     sigma = np.array(

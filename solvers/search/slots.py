@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bits import bits_cost, lowest_bit
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.features import Features
+from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.search.slot_loss import fill, give_loss, place_fields
 
 
@@ -54,7 +55,7 @@ def replaced_loss(features: Features, slots: Slots, slot: int, position: int, un
         y = features.numeric[unit, j]
         low = min(slots.rest[slot, position, 1 + 2 * j], y)
         high = max(slots.rest[slot, position, 2 + 2 * j], y)
-        total += min(high - low, features.numeric_weight[j])
+        total += range_cost(features.orders, features.numeric_weight[j], j, low, high)
     for w in range(features.words.shape[1]):
         new = features.words[unit, w] & ~slots.rest_words[slot, position, w]
         while new:
@@ -79,7 +80,8 @@ def least_added(features: Features, slots: Slots, slot: int, unit: int) -> float
         y = features.numeric[unit, j]
         weight = features.numeric_weight[j]
         low, high = slots.hull[slot, 2 * j], slots.hull[slot, 2 * j + 1]
-        total += min(max(high, y) - min(low, y), weight) - min(high - low, weight)
+        grown = range_cost(features.orders, weight, j, min(low, y), max(high, y))
+        total += grown - range_cost(features.orders, weight, j, low, high)
     for w in range(features.words.shape[1]):
         new = features.words[unit, w] & ~slots.hull_words[slot, w]
         while new:
@@ -113,7 +115,7 @@ def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> flo
         elif x > high2:
             high2 = x
     weight = features.numeric_weight[j]
-    loss = min(high - low, weight)
+    loss = range_cost(features.orders, weight, j, low, high)
     slots.hull[slot, 2 * j], slots.hull[slot, 2 * j + 1] = low, high
     for p in range(k):
         x = features.numeric[slots.members[slot, p], j]
@@ -121,7 +123,7 @@ def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> flo
         rest_high = high2 if x == high else high
         slots.rest[slot, p, 1 + 2 * j] = rest_low
         slots.rest[slot, p, 2 + 2 * j] = rest_high
-        slots.spare[slot, p] += loss - min(rest_high - rest_low, weight)
+        slots.spare[slot, p] += loss - range_cost(features.orders, weight, j, rest_low, rest_high)
     return loss
 
 

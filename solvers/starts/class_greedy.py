@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.leaf_orders import range_cost
 
 
 @numba.njit(cache=True, nogil=True)
@@ -47,9 +48,12 @@ def _grow(people: Individuals, block: np.ndarray, k: int, first_label: int, labe
                 candidate = block[index]
                 loss = -people.first_value[0]
                 for j in range(dn):
-                    loss += min(
-                        max(high[j], people.high[candidate, j]) - min(low[j], people.low[candidate, j]),
+                    loss += range_cost(
+                        people.orders,
                         people.numeric_weight[j],
+                        j,
+                        min(low[j], people.low[candidate, j]),
+                        max(high[j], people.high[candidate, j]),
                     )
                 for w in range(width):
                     merged = words[w] | people.words[candidate, w]

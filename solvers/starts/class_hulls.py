@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.leaf_orders import range_cost
 
 
 class ClassHulls(NamedTuple):
@@ -62,10 +63,9 @@ def joined_ncp(people: Individuals, hulls: ClassHulls, number: int, unit: int) -
     """NCP of a class's hull with ``unit`` in it. O(dn + values of the unit)."""
     loss = hulls.price[number]
     for j in range(people.numeric_weight.size):
-        width = max(hulls.high[number, j], people.high[unit, j]) - min(
-            hulls.low[number, j], people.low[unit, j]
-        )
-        loss += min(width, people.numeric_weight[j])
+        low = min(hulls.low[number, j], people.low[unit, j])
+        high = max(hulls.high[number, j], people.high[unit, j])
+        loss += range_cost(people.orders, people.numeric_weight[j], j, low, high)
     for index in range(people.touched.shape[1]):
         w = people.touched[unit, index]
         if w >= 0:
@@ -100,7 +100,8 @@ def hull_ncp(people: Individuals, hulls: ClassHulls, number: int) -> float:
     """NCP of the hull of a class that has members."""
     loss = hulls.price[number]
     for j in range(people.numeric_weight.size):
-        loss += min(hulls.high[number, j] - hulls.low[number, j], people.numeric_weight[j])
+        weight = people.numeric_weight[j]
+        loss += range_cost(people.orders, weight, j, hulls.low[number, j], hulls.high[number, j])
     return loss
 
 

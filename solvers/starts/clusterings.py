@@ -139,6 +139,7 @@ def row_input(units: Units, k: int, seed: int, *, distinct: bool) -> tuple[Clust
         first_value=np.array([features.code_weight.sum()]),
         rows=np.ones(unit.size, dtype=np.int64),
         of_row=np.arange(unit.size),
+        orders=features.orders,
     )
     who = units.individual[unit] if distinct else np.arange(unit.size)
     return ClusterInput(people, who, codes, features.code_weight, k, seed), unit

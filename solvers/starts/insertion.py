@@ -17,6 +17,7 @@ from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.neighbours import node_bound, pair_loss
 from kanonflow.solvers.search.slot_loss import PLACE, refresh, replaced_loss
 from kanonflow.solvers.search.slots import Slots, build_slots
@@ -162,7 +163,8 @@ def _joining(units: Units, slots: Slots, growing: Growing, size: int, count: int
         y = features.numeric[unit, j]
         weight = features.numeric_weight[j]
         low, high = growing.low[j], growing.high[j]
-        total += min(max(high, y) - min(low, y), weight) - min(high - low, weight)
+        grown = range_cost(features.orders, weight, j, min(low, y), max(high, y))
+        total += grown - range_cost(features.orders, weight, j, low, high)
     for w in range(growing.words.size):
         total += bits_cost(features.words[unit, w] & ~growing.words[w], features.bit_weight, w)
     for j in range(features.wide_weight.size):

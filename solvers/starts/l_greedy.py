@@ -15,6 +15,7 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.features import Features
 from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.starts.circulant import circulant_members
 
 
@@ -32,7 +33,7 @@ def joined_loss(
     total = 0.0
     for j in range(low.size):
         y = features.numeric[unit, j]
-        total += min(max(high[j], y) - min(low[j], y), features.numeric_weight[j])
+        total += range_cost(features.orders, features.numeric_weight[j], j, min(low[j], y), max(high[j], y))
     for w in range(words.size):
         new = features.words[unit, w] & ~words[w]
         if new:
@@ -150,7 +151,8 @@ def _cheapest_class(units: Units, classes: np.ndarray, sizes: np.ndarray, unit: 
                 high = max(high, features.numeric[classes[number, p], j])
             y = features.numeric[unit, j]
             weight = features.numeric_weight[j]
-            growth += min(max(high, y) - min(low, y), weight) - min(high - low, weight)
+            grown = range_cost(features.orders, weight, j, min(low, y), max(high, y))
+            growth += grown - range_cost(features.orders, weight, j, low, high)
         for w in range(features.words.shape[1]):
             words = np.uint64(0)
             for p in range(size):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.features import Features
 from kanonflow.solvers.kd_tree import KdTree
+from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.starts.l_greedy import completed_classes, joined_loss, sorted_rows
 
 _HASH = np.int64(63)
@@ -84,7 +85,7 @@ def _least_joined(
     for j in range(low.size):
         least = min(low[j], tree.high[node, j])
         most = max(high[j], tree.low[node, j])
-        total += min(most - least, features.numeric_weight[j])
+        total += range_cost(features.orders, features.numeric_weight[j], j, least, most)
     for j in range(values.size):
         if values[j] & free.values[node, j] == np.uint64(0):
             total += features.code_weight[j]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.individuals import Individuals
+from kanonflow.solvers.leaf_orders import range_cost
 
 
 @numba.njit(cache=True, nogil=True)
@@ -32,7 +33,7 @@ def _widths(
         for unit in units:
             low = min(low, people.low[unit, j])
             high = max(high, people.high[unit, j])
-        widths[j] = min(high - low, people.numeric_weight[j])
+        widths[j] = range_cost(people.orders, people.numeric_weight[j], j, low, high)
     for j in range(codes.shape[1]):
         distinct = 0
         for unit in units:

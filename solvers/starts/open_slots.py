@@ -16,6 +16,7 @@ from kanonflow.solvers.bits import lowest_bit
 from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import UnservedError
 from kanonflow.solvers.features import Features
+from kanonflow.solvers.leaf_orders import range_cost
 
 
 class OpenSlots(NamedTuple):
@@ -80,7 +81,8 @@ def take(units: Units, slots: OpenSlots, size: int, target: np.ndarray) -> None:
             y = features.numeric[unit, j]
             slots.low[slot, j] = min(slots.low[slot, j], y)
             slots.high[slot, j] = max(slots.high[slot, j], y)
-            numeric += min(slots.high[slot, j] - slots.low[slot, j], features.numeric_weight[j])
+            weight = features.numeric_weight[j]
+            numeric += range_cost(features.orders, weight, j, slots.low[slot, j], slots.high[slot, j])
         slots.numeric[slot] = numeric
         for w in range(features.words.shape[1]):
             slots.words[slot, w] |= features.words[unit, w]
@@ -94,7 +96,8 @@ def growth(features: Features, slots: OpenSlots, size: int, slot: int, unit: int
     total = 0.0
     for j in range(features.numeric_weight.size):
         y = features.numeric[unit, j]
-        total += min(max(slots.high[slot, j], y) - min(slots.low[slot, j], y), features.numeric_weight[j])
+        low, high = min(slots.low[slot, j], y), max(slots.high[slot, j], y)
+        total += range_cost(features.orders, features.numeric_weight[j], j, low, high)
     total -= slots.numeric[slot]
     for w in range(features.words.shape[1]):
         new = features.words[unit, w] & ~slots.words[slot, w]

@@ -79,10 +79,11 @@ def split_and_carry_members(
     grouping or the sorted blocks are taken, whichever is cheaper. A null lies beyond all numbers, as far as the domain
     is wide. Rows left over at the end join the class that grows least.
 
-    Raises UnservedError for categorical attributes, beyond ``limit`` rows and for k above 10, InfeasibleError when a
-    segment has no grouping or no class may take a row (only where individuals have several rows).
+    Raises UnservedError for categorical attributes and hierarchies, beyond ``limit`` rows and for k above 10,
+    InfeasibleError when a segment has no grouping or no class may take a row (only where individuals have several
+    rows).
     """
-    if units.features.codes.shape[1]:
+    if units.features.codes.shape[1] or units.features.orders is not None:
         raise UnservedError(
             "split-and-carry takes numeric quasi-identifiers only: choose l-greedy, insertion or auto"
         )

@@ -19,7 +19,7 @@ def rows_of(table: Table, *people: int) -> list[int]:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(individuals=True))
+@given(tables(trees=True, individuals=True))
 def test_hulls_of_two_cost_the_box_of_all_their_rows(table: Table) -> None:
     """NCP over every row of both, for several values and nulls of one individual, narrow and wide categories."""
     people = gather_individuals(table)
@@ -30,7 +30,7 @@ def test_hulls_of_two_cost_the_box_of_all_their_rows(table: Table) -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(individuals=True))
+@given(tables(trees=True, individuals=True))
 def test_individuals_are_numbered_in_order_and_counted(table: Table) -> None:
     """of_row are positions in the sorted distinct individuals, rows their numbers of rows."""
     people = gather_individuals(table)
@@ -47,7 +47,7 @@ def test_without_individuals_each_row_is_one() -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(individuals=True, most=16))
+@given(tables(trees=True, individuals=True, most=16))
 def test_a_class_of_two_keeps_what_both_have(table: Table) -> None:
     """Loss per row: as many rows of each as the other has at the box's loss, the others at 1."""
     people = gather_individuals(table)
@@ -59,7 +59,7 @@ def test_a_class_of_two_keeps_what_both_have(table: Table) -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(individuals=True, most=30))
+@given(tables(trees=True, individuals=True, most=30))
 def test_a_reach_over_the_whole_tour_finds_the_nearest(table: Table) -> None:
     """With enough reach the list is the m least pair losses, in order, never the individual itself."""
     people = gather_individuals(table)

@@ -25,7 +25,7 @@ from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
 
 QUICK = Budget(60.0)
-feasible = tables(individuals=True, k=4, most=50)
+feasible = tables(trees=True, individuals=True, k=4, most=50)
 with_levels = levelled(individuals=True, k=4, most=50)
 
 
@@ -295,7 +295,7 @@ def test_what_costs_as_much_as_waiting_is_released() -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
-@given(tables(k=2, least=2, most=40), st.integers(0, 2**20))
+@given(tables(trees=True, k=2, least=2, most=40), st.integers(0, 2**20))
 def test_points_have_their_nearest_from_the_tree(table: Table, seed: int) -> None:
     """As near as a look at everybody finds; of a part, those that are in it, in the part's numbers."""
     table = replace(table, individuals=np.random.default_rng(seed).permutation(table.records))

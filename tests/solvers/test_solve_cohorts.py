@@ -16,7 +16,7 @@ from kanonflow.solvers.table import Table
 from tests.mixed_tables import mixed_table, tables
 
 QUICK = Budget(60.0)
-feasible = tables(individuals=True, k=4, most=60)
+feasible = tables(trees=True, individuals=True, k=4, most=60)
 
 
 def classes_of(table: Table, labels: np.ndarray) -> np.ndarray:

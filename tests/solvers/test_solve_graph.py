@@ -28,7 +28,7 @@ LARGE = mixed_table(3, 4000, people=2500, numeric=2, cardinality=(6, 80), nulls=
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(tables(k=4, most=40), st.integers(2, 4), st.integers(0, 2**20))
+@given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.integers(0, 2**20))
 def test_dealt_rows_make_a_simple_regular_graph(table: Table, k: int, seed: int) -> None:
     """Any legal assignment of units expands to a valid graph in which each place holds a row of its unit."""
     units = group_rows(table)
@@ -39,7 +39,7 @@ def test_dealt_rows_make_a_simple_regular_graph(table: Table, k: int, seed: int)
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(tables(k=4, most=40), st.integers(2, 4), st.sampled_from(SERVING), st.booleans())
+@given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.sampled_from(SERVING), st.booleans())
 def test_a_solution_is_a_valid_graph_with_its_true_loss(
     table: Table, k: int, start: str, search: bool
 ) -> None:
@@ -55,7 +55,7 @@ def test_a_solution_is_a_valid_graph_with_its_true_loss(
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
-@given(tables(k=4, most=40), st.integers(2, 4), st.sampled_from(SERVING))
+@given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.sampled_from(SERVING))
 def test_the_search_is_not_worse_than_its_start(table: Table, k: int, start: str) -> None:
     """What the search itself leaves, before ties are parted, costs no more than where it began."""
     solution = solve_graph(table, k, start=start, budget=Budget(200.0), seed=5, untie=False)

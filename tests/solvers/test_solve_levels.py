@@ -27,7 +27,7 @@ from tests.ticking import Ticking
 
 QUICK = Budget(60.0)
 SERVING = [start for start in GRAPH_STARTS if start not in (*NUMERIC_ONLY, *LEVEL_STARTS)]
-feasible = tables(individuals=True, k=4, most=40)
+feasible = tables(trees=True, individuals=True, k=4, most=40)
 
 
 def structure(solution: Solution) -> LevelGraph:

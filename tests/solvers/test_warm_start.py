@@ -33,7 +33,12 @@ def completed(table: Table, old: NDArray[np.int64], k: int) -> tuple[Units, Comp
 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
-@given(tables(individuals=True, k=4, most=40), st.integers(2, 4), st.integers(4, 40), st.integers(0, 2**20))
+@given(
+    tables(trees=True, individuals=True, k=4, most=40),
+    st.integers(2, 4),
+    st.integers(4, 40),
+    st.integers(0, 2**20),
+)
 def test_any_old_graph_becomes_a_legal_one(table: Table, k: int, old_people: int, seed: int) -> None:
     """Old slots over people who may be gone, new people, any change of size: legal over units, valid over rows."""
     rng = np.random.default_rng(seed)
@@ -50,7 +55,12 @@ def test_any_old_graph_becomes_a_legal_one(table: Table, k: int, old_people: int
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(tables(individuals=True, k=4, most=40), st.integers(2, 4), st.integers(0, 2**20), st.integers(0, 4))
+@given(
+    tables(trees=True, individuals=True, k=4, most=40),
+    st.integers(2, 4),
+    st.integers(0, 2**20),
+    st.integers(0, 4),
+)
 def test_slots_that_are_not_reported_are_as_they_were(table: Table, k: int, seed: int, gone: int) -> None:
     """Each slot that is not among the changed ones holds the individuals of an old slot."""
     units = group_rows(table)

@@ -26,7 +26,7 @@ def bound(table: Table, k: int, m: int) -> float:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(k=4, least=8), st.integers(2, 4), st.integers(1, 6), st.integers(0, 100))
+@given(tables(trees=True, k=4, least=8), st.integers(2, 4), st.integers(1, 6), st.integers(0, 100))
 def test_no_graph_is_below_the_bound(table: Table, k: int, m: int, seed: int) -> None:
     """Random valid graphs cost at least LB1, however short the lists of neighbours are."""
     graph = GeneralizationGraph(scrambled_graph(table, k, seed))
@@ -35,7 +35,7 @@ def test_no_graph_is_below_the_bound(table: Table, k: int, m: int, seed: int) ->
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(), st.integers(2, 5))
+@given(tables(trees=True), st.integers(2, 5))
 def test_the_bound_is_the_distance_to_the_neighbour(table: Table, k: int) -> None:
     """Without individuals: the mean over records of the loss to the (k-1)-th nearest other record."""
     table = Table(table.numeric, table.categorical, table.cardinality, table.weights)

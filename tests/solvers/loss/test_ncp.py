@@ -48,7 +48,7 @@ def test_the_published_example_in_each_attribute() -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(k=3), st.integers(0, 100))
+@given(tables(trees=True, k=3), st.integers(0, 100))
 def test_the_loss_of_a_graph_is_the_mean_over_slots(table: Table, seed: int) -> None:
     """NCP of each box by its definition, with nulls and single-valued domains; GCP their weighted mean."""
     graph = GeneralizationGraph(scrambled_graph(table, 2, seed))
@@ -59,7 +59,7 @@ def test_the_loss_of_a_graph_is_the_mean_over_slots(table: Table, seed: int) -> 
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(), st.data())
+@given(tables(trees=True), st.data())
 def test_the_loss_of_a_partition_is_the_mean_over_released_rows(table: Table, data: st.DataObject) -> None:
     """Each released row counts its class's box; rows that wait do not count."""
     labels = data.draw(st.lists(st.integers(-1, 3), min_size=table.records, max_size=table.records))

@@ -21,7 +21,9 @@ from kanonflow.solvers.table import Table
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 
-arguments = given(tables(individuals=True, k=3, least=12, most=40), st.integers(2, 3), st.integers(0, 2**20))
+arguments = given(
+    tables(trees=True, individuals=True, k=3, least=12, most=40), st.integers(2, 3), st.integers(0, 2**20)
+)
 
 
 class Search(NamedTuple):

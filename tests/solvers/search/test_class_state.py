@@ -22,7 +22,9 @@ from kanonflow.solvers.table import Table
 from tests import naive
 from tests.mixed_tables import tables
 
-arguments = given(tables(individuals=True, k=3, least=9, most=24), st.integers(2, 3), st.integers(0, 2**20))
+arguments = given(
+    tables(trees=True, individuals=True, k=3, least=9, most=24), st.integers(2, 3), st.integers(0, 2**20)
+)
 
 
 def build(table: Table, k: int, seed: int) -> tuple[Individuals, Classes, NDArray[np.int32]]:

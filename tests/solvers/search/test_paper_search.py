@@ -21,7 +21,7 @@ from kanonflow.solvers.table import Table
 from tests import naive_paper_search as naive
 from tests.mixed_tables import mixed_table, scrambled_graph, tables
 
-SMALL = tables(k=3, least=4, most=7)
+SMALL = tables(trees=True, k=3, least=4, most=7)
 parameters = st.builds(
     PaperSearch,
     improvement=st.sampled_from(paper.IMPROVEMENTS),

@@ -14,7 +14,7 @@ from kanonflow.solvers.table import Table
 from tests import naive
 from tests.mixed_tables import scrambled_members, tables, unit_rows
 
-arguments = given(tables(k=4, most=16), st.integers(2, 4), st.integers(0, 2**20))
+arguments = given(tables(trees=True, k=4, most=16), st.integers(2, 4), st.integers(0, 2**20))
 
 
 def build(table: Table, k: int, seed: int) -> tuple[Units, Slots]:

@@ -15,7 +15,7 @@ from tests.mixed_tables import tables
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(most=60, individuals=True), st.integers(2, 5), st.sampled_from([10, 1500]))
+@given(tables(trees=True, most=60, individuals=True), st.integers(2, 5), st.sampled_from([10, 1500]))
 def test_classes_hold_k_individuals(table: Table, k: int, block: int) -> None:
     """Labels are dense, every class has exactly k members, fewer than k individuals have none."""
     people = gather_individuals(table)
@@ -26,7 +26,7 @@ def test_classes_hold_k_individuals(table: Table, k: int, block: int) -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(most=24, individuals=True), st.integers(2, 3))
+@given(tables(trees=True, most=24, individuals=True), st.integers(2, 3))
 def test_each_member_is_the_cheapest_that_was_free(table: Table, k: int) -> None:
     """The first member has the most rows of those left; the others make the least loss a row, those that wait at 1."""
     people = gather_individuals(table)

@@ -74,7 +74,7 @@ def label_sets(labels: np.ndarray) -> set[frozenset[int]]:
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(tables(most=18, individuals=False), st.integers(2, 4), st.integers(0, 99))
+@given(tables(trees=True, most=18, individuals=False), st.integers(2, 4), st.integers(0, 99))
 def test_k_member_is_its_twin(table: Table, k: int, seed: int) -> None:
     """Bounds pass over units, but take the same ones as a full scan; leftovers join where it costs least."""
     first = int(np.random.default_rng(seed).integers(table.records))
@@ -83,7 +83,7 @@ def test_k_member_is_its_twin(table: Table, k: int, seed: int) -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(tables(most=18, individuals=False), st.integers(2, 4), st.integers(0, 99), st.booleans())
+@given(tables(trees=True, most=18, individuals=False), st.integers(2, 4), st.integers(0, 99), st.booleans())
 def test_ika_and_ncp_clustering_are_their_twin(table: Table, k: int, seed: int, spread: bool) -> None:
     """Centroids random or far apart, each with its nearest."""
     expected = naive_clusterings.seeded(table, k, SplitMix(seed).below, spread=spread)
@@ -104,7 +104,7 @@ def test_oka_is_its_twin(drawn: int, n: int, k: int, seed: int) -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(tables(most=40, individuals=False), st.integers(2, 4), st.booleans())
+@given(tables(trees=True, most=40, individuals=False), st.integers(2, 4), st.booleans())
 def test_mondrian_is_its_twin(table: Table, k: int, relaxed: bool) -> None:
     """Cuts at medians, widest attribute first, by recursion."""
     expected = naive_clusterings.mondrian(table, list(range(table.records)), k, relaxed=relaxed)
@@ -114,7 +114,7 @@ def test_mondrian_is_its_twin(table: Table, k: int, relaxed: bool) -> None:
 
 @pytest.mark.parametrize("name", CLUSTERINGS)
 @settings(derandomize=True, deadline=None, max_examples=25)
-@given(tables(most=40, individuals=True), st.integers(2, 5), st.integers(0, 99))
+@given(tables(trees=True, most=40, individuals=True), st.integers(2, 5), st.integers(0, 99))
 def test_classes_hold_k_individuals(name: str, table: Table, k: int, seed: int) -> None:
     """Labels are dense, every class has k members at least; only where individuals have several rows may one wait."""
     people = gather_individuals(table)
@@ -131,7 +131,7 @@ def test_classes_hold_k_individuals(name: str, table: Table, k: int, seed: int) 
 
 @pytest.mark.parametrize("name", CLUSTERINGS)
 @settings(derandomize=True, deadline=None, max_examples=25)
-@given(tables(most=40, k=4), st.integers(2, 4), st.integers(0, 99))
+@given(tables(trees=True, most=40, k=4), st.integers(2, 4), st.integers(0, 99))
 def test_every_graph_is_legal_or_refused(name: str, table: Table, k: int, seed: int) -> None:
     """Over rows: a simple k-regular graph of distinct individuals; refused only where the table names individuals."""
     units = group_rows(table)
@@ -174,7 +174,7 @@ def test_identical_rows_and_fewer_than_2k(name: str, n: int, k: int) -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
-@given(tables(most=30, individuals=True), st.integers(0, 99))
+@given(tables(trees=True, most=30, individuals=True), st.integers(0, 99))
 def test_the_loss_of_labels_is_that_of_their_classes(table: Table, seed: int) -> None:
     """Kept rows cost the box of all rows of the class, the others and the pool 1 each."""
     people = gather_individuals(table)

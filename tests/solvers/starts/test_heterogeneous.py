@@ -91,7 +91,7 @@ def test_each_hungarian_round_is_optimal(seed: int, n: int, k: int, shared: bool
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(tables(most=60, k=4), st.integers(2, 4), st.sampled_from(sorted(CONSTRUCTIONS)))
+@given(tables(trees=True, most=60, k=4), st.integers(2, 4), st.sampled_from(sorted(CONSTRUCTIONS)))
 def test_they_give_a_valid_graph(table: Table, k: int, name: str) -> None:
     """Regular over units, and simple over rows and individuals; only individuals with several rows may prevent it."""
     units = group_rows(table)
@@ -106,7 +106,7 @@ def test_they_give_a_valid_graph(table: Table, k: int, name: str) -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
-@given(tables(most=60, k=4), st.integers(2, 4), st.sampled_from([8, 20]))
+@given(tables(trees=True, most=60, k=4), st.integers(2, 4), st.sampled_from([8, 20]))
 def test_sort_greedy_in_blocks_gives_a_valid_graph(table: Table, k: int, block: int) -> None:
     """Each block is a graph of its own; together they hold every row."""
     units = group_rows(table)

@@ -28,7 +28,7 @@ def inserted(table: Table, k: int, near: int | None = None) -> NDArray[np.int32]
 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
-@given(tables(most=60, k=4), st.integers(2, 4), st.sampled_from([None, 1, 3]))
+@given(tables(trees=True, most=60, k=4), st.integers(2, 4), st.sampled_from([None, 1, 3]))
 def test_insertion_gives_a_valid_graph(table: Table, k: int, near: int | None) -> None:
     """Regular over units, simple over rows and individuals, or refused because of individuals."""
     units = group_rows(table)
