@@ -28,6 +28,7 @@ from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, LEVELLED_STARTS, StartInput
+from kanonflow.solvers.starts.pair_assignment import PAIR_ASSIGNMENT, pair_members
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.untied import Untied, untied
 from kanonflow.solvers.warm_start import WarmGraph, warm_members
@@ -83,10 +84,16 @@ def _neighbours(
 
 
 def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
-    """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one)."""
+    """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one).
+
+    At k = 2 ``auto`` begins with the best graph over near pairs (pair_assignment.py).
+    """
     chosen = "dense-first" if start == "auto" else start
     try:
-        return {**BUILT_STARTS, **LEVELLED_STARTS}[chosen](given), chosen
+        members = {**BUILT_STARTS, **LEVELLED_STARTS}[chosen](given)
+        if start == "auto" and given.k == 2:
+            return pair_members(given.units, given.tree, members), PAIR_ASSIGNMENT
+        return members, chosen
     except InfeasibleError:
         return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
 

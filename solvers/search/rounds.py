@@ -34,8 +34,9 @@ KICK_DRAWS = 3
 # Kicks that end worse by a part of the mean slot's loss are kept now and then, ever more rarely: 0.2% less loss.
 HEAT = 0.1
 # Shards keep swaps from crossing their borders, which duplicates suffer from most (Adult, 30,162 rows, 2,500
-# evaluations a row: loss .0151 in one part, .0152 in 2, .0155 in 8), so there are as few as two cores need.
-LEAST_SLOTS_TO_SHARD = 1500
+# evaluations a row: loss .0151 in one part, .0152 in 2, .0155 in 8), so there are as few as two cores need, and small
+# windows are one part: 5,000 rows, k = 3, 12,000 evaluations a row lose .01550 in two parts, .01544 in one.
+LEAST_SLOTS_TO_SHARD = 6000
 SLOTS_PER_SHARD = 12_000
 MOST_SHARDS = 8
 ROUNDS = 4
