@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,20 @@ from hypothesis import strategies as st
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.solve import solve
 from kanonflow.transforms import gate_nodes
-from kanonflow.transforms.boxes import Groups, box_columns, class_groups, field_ncp, hull_boxes, snapped_boxes
-from kanonflow.transforms.encode import encode
+from kanonflow.transforms.boxes import (
+    Groups,
+    box_columns,
+    field_ncp,
+    gcp,
+    hull_boxes,
+    slot_groups,
+    snapped_boxes,
+)
+from kanonflow.transforms.encode import encode, extents
 from kanonflow.transforms.gate import GateError, check_release
 from kanonflow.transforms.gate_nodes import in_node
 from kanonflow.transforms.publish import publish
@@ -125,15 +136,31 @@ def test_a_label_below_a_member_does_not_pass_the_gate() -> None:
             check_release(wrong, rows, structure, published.factor, _bound())
 
 
-def test_the_search_sees_a_column_a_level() -> None:
-    """Levels weigh what their parents lose more, in all the field's weight; a null has a code of its own."""
+def test_the_search_sees_the_price_of_the_label() -> None:
+    """Leaves by their place in the tree and what lies above neighbours; a null has no place."""
     rows = _rows(["1", "2", "3", "600", None])
     encoded = encode(rows, _bound(), None, {})
     table = encoded.table
-    assert table.categorical.shape == (5, 3)
-    assert table.weights.sum() == pytest.approx(1.0)
-    assert table.cardinality.tolist() == [7, 5, 3]
-    assert table.categorical[:, 2].tolist() == [0, 0, 0, 1, 2]
-    again = encode(_rows(["1", "2"]), _bound(), None, encoded.domains)
-    assert again.table.cardinality.tolist() == [7, 5, 3]
-    assert class_groups(np.array([0, 0], dtype=np.int32)).starts.tolist() == [0, 2]
+    assert table.categorical.shape == (5, 0)
+    assert table.weights.tolist() == [1.0]
+    order = sorted(LEAVES, key=lambda leaf: TREE.places[LEAVES.index(leaf)])
+    neighbours = [_naive_label([a, b])[1] for a, b in pairwise(order)]
+    assert TREE.heights.tolist() == pytest.approx(neighbours)
+    (heights,) = table.heights
+    assert heights is not None
+    assert heights.tolist() == TREE.heights.tolist()
+    places = [order.index(leaf) / 5 for leaf in ("1", "2", "3", "600")]
+    assert table.numeric[:4, 0].tolist() == pytest.approx(places)
+    assert np.isnan(table.numeric[4, 0])
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from([*LEAVES, None]), min_size=4, max_size=12), st.integers(0, 99))
+def test_the_loss_of_the_search_is_the_loss_of_the_labels(values: list[str | None], seed: int) -> None:
+    """GCP of what is published, and what the solver says of its graph, are one number; its bound lies below."""
+    rows = _rows(values)
+    encoded = encode(rows, _bound(), None, {})
+    solution = solve(encoded.table, 2, budget=Budget(20.0), seed=seed)
+    hulls = hull_boxes(rows, _bound(), slot_groups(solution.graph.members))
+    assert gcp(field_ncp(hulls, extents(encoded.domains)), _bound()) == pytest.approx(solution.loss)
+    assert solution.lower_bound <= solution.loss + 1e-12
