@@ -167,10 +167,12 @@ def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="Releases under hierarchies: levels against own labels.")
     parser.add_argument("--rows", type=int, nargs="+", default=[5_000, 30_162])
+    parser.add_argument("--starts", action="store_true", help="levels as starts only")
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
-    findings = Findings("hierarchies", __doc__ or "")
+    name = "hierarchies_starts" if arguments.starts else "hierarchies"
+    findings = Findings(name, __doc__ or "", module="hierarchies" if arguments.starts else None)
     try:
         path = data_path(ADULT)
     except MissingDataError as missing:
@@ -191,8 +193,10 @@ def main(argv: list[str] | None = None) -> int:
         "evaluations",
         "CPU s",
     )
-    results = findings.table("Adult under the hierarchies of ARX, k = 5", columns)
-    released_loss(whole.slice(0, 200), policy)
+    results = ResultTable("not asked for", ())
+    if not arguments.starts:
+        results = findings.table("Adult under the hierarchies of ARX, k = 5", columns)
+        released_loss(whole.slice(0, 200), policy)
     starts = findings.table(
         "What the search gains on top of each start, GCP of the labels in %",
         (
@@ -202,7 +206,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     add_starts(whole.slice(0, 200), policy, ResultTable("warm-up", ()))
     for rows in arguments.rows:
-        measure(whole.slice(0, rows), policy, results)
+        if not arguments.starts:
+            measure(whole.slice(0, rows), policy, results)
         add_starts(whole.slice(0, rows), policy, starts)
     return publish(findings, arguments, begun)
 

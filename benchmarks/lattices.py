@@ -202,9 +202,17 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Lattice solvers on the paper's data and on windows.")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--days", type=int, default=15)
+    parser.add_argument("--windows", action="store_true", help="the daily windows of sparkov only")
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
+    if arguments.windows:
+        findings = Findings("lattices_windows", __doc__ or "", module="lattices")
+        try:
+            sparkov(findings, findings.table("Targets", ["what", "found", "target"]), arguments.days)
+        except MissingDataError as missing:
+            findings.skipped.append(str(missing))
+        return publish(findings, arguments, begun)
     findings = Findings("lattices", __doc__ or "")
     columns = (
         *("data", "attributes", "nodes", "method", "CPU s", "asked", "passes"),
