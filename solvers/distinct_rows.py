@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from kanonflow.solvers.features import Features, build_features
 from kanonflow.solvers.table import Table
 
+# Fields of features, of any loss, that hold a line for each unit.
+OF_EACH_UNIT = frozenset({"numeric", "words", "wide", "codes"})
+
 
 class Units(NamedTuple):
     """u distinct rows of a table of n rows.
@@ -68,3 +71,28 @@ def group_rows(table: Table) -> Units:
         individual = codes[representatives].astype(np.int64)
         limit = np.ones(order.size, dtype=np.int32)
     return Units(build_features(table, representatives), weight, limit, individual, of_row, rows, first)
+
+
+def renumbered(units: Units, order: NDArray[np.int64]) -> Units:
+    """The same units in another order; order: int64 (u,), old numbers in the new order. O(n + u d).
+
+    Individuals keep their codes. Features may be those of any loss: arrays of one line a unit are put in order.
+    """
+    u = order.size
+    rank = np.empty(u, dtype=np.int32)
+    rank[order] = np.arange(u, dtype=np.int32)
+    of_row = rank[units.of_row]
+    first = np.zeros(u + 1, dtype=np.int64)
+    np.cumsum(units.weight[order], out=first[1:])
+    features = units.features._replace(
+        **{name: values[order] for name, values in units.features._asdict().items() if name in OF_EACH_UNIT}
+    )
+    return Units(
+        features=features,
+        weight=units.weight[order],
+        limit=units.limit[order],
+        individual=units.individual[order],
+        of_row=of_row,
+        rows=np.argsort(of_row, kind="stable").astype(np.int32),
+        first=first,
+    )
