@@ -8,13 +8,16 @@ deal them round its w rows; places of one slot are consecutive and at most w, so
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.features import Features, build_features
 from kanonflow.solvers.table import Table
+
+# Fields of features, of any loss, that hold a line for each unit.
+OF_EACH_UNIT = frozenset({"numeric", "words", "wide", "codes"})
 
 
 class Units(NamedTuple):
@@ -68,3 +71,32 @@ def group_rows(table: Table) -> Units:
         individual = codes[representatives].astype(np.int64)
         limit = np.ones(order.size, dtype=np.int32)
     return Units(build_features(table, representatives), weight, limit, individual, of_row, rows, first)
+
+
+def features_of(units: Units, which: NDArray[np.integer[Any]]) -> Any:
+    """The features of some units, in that order, also with repetitions. which: int (m,), units."""
+    return units.features._replace(
+        **{name: values[which] for name, values in units.features._asdict().items() if name in OF_EACH_UNIT}
+    )
+
+
+def renumbered(units: Units, order: NDArray[np.int64]) -> Units:
+    """The same units in another order; order: int64 (u,), old numbers in the new order. O(n + u d).
+
+    Individuals keep their codes. Features may be those of any loss: arrays of one line a unit are put in order.
+    """
+    u = order.size
+    rank = np.empty(u, dtype=np.int32)
+    rank[order] = np.arange(u, dtype=np.int32)
+    of_row = rank[units.of_row]
+    first = np.zeros(u + 1, dtype=np.int64)
+    np.cumsum(units.weight[order], out=first[1:])
+    return Units(
+        features=features_of(units, order),
+        weight=units.weight[order],
+        limit=units.limit[order],
+        individual=units.individual[order],
+        of_row=of_row,
+        rows=np.argsort(of_row, kind="stable").astype(np.int32),
+        first=first,
+    )

@@ -311,8 +311,7 @@ def solve_classes(
         cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
     labels, ties, name, warm_loss, cold_loss, warm_kept = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
-    spent, struck = 0, False
-    trace: list[tuple[int, float]] = [(0, start_loss)]
+    spent, struck, trace = 0, False, [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
     if evaluations and nearest is None:
         nearest = nearest_people(people, tour, NEIGHBOURS)[0]
@@ -327,8 +326,8 @@ def solve_classes(
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]
         spent, struck = spent + outcome.evaluations, struck or outcome.struck
-    found = finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
-    return replace(found, warm_kept=warm_kept)
+    done = finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
+    return replace(done, warm_kept=warm_kept)
 
 
 def finished_partition(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.distinct_rows import Units, group_rows
+from kanonflow.solvers.distinct_rows import Units, group_rows, renumbered
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
@@ -132,6 +132,38 @@ def _start(
     return _Start(cold, name, None, *losses, 0.0)
 
 
+class _Nearby(NamedTuple):
+    """A search with units numbered along the tree and slots along their tour, so that near ones are near in memory.
+
+    order: int64 (u,), units as they were numbered. place: int64 (n,), where each slot went.
+    """
+
+    units: Units
+    slots: Any
+    nearest: NDArray[np.int32]
+    order: NDArray[np.int64]
+    place: NDArray[np.int64]
+
+    def members(self) -> NDArray[np.int32]:
+        """Members in the units' old numbers, int32 (n, k)."""
+        return self.order.astype(np.int32)[self.slots.members]
+
+
+def _nearby(
+    units: Units, members: NDArray[np.int32], nearest: NDArray[np.int32], tree: KdTree, build: StateOf
+) -> _Nearby:
+    """Renumber units and slots for the search. units: as the search sees them. build: the state over them."""
+    order = tree.order
+    # One more, so that a missing neighbour (-1) stays one.
+    rank = np.full(order.size + 1, -1, dtype=np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    tour = slot_tour(members, tree)
+    place = np.empty_like(tour)
+    place[tour] = np.arange(tour.size)
+    moved = renumbered(units, order)
+    return _Nearby(moved, build(moved, rank[members[tour]]), rank[nearest[order]], order, place)
+
+
 def _check(table: Table, k: int, start: str, loss: str) -> None:
     """Raise BudgetError for unknown names, InfeasibleError when there is no graph."""
     if start not in GRAPH_STARTS:
@@ -211,31 +243,30 @@ def solve_graph(
     units, searched, build = _units_for(table, k, loss)
     given, nearest, bound = _prepared(units, table, k, seed, threads)
     begun = _start(given, nearest, start, warm, partial(build, searched))
-    slots = begun.slots
-    start_loss = float(slots.loss.mean())
-    result = SearchResult(0, False, ())
+    start_loss = float(begun.slots.loss.mean())
     evaluations = budget.evaluations(table.records, k) if search else 0
+    members, result = begun.slots.members, SearchResult(0, False, ())
     if evaluations:
+        near = _nearby(searched, members, nearest, given.tree, build)
         result = search_graph(
-            searched,
-            slots,
-            nearest,
-            slot_tour(slots.members, given.tree),
+            near.units,
+            near.slots,
+            near.nearest,
+            np.arange(table.records),
             evaluations=evaluations,
             seed=seed,
             threads=threads,
             deadline=None if budget.deadline_ms is None else began + budget.deadline_ms / 1000.0,
             clock=clock,
             progress=progress,
-            first_slots=begun.changed,
+            first_slots=None if begun.changed is None else near.place[begun.changed],
         )
-    members = deal_rows(units, slots.members)
+        members = near.members()
+    members = deal_rows(units, members)
     free = Untied(members, None, 0)
     if untie:
-        per_slot = _to_untie(evaluations / table.records, result)
-        free = untied(
-            searched, build, nearest, members, distinct=given.distinct, per_slot=per_slot, seed=seed
-        )
+        each = _to_untie(evaluations / table.records, result)
+        free = untied(searched, build, nearest, members, distinct=given.distinct, per_slot=each, seed=seed)
     graph = GeneralizationGraph(free.members)
     return Solution(
         structure=graph,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.components import component_labels
-from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.distinct_rows import Units, features_of
 from kanonflow.solvers.search.crossings import mend_cuts
 from kanonflow.solvers.search.kicks import kick
 from kanonflow.solvers.search.rounds import KICK_DRAWS, KICK_STRENGTH, places_looked_at
@@ -46,11 +46,9 @@ def units_of_rows(units: Units, distinct: bool) -> Units:
     each = np.arange(n, dtype=np.int32)
     one = np.ones(n, dtype=np.int32)
     individual = units.individual[units.of_row] if distinct else np.arange(n, dtype=np.int64)
-    features = type(units.features)(*(
-        array[units.of_row] if name in ("numeric", "words", "wide", "codes") else array
-        for name, array in units.features._asdict().items()
-    ))  # fmt: skip
-    return Units(features, one, one, individual, each, each, np.arange(n + 1, dtype=np.int64))
+    return Units(
+        features_of(units, units.of_row), one, one, individual, each, each, np.arange(n + 1, dtype=np.int64)
+    )
 
 
 def nearest_rows(units: Units, nearest: NDArray[np.int32]) -> NDArray[np.int32]:

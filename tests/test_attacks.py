@@ -40,7 +40,7 @@ from benchmarks.attacks.simulated_publisher import Simulation
 from benchmarks.data_sets import VARIABLE
 from kanonflow.pipelines.demo_feed import FeedShape
 from kanonflow.solvers.graph import GeneralizationGraph
-from tests import naive
+from tests import naive_matchings
 from tests.regular_graphs import ring, searched
 
 SHAPE = FeedShape(rows=240, days=3, seed=2, late=0.05)
@@ -182,7 +182,7 @@ def test_the_middle_gives_an_identity_publisher_away() -> None:
 @pytest.mark.parametrize("members", [searched(8, 3, 1), ring(7, 3)], ids=["searched", "ring"])
 def test_possible_slots_are_those_of_perfect_matchings(members: np.ndarray) -> None:
     """With known matches, a slot is possible for a record iff an enumerated perfect matching has them all."""
-    every = naive.perfect_matchings(members)
+    every = naive_matchings.perfect_matchings(members)
     simulation = Simulation(members, fixed_factorization(members))
     rng = np.random.default_rng(2)
     n = len(members)

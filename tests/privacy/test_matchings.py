@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from kanonflow.solvers.matching import random_factor
 from kanonflow.transforms.seeds import Secret, publish_keystream
-from tests import naive
+from tests import naive_matchings
 from tests.regular_graphs import ring, searched, side_by_side
 
 KEYS = 20_000
@@ -89,7 +89,7 @@ def test_one_known_match_leaves_the_others_open() -> None:
     """On optimized graphs of one component a known match never settles another one, unless every perfect
     matching of the graph that has the first has the second too (which no choice among matchings can help)."""
     members = GRAPHS["optimized, k=3"]
-    possible = posteriors(members, naive.perfect_matchings(members))
+    possible = posteriors(members, naive_matchings.perfect_matchings(members))
     found = posteriors(members, published_by_name("optimized, k=3"))
     assert max(value for pair, value in found.items() if possible[pair] < 1) < 0.95
     assert sum(value == 1 for value in possible.values()) <= 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kanonflow.solvers.distinct_rows import group_rows
+from kanonflow.solvers.distinct_rows import group_rows, renumbered
 from kanonflow.solvers.table import Table
 from tests.mixed_tables import tables
 
@@ -59,3 +60,23 @@ def test_nothing_gives_no_units() -> None:
     units = group_rows(Table(np.empty((0, 1)), np.empty((0, 1), np.int32), np.array([3]), np.ones(2)))
     assert units.weight.size == 0
     assert units.first.tolist() == [0]
+
+
+@settings(derandomize=True, deadline=None)
+@given(tables(), st.integers(0, 2**20))
+def test_renumbered_units_are_the_same_units(table: Table, seed: int) -> None:
+    """Each row keeps its unit's features, weight, limit, individual and companions; numbers follow the order."""
+    units = group_rows(table)
+    order = np.random.default_rng(seed).permutation(units.weight.size)
+    moved = renumbered(units, order)
+    assert np.array_equal(order[moved.of_row], units.of_row)
+    for name in ("weight", "limit", "individual"):
+        assert np.array_equal(getattr(moved, name)[moved.of_row], getattr(units, name)[units.of_row]), name
+    for name in ("numeric", "words", "wide", "codes"):
+        before, after = getattr(units.features, name), getattr(moved.features, name)
+        assert np.array_equal(after[moved.of_row], before[units.of_row]), name
+    for name in ("numeric_weight", "bit_weight", "wide_weight", "code_weight"):
+        assert np.array_equal(getattr(moved.features, name), getattr(units.features, name)), name
+    for new, old in enumerate(order):
+        rows = moved.rows[moved.first[new] : moved.first[new + 1]]
+        assert np.array_equal(rows, units.rows[units.first[old] : units.first[old + 1]])

@@ -14,7 +14,7 @@ from kanonflow.solvers.matching import random_factor, random_factorization, unif
 from kanonflow.solvers.peeling import peel
 from kanonflow.solvers.random_words import shuffled, shuffled_within
 from kanonflow.transforms.seeds import Keystream
-from tests import naive
+from tests import naive_matchings
 from tests.regular_graphs import rewired, ring, searched, side_by_side
 
 graphs = st.builds(
@@ -77,7 +77,7 @@ def test_a_factor_is_a_perfect_matching_along_edges(members: np.ndarray, key: in
 @given(graphs)
 def test_components_agree_with_flood_fill(members: np.ndarray) -> None:
     """Union-find finds the components of the slots-and-records graph."""
-    assert component_labels(members).tolist() == naive.component_labels(members)
+    assert component_labels(members).tolist() == naive_matchings.component_labels(members)
 
 
 @settings(derandomize=True, deadline=None)
@@ -86,9 +86,9 @@ def test_peeling_agrees_with_explicit_walks(members: np.ndarray, key: int) -> No
     """The first peeled matching is the one that walks written out as lists lead to, loops cut out."""
     n, k = members.shape
     supply = stream(key).words(60 * n * k + 1000)
-    order = naive.shuffled(list(range(n)), [int(word) for word in supply[:n]])
+    order = naive_matchings.shuffled(list(range(n)), [int(word) for word in supply[:n]])
     words = [int(word) for word in supply[n:]]
-    expected = naive.walk_matching(members.tolist(), order, words)
+    expected = naive_matchings.walk_matching(members.tolist(), order, words)
     fixed = Fixed(supply)
     fixed.words = lambda count: _generous(fixed, count, n)  # type: ignore[method-assign]
     assert peel(members, fixed)[0].tolist() == expected
@@ -107,7 +107,7 @@ def test_flipping_agrees_with_listed_cycles(members: np.ndarray, key: int) -> No
     n = members.shape[0]
     coins = stream(key + 1).words(n // 128 + 1)
     bits = np.unpackbits(coins.view(np.uint8), bitorder="little").tolist()
-    expected = naive.flip_cycles(factors[0].tolist(), factors[1].tolist(), bits)
+    expected = naive_matchings.flip_cycles(factors[0].tolist(), factors[1].tolist(), bits)
     _flip_cycles(factors[0], factors[1], coins, np.empty(n, np.int32), np.empty(n, np.uint8))
     assert (factors[0].tolist(), factors[1].tolist()) == expected
 
@@ -127,7 +127,9 @@ def test_kempe_rounds_keep_a_factorization(members: np.ndarray, rounds: int, key
 def test_a_shuffle_agrees_with_exact_integers(n: int, key: int) -> None:
     """The high half of a 64 x 31 bit product, computed in 32-bit pieces, is exact."""
     words = stream(key).words(n)
-    assert shuffled(n, words).tolist() == naive.shuffled(list(range(n)), [int(word) for word in words])
+    assert shuffled(n, words).tolist() == naive_matchings.shuffled(
+        list(range(n)), [int(word) for word in words]
+    )
 
 
 def test_every_permutation_of_four_is_equally_likely() -> None:

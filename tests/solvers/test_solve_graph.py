@@ -114,8 +114,9 @@ def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
     assert np.array_equal(free.graph.members, bounded.graph.members)
 
 
-def test_progress_is_told_after_each_round() -> None:
+def test_progress_is_told_after_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """The callback gets what the trace holds."""
+    monkeypatch.setattr(rounds, "LEAST_SLOTS_TO_SHARD", 1500)
     told: list[tuple[int, float]] = []
     solution = solve_graph(
         LARGE, 4, budget=QUICK, seed=1, progress=lambda done, loss: told.append((done, loss))
