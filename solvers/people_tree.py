@@ -177,20 +177,19 @@ def least_pair_loss(people: Individuals, tree: PeopleTree, node: int, unit: int)
 
 
 @numba.njit(cache=True, nogil=True)
-def _query(
-    people: Individuals, tree: PeopleTree, first: int, last: int, nearest: np.ndarray, looked: np.ndarray
-) -> None:
-    """Fill the rows of tree positions first..last-1, nearer child first; ``looked[0]`` counts pairs looked at."""
+def _query(people: Individuals, tree: PeopleTree, most: int, nearest: np.ndarray, looked: np.ndarray) -> None:
+    """Fill all rows, nearer child first; ``looked[0]`` counts pairs looked at, ``most`` ends the look of one."""
     m = nearest.shape[1]
     distance = np.empty(m)
     stack = np.empty(128, dtype=np.int64)
     bounds = np.empty(128)
-    for position in range(first, last):
+    for position in range(tree.order.size):
         unit = tree.order[position]
+        until = looked[0] + most
         distance[:] = np.inf
         stack[0], bounds[0] = 0, -np.inf
         depth = 1
-        while depth > 0:
+        while depth > 0 and looked[0] < until:
             depth -= 1
             node = stack[depth]
             # Sums in another order may differ in the last digits: what is as near as the last is looked at.
@@ -225,13 +224,18 @@ def _query(
                 nearest[unit, slot] = other
 
 
-def nearest_people(people: Individuals, order: NDArray[np.int64], m: int) -> tuple[NDArray[np.int32], int]:
+def nearest_people(
+    people: Individuals, order: NDArray[np.int64], m: int, *, most: int = 10_000
+) -> tuple[NDArray[np.int32], int]:
     """The m nearest others by ``pair_class_loss``, nearest first, int32 (u, m), -1 for none; and pairs looked at.
 
-    order: int64 (u,), a tour; it decides how the tree is cut, and which of equally near ones are found. Exact.
-    O(u log^2 u) for the tree; pairs looked at are few where people cluster, and all u^2 at worst.
+    order: int64 (u,), a tour; it decides how the tree is cut, and which of equally near ones are found.
+    most: pairs looked at for one individual, a leaf more at most; then the nearest of these are taken, which come from
+    the most promising branches. Exact with no more than ``most`` people, and beyond where fewer pairs settle it: with
+    hulls as wide as the domain no branch is ever left out. O(u log^2 u) for the tree and O(u most (d + W)) at worst, a
+    tenth of it and less where people cluster.
     """
     nearest = np.full((order.size, m), -1, dtype=np.int32)
     looked = np.zeros(1, dtype=np.int64)
-    _query(people, build_people_tree(people, order), 0, order.size, nearest, looked)
+    _query(people, build_people_tree(people, order), most, nearest, looked)
     return nearest, int(looked[0])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.individuals import Individuals, gather_individuals, pair_class_loss
-from kanonflow.solvers.people_tree import build_people_tree, least_pair_loss, nearest_people
+from kanonflow.solvers.people_tree import LEAF, build_people_tree, least_pair_loss, nearest_people
 from kanonflow.solvers.table import Table
 from tests.mixed_tables import mixed_table, tables
 
@@ -79,3 +79,18 @@ def test_branches_are_left_out() -> None:
     u = people.rows.size
     _, looked = nearest_people(people, np.argsort(people.low[:, 0], kind="stable"), 3)
     assert 0 < looked < u * (u - 1) // 2
+
+
+def test_a_limit_ends_the_look_of_everybody() -> None:
+    """Ten pairs and a leaf each: m different others all the same, in order; all pairs under a limit of as many."""
+    people = large_people(5)
+    u, m = people.rows.size, 6
+    order = np.argsort(people.low[:, 0], kind="stable")
+    nearest, looked = nearest_people(people, order, m, most=10)
+    assert looked <= u * (10 + LEAF)
+    for unit in range(u):
+        found = nearest[unit].tolist()
+        assert len(set(found) - {-1, unit}) == m
+        gaps = [pair_class_loss(people, unit, other) for other in found]
+        assert gaps == sorted(gaps)
+    assert np.array_equal(nearest_people(people, order, m, most=u)[0], nearest_people(people, order, m)[0])
