@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.individuals import Individuals, pair_class_loss
+from kanonflow.solvers.leaf_orders import range_cost
 
 LEAF = 8
 
@@ -161,7 +162,7 @@ def least_pair_loss(people: Individuals, tree: PeopleTree, node: int, unit: int)
     for j in range(people.numeric_weight.size):
         low = min(people.low[unit, j], tree.low[node, j, 1])
         high = max(people.high[unit, j], tree.high[node, j, 0])
-        hull += min(high - low, people.numeric_weight[j])
+        hull += range_cost(people.orders, people.numeric_weight[j], j, low, high)
     own = 0.0
     fewest = tree.least_values[node]
     for w in range(people.words.shape[1]):

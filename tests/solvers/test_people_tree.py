@@ -37,7 +37,7 @@ def check_nearest(people: Individuals, seed: int, m: int) -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(tables(individuals=True, most=60), st.integers(0, 2**20), st.integers(1, 12))
+@given(tables(trees=True, individuals=True, most=60), st.integers(0, 2**20), st.integers(1, 12))
 def test_the_nearest_are_those_of_a_look_at_everybody(table: Table, seed: int, m: int) -> None:
     """Nulls, several values an attribute, ties, fewer than m others."""
     check_nearest(gather_individuals(table), seed, m)
