@@ -39,7 +39,7 @@ class Growing(NamedTuple):
     distance: float64 (m,); stack: int64 (nodes,) and bounds: float64 (nodes,), of a query.
     edges: int64 (room, 3), unit, slot and position of the candidate edges; price: float64 (room,), how much the slot's
     loss grows. taken: int64 (n,), the last new slot that took an edge of this one. chosen: int64 (k,), edges.
-    low, high: float64 (dn,), words: uint64 (W,), the box of the new slot.
+    low, high: float64 (dn,), words: uint64 (W,), the box of the new slot. evaluations: int64 (1,), boxes worked out.
     """
 
     filled: NDArray[np.int64]
@@ -56,6 +56,7 @@ class Growing(NamedTuple):
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     words: NDArray[np.uint64]
+    evaluations: NDArray[np.int64]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -90,6 +91,7 @@ def _nearest_inserted(units: Units, tree: KdTree, growing: Growing, unit: int) -
             if growing.filled[other] == 0:
                 continue
             gap = pair_loss(units.features, unit, other)
+            growing.evaluations[0] += 1
             if found == m and gap >= worst:
                 continue
             slot = found if found < m else m - 1
@@ -135,6 +137,7 @@ def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: i
                 growing.edges[edges, 0], growing.edges[edges, 1], growing.edges[edges, 2] = other, slot, p
                 growing.price[edges] = price
                 edges += 1
+    growing.evaluations[0] += edges
     return edges
 
 
@@ -188,6 +191,7 @@ def _pick(units: Units, slots: Slots, growing: Growing, size: int, count: int, e
         if growing.edges[edge, 0] != last:
             last = growing.edges[edge, 0]
             joining = _joining(units, slots, growing, size, count, last)
+            growing.evaluations[0] += 1
         if joining + growing.price[edge] < best:
             best = joining + growing.price[edge]
             found = edge
@@ -298,9 +302,30 @@ def _seed(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.
 
 
 @numba.njit(cache=True, nogil=True)
-def _grow(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray) -> bool:
-    """Insert every row of ``order``; what finds no k - 1 edges near comes again at the end. False if rows remain."""
-    size = _seed(units, tree, slots, growing, order)
+def _take_over(units: Units, tree: KdTree, slots: Slots, growing: Growing, size: int) -> None:
+    """Read a graph of ``size`` slots from ``slots.members``."""
+    for slot in range(size):
+        for p in range(slots.members.shape[1]):
+            unit = slots.members[slot, p]
+            slots.who[slot, p] = units.individual[unit]
+            _enliven(tree, growing, unit)
+            _add_place(slots, growing, unit, slot, p)
+        refresh(units.features, slots, slot)
+
+
+@numba.njit(cache=True, nogil=True)
+def _grow(
+    units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray, begun: int
+) -> bool:
+    """Insert every row of ``order`` into the graph of the first ``begun`` slots, or (0) into one that is yet to begin.
+
+    What finds no k - 1 edges near comes again at the end. False if rows remain.
+    """
+    if begun > 0:
+        _take_over(units, tree, slots, growing, begun)
+        size = begun
+    else:
+        size = _seed(units, tree, slots, growing, order)
     if size == 0:
         return False
     waiting = True
@@ -335,6 +360,69 @@ def coarse_to_fine(count: int) -> NDArray[np.int64]:
     return np.argsort(reverse, kind="stable")
 
 
+def _growing(units: Units, tree: KdTree, slots: Slots, near: int) -> Growing:
+    """Nothing inserted yet. near: inserted units whose edges are considered for a record."""
+    position = np.empty(tree.order.size, dtype=np.int64)
+    position[tree.order] = np.arange(tree.order.size)
+    n, k = slots.members.shape
+    room = near * max(k, MOSTPLACES)
+    return Growing(
+        filled=np.zeros(units.weight.size, dtype=np.int64),
+        live=np.zeros(tree.start.size, dtype=np.int64),
+        position=position,
+        near=np.empty(near, dtype=np.int64),
+        distance=np.empty(near),
+        stack=np.empty(tree.start.size + 1, dtype=np.int64),
+        bounds=np.empty(tree.start.size + 1),
+        edges=np.empty((room, 3), dtype=np.int64),
+        price=np.empty(room),
+        taken=np.full(n, -1, dtype=np.int64),
+        chosen=np.empty(k, dtype=np.int64),
+        low=np.empty(units.features.numeric.shape[1]),
+        high=np.empty(units.features.numeric.shape[1]),
+        words=np.empty(units.features.words.shape[1], dtype=np.uint64),
+        evaluations=np.zeros(1, dtype=np.int64),
+    )
+
+
+class Inserted(NamedTuple):
+    """members: int32 (n, k), units. evaluations: boxes and pairs worked out."""
+
+    members: NDArray[np.int32]
+    evaluations: int
+
+
+def inserted_members(
+    units: Units,
+    tree: KdTree,
+    begun: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    k: int,
+    *,
+    distinct: bool,
+    near: int | None = None,
+) -> Inserted | None:
+    """A graph of a part of the rows with the others inserted; None when some find no k - 1 legal edges.
+
+    begun: int32 (n - r, k) of units, a legal graph of its rows, or empty. rows: int64 (r,), the units of the others in
+    the order in which they come. distinct: whether slots need distinct individuals. near: inserted units whose edges
+    are considered for a record, at first. O(n k d + r (log n + near k (d + k))) and the search for neighbours.
+    """
+    # Slots of any legal graph: arrays of the right sizes, filled anew from the first to the last.
+    any_members = constructive_members(units, k, distinct=distinct)
+    slots = build_slots(units, any_members)
+    evaluations = 0
+    for attempt in range(3):
+        m = (near or max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)) << (2 * attempt)
+        growing = _growing(units, tree, slots, m)
+        slots.members[: begun.shape[0]] = begun
+        done = _grow(units, tree, slots, growing, rows.copy(), begun.shape[0])
+        evaluations += int(growing.evaluations[0])
+        if done:
+            return Inserted(slots.members, evaluations)
+    return None
+
+
 def insertion_members(
     units: Units, tree: KdTree, k: int, *, distinct: bool, near: int | None = None
 ) -> NDArray[np.int32]:
@@ -348,29 +436,8 @@ def insertion_members(
     """
     tour = np.repeat(tree.order, units.weight[tree.order]).astype(np.int64)
     order = tour[coarse_to_fine(tour.size)]
-    # Slots of any legal graph: arrays of the right sizes, filled anew from the first to the last.
-    slots = build_slots(units, constructive_members(units, k, distinct=distinct))
-    position = np.empty(tree.order.size, dtype=np.int64)
-    position[tree.order] = np.arange(tree.order.size)
-    for attempt in range(3):
-        m = (near or max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)) << (2 * attempt)
-        room = m * max(k, MOSTPLACES)
-        growing = Growing(
-            filled=np.zeros(units.weight.size, dtype=np.int64),
-            live=np.zeros(tree.start.size, dtype=np.int64),
-            position=position,
-            near=np.empty(m, dtype=np.int64),
-            distance=np.empty(m),
-            stack=np.empty(tree.start.size + 1, dtype=np.int64),
-            bounds=np.empty(tree.start.size + 1),
-            edges=np.empty((room, 3), dtype=np.int64),
-            price=np.empty(room),
-            taken=np.full(tour.size, -1, dtype=np.int64),
-            chosen=np.empty(k, dtype=np.int64),
-            low=np.empty(units.features.numeric.shape[1]),
-            high=np.empty(units.features.numeric.shape[1]),
-            words=np.empty(units.features.words.shape[1], dtype=np.uint64),
-        )
-        if _grow(units, tree, slots, growing, order.copy()):
-            return slots.members
-    raise InfeasibleError(f"insertion finds no {k - 1} edges for a record")
+    nobody = np.empty((0, k), dtype=np.int32)
+    inserted = inserted_members(units, tree, nobody, order, k, distinct=distinct, near=near)
+    if inserted is None:
+        raise InfeasibleError(f"insertion finds no {k - 1} edges for a record")
+    return inserted.members

@@ -1,0 +1,443 @@
+"""Records leave a graph: slots are dissolved, and their members take the places of those who left.
+
+A record that leaves opens k places, and the graph must lose a slot. That slot is one with open places: its other
+members fill open places near them, each where it widens the box least, so that everybody stands in k slots again. A
+member that stands in every open slot near it already takes the place of another unit, which fills the open place. Of
+all slots with open places the one whose dissolution costs least goes first. Source: none of the papers; the inverse
+of insertion (starts/insertion.py).
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.bits import bits_cost
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.search.workspace import EPSILON
+
+# Open slots near a member that are compared.
+MOST_OPEN = 24
+# Slots of one near unit that are looked through, where equal rows give it more.
+MOST_PLACES = 48
+
+
+class Torn(NamedTuple):
+    """s slots of an old graph, of which places are open, and what a dissolution has in hand.
+
+    members: int32 (s, k), units, -1 where a place is open; open: int64 (s,), how many. loss: float64 (s,), of the box
+    of those who are left. places: int32 (p,), the slots of each unit, one run a unit from first: int64 (u + 1,);
+    filled: int64 (u,), how many. gone: bool (s,), dissolved. changed: bool (s,), took a unit in.
+    stamp: int64 (s,), the last scan that saw a slot; seen: int64 (u,), a unit; clock: int64 (1,). evaluations: int64
+    (1,), boxes worked out.
+    near: int64 (k, MOST_OPEN), open slots near each member of the slot to dissolve, growth: float64 of the same shape,
+    infinite where it may not join; found: int64 (k,), how many. housed: bool (k,), members that have a new place.
+    moves: int64 (2 k, 5), unit, from slot and position, to slot and position; before: float64 (2 k, 2), loss of both
+    slots before; moved: int64 (1,), how many. ejection: int64 (4,), open slot, unit, its slot and position.
+    """
+
+    members: NDArray[np.int32]
+    open: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    places: NDArray[np.int32]
+    first: NDArray[np.int64]
+    filled: NDArray[np.int64]
+    gone: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
+    stamp: NDArray[np.int64]
+    seen: NDArray[np.int64]
+    clock: NDArray[np.int64]
+    evaluations: NDArray[np.int64]
+    near: NDArray[np.int64]
+    growth: NDArray[np.float64]
+    found: NDArray[np.int64]
+    housed: NDArray[np.bool_]
+    moves: NDArray[np.int64]
+    before: NDArray[np.float64]
+    moved: NDArray[np.int64]
+    ejection: NDArray[np.int64]
+
+
+@numba.njit(cache=True, nogil=True)
+def loss_with(units: Units, members: np.ndarray, slot: int, unit: int) -> float:
+    """Loss of the box of a slot's members (-1: nobody) and of one unit more (-1: none). O(k d)."""
+    features = units.features
+    k = members.shape[1]
+    total = 0.0
+    for j in range(features.numeric_weight.size):
+        low = high = features.numeric[unit, j] if unit >= 0 else np.nan
+        for p in range(k):
+            member = members[slot, p]
+            if member >= 0:
+                x = features.numeric[member, j]
+                low = x if not low <= x else low
+                high = x if not high >= x else high
+        if high > low:
+            total += min(high - low, features.numeric_weight[j])
+    for w in range(features.words.shape[1]):
+        # The first value of each attribute is free.
+        free = features.words[unit, w] if unit >= 0 else np.uint64(0)
+        both = free
+        for p in range(k):
+            member = members[slot, p]
+            if member >= 0:
+                if free == 0:
+                    free = features.words[member, w]
+                both |= features.words[member, w]
+        total += bits_cost(both & ~free, features.bit_weight, w)
+    for j in range(features.wide_weight.size):
+        values = 1 if unit >= 0 else 0
+        for p in range(k):
+            member = members[slot, p]
+            fresh = member >= 0 and (unit < 0 or features.wide[member, j] != features.wide[unit, j])
+            for q in range(p):
+                other = members[slot, q]
+                if fresh and other >= 0 and features.wide[other, j] == features.wide[member, j]:
+                    fresh = False
+            values += int(fresh)
+        total += max(values - 1, 0) * features.wide_weight[j]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _may_join(units: Units, members: np.ndarray, slot: int, unit: int) -> bool:
+    named = 0
+    for p in range(members.shape[1]):
+        member = members[slot, p]
+        if member >= 0 and units.individual[member] == units.individual[unit]:
+            named += 1
+    return named < units.limit[unit]
+
+
+@numba.njit(cache=True, nogil=True)
+def _growth(units: Units, torn: Torn, slot: int, unit: int) -> float:
+    """How much the slot's loss grows when the unit fills an open place; infinite where it may not."""
+    if torn.open[slot] == 0 or not _may_join(units, torn.members, slot, unit):
+        return np.inf
+    torn.evaluations[0] += 1
+    return loss_with(units, torn.members, slot, unit) - torn.loss[slot]
+
+
+@numba.njit(cache=True, nogil=True)
+def _scan_slots(units: Units, torn: Torn, near: int, slot: int, p: int) -> None:
+    """Add the open slots of one near unit to those near the member at ``p`` of the slot."""
+    first = torn.first[near]
+    for index in range(first, first + min(torn.filled[near], MOST_PLACES)):
+        other = torn.places[index]
+        if torn.stamp[other] == torn.clock[0] or torn.found[p] == MOST_OPEN:
+            continue
+        torn.stamp[other] = torn.clock[0]
+        if torn.open[other] > 0 and other != slot:
+            torn.near[p, torn.found[p]] = other
+            torn.growth[p, torn.found[p]] = _growth(units, torn, other, torn.members[slot, p])
+            torn.found[p] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _scan(units: Units, nearest: np.ndarray, torn: Torn, slot: int) -> None:
+    """Find the open slots near each member of a slot: its own, those of its peers and of its neighbours."""
+    k = torn.members.shape[1]
+    torn.moved[0] = 0
+    for p in range(k):
+        torn.found[p] = 0
+        unit = torn.members[slot, p]
+        torn.housed[p] = unit < 0
+        if unit < 0:
+            continue
+        torn.clock[0] += 1
+        for q in range(k):
+            if torn.members[slot, q] >= 0:
+                _scan_slots(units, torn, torn.members[slot, q], slot, p)
+        for index in range(nearest.shape[1]):
+            if nearest[unit, index] >= 0:
+                _scan_slots(units, torn, nearest[unit, index], slot, p)
+
+
+@numba.njit(cache=True, nogil=True)
+def _move(
+    units: Units, torn: Torn, leaving: int, unit: int, source: int, position: int, target: int, to: int
+) -> float:
+    """Move a unit into an open place and note it; returns the change of loss.
+
+    The slot that is to be dissolved (leaving) keeps its members until the end, and its loss is not counted.
+    """
+    entry = torn.moved[0]
+    torn.moved[0] += 1
+    torn.moves[entry, 0], torn.moves[entry, 1], torn.moves[entry, 2] = unit, source, position
+    torn.moves[entry, 3], torn.moves[entry, 4] = target, to
+    torn.before[entry, 0], torn.before[entry, 1] = torn.loss[source], torn.loss[target]
+    change = -torn.loss[target]
+    torn.members[target, to] = unit
+    torn.open[target] -= 1
+    torn.loss[target] = loss_with(units, torn.members, target, -1)
+    change += torn.loss[target]
+    if source != leaving:
+        change -= torn.loss[source]
+        torn.members[source, position] = -1
+        torn.open[source] += 1
+        torn.loss[source] = loss_with(units, torn.members, source, -1)
+        change += torn.loss[source]
+    return change
+
+
+@numba.njit(cache=True, nogil=True)
+def _take_back(torn: Torn, leaving: int) -> None:
+    """Undo the moves noted."""
+    while torn.moved[0] > 0:
+        torn.moved[0] -= 1
+        entry = torn.moved[0]
+        source, target = torn.moves[entry, 1], torn.moves[entry, 3]
+        torn.members[target, torn.moves[entry, 4]] = -1
+        torn.open[target] += 1
+        torn.loss[target] = torn.before[entry, 1]
+        if source != leaving:
+            torn.members[source, torn.moves[entry, 2]] = torn.moves[entry, 0]
+            torn.open[source] -= 1
+            torn.loss[source] = torn.before[entry, 0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _open_place(torn: Torn, slot: int) -> int:
+    position = 0
+    while torn.members[slot, position] >= 0:
+        position += 1
+    return position
+
+
+@numba.njit(cache=True, nogil=True)
+def _try_to_eject(units: Units, torn: Torn, leaving: int, unit: int, c: int, t: int, best: float) -> float:
+    """Let unit c fill an open place of slot t and ``unit`` take one of c's places: the best price, if below ``best``."""
+    if torn.seen[c] == torn.clock[0] or c == unit:
+        return best
+    torn.seen[c] = torn.clock[0]
+    joining = _growth(units, torn, t, c)
+    if joining >= best:
+        return best
+    first = torn.first[c]
+    for index in range(first, first + min(torn.filled[c], MOST_PLACES)):
+        d = torn.places[index]
+        if d in (leaving, t):
+            continue
+        q = 0
+        while q < torn.members.shape[1] and torn.members[d, q] != c:
+            q += 1
+        # It has moved a moment ago.
+        if q == torn.members.shape[1]:
+            continue
+        torn.members[d, q] = -1
+        if _may_join(units, torn.members, d, unit):
+            price = joining + loss_with(units, torn.members, d, unit) - torn.loss[d]
+            torn.evaluations[0] += 1
+            if price < best:
+                best = price
+                torn.ejection[0], torn.ejection[1], torn.ejection[2], torn.ejection[3] = t, c, d, q
+        torn.members[d, q] = c
+    return best
+
+
+@numba.njit(cache=True, nogil=True)
+def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, p: int) -> float:
+    """The cheapest way to find a place for the member at ``p`` by moving another unit; infinite if there is none."""
+    unit = torn.members[leaving, p]
+    best = np.inf
+    for index in range(torn.found[p]):
+        t = torn.near[p, index]
+        if torn.open[t] == 0:
+            continue
+        torn.clock[0] += 1
+        for q in range(torn.members.shape[1]):
+            center = torn.members[t, q]
+            if center < 0:
+                continue
+            for near in range(nearest.shape[1]):
+                if nearest[center, near] >= 0:
+                    best = _try_to_eject(units, torn, leaving, unit, nearest[center, near], t, best)
+    return best
+
+
+@numba.njit(cache=True, nogil=True)
+def _most_regret(torn: Torn) -> tuple:
+    """Member and number of the open slot near it, of who would lose most by not getting its first choice; -1: none.
+
+    Members that have no open slot to join come last.
+    """
+    chosen = place = -1
+    most = -1.0
+    for p in range(torn.housed.size):
+        best = second = np.inf
+        at = -1
+        for index in range(0 if torn.housed[p] else torn.found[p]):
+            growth = torn.growth[p, index]
+            if growth < best:
+                best, second, at = growth, best, index
+            elif growth < second:
+                second = growth
+        if at >= 0 and second - best > most:
+            most, chosen, place = second - best, p, at
+    return chosen, place
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
+    """Work out anew what the members that wait add to a slot that has just changed."""
+    for p in range(torn.members.shape[1]):
+        for index in range(0 if torn.housed[p] else torn.found[p]):
+            if torn.near[p, index] == slot:
+                torn.growth[p, index] = _growth(units, torn, slot, torn.members[leaving, p])
+
+
+@numba.njit(cache=True, nogil=True)
+def _move_out(units: Units, nearest: np.ndarray, torn: Torn, leaving: int) -> float:
+    """Find new places for the slot's members, the one that would regret most to wait first.
+
+    Returns how much the loss rises (less the slot's own, which is saved); infinite when somebody finds no place.
+    What was done stays until ``_take_back``.
+    """
+    _scan(units, nearest, torn, leaving)
+    total = -torn.loss[leaving]
+    while True:
+        p, place = _most_regret(torn)
+        if p >= 0:
+            t = torn.near[p, place]
+            unit = torn.members[leaving, p]
+            total += _move(units, torn, leaving, unit, leaving, p, t, _open_place(torn, t))
+        else:
+            p = 0
+            while p < torn.housed.size and torn.housed[p]:
+                p += 1
+            if p == torn.housed.size:
+                return total
+            if _best_ejection(units, nearest, torn, leaving, p) == np.inf:
+                return np.inf
+            t, c, d, q = torn.ejection[0], torn.ejection[1], torn.ejection[2], torn.ejection[3]
+            total += _move(units, torn, leaving, c, d, q, t, _open_place(torn, t))
+            total += _move(units, torn, leaving, torn.members[leaving, p], leaving, p, d, q)
+            torn.housed[p] = True
+            _refresh_growth(units, torn, leaving, d)
+        torn.housed[p] = True
+        _refresh_growth(units, torn, leaving, t)
+
+
+@numba.njit(cache=True, nogil=True)
+def _list_place(torn: Torn, unit: int, slot: int) -> int:
+    index = torn.first[unit]
+    while torn.places[index] != slot:
+        index += 1
+    return index
+
+
+@numba.njit(cache=True, nogil=True)
+def _dissolve(torn: Torn, leaving: int) -> None:
+    """Carry out the moves noted; who has none is left without a place."""
+    for entry in range(torn.moved[0]):
+        target = torn.moves[entry, 3]
+        torn.places[_list_place(torn, torn.moves[entry, 0], torn.moves[entry, 1])] = target
+        torn.changed[target] = True
+    for p in range(torn.housed.size):
+        unit = torn.members[leaving, p]
+        torn.members[leaving, p] = -1
+        if not torn.housed[p]:
+            torn.filled[unit] -= 1
+            last = torn.places[torn.first[unit] + torn.filled[unit]]
+            torn.places[_list_place(torn, unit, leaving)] = last
+    torn.gone[leaving] = True
+    torn.open[leaving] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int) -> None:
+    """Dissolve ``count`` slots, the cheapest first; prices are worked out again when a slot's turn comes."""
+    waiting = [(0.0, 0)]
+    waiting.pop()
+    for slot in range(torn.open.size):
+        if torn.open[slot] > 0:
+            waiting.append((_move_out(units, nearest, torn, slot), slot))
+            _take_back(torn, slot)
+    heapify(waiting)
+    left = count
+    while left > 0 and len(waiting) > 0:
+        price, slot = heappop(waiting)
+        if price == np.inf:
+            break
+        # Filled by others meanwhile: it is whole.
+        if torn.open[slot] == 0:
+            continue
+        now = _move_out(units, nearest, torn, slot)
+        if len(waiting) > 0 and now > waiting[0][0] + EPSILON and now > price:
+            _take_back(torn, slot)
+            heappush(waiting, (now, slot))
+            continue
+        _dissolve(torn, slot)
+        left -= 1
+    # Whoever finds no place near is left over; slots with most open places leave fewest over.
+    for wanted in range(torn.members.shape[1], -1, -1):
+        for slot in range(torn.open.size):
+            if left > 0 and not torn.gone[slot] and torn.open[slot] == wanted:
+                torn.moved[0] = 0
+                torn.housed[:] = torn.members[slot] < 0
+                _dissolve(torn, slot)
+                left -= 1
+
+
+def _torn(units: Units, members: NDArray[np.int32]) -> Torn:
+    """The slots of an old graph with open places. members: int32 (s, k), changed in place."""
+    s, k = members.shape
+    u = units.weight.size
+    here = members >= 0
+    slots = np.repeat(np.arange(s), k)[here.ravel()]
+    of_place = members[here]
+    order = np.argsort(of_place, kind="stable")
+    first = np.zeros(u + 1, dtype=np.int64)
+    filled = np.bincount(of_place, minlength=u)
+    np.cumsum(filled, out=first[1:])
+    return Torn(
+        members=members,
+        open=k - here.sum(axis=1),
+        loss=np.array([loss_with(units, members, slot, -1) for slot in range(s)]),
+        places=slots[order].astype(np.int32),
+        first=first,
+        filled=filled.astype(np.int64),
+        gone=np.zeros(s, dtype=np.bool_),
+        changed=np.zeros(s, dtype=np.bool_),
+        stamp=np.zeros(s, dtype=np.int64),
+        seen=np.zeros(u, dtype=np.int64),
+        clock=np.zeros(1, dtype=np.int64),
+        evaluations=np.zeros(1, dtype=np.int64),
+        near=np.empty((k, MOST_OPEN), dtype=np.int64),
+        growth=np.empty((k, MOST_OPEN)),
+        found=np.zeros(k, dtype=np.int64),
+        housed=np.zeros(k, dtype=np.bool_),
+        moves=np.empty((2 * k, 5), dtype=np.int64),
+        before=np.empty((2 * k, 2)),
+        moved=np.zeros(1, dtype=np.int64),
+        ejection=np.zeros(4, dtype=np.int64),
+    )
+
+
+class Removed(NamedTuple):
+    """members: int32 (s - count, k), -1 where a place is still open. changed: bool (s - count,). evaluations: made."""
+
+    members: NDArray[np.int32]
+    changed: NDArray[np.bool_]
+    evaluations: int
+
+
+def dissolve_slots(
+    units: Units, nearest: NDArray[np.int32], members: NDArray[np.int32], count: int
+) -> Removed:
+    """Take ``count`` slots, 0 <= count <= s, out of an old graph and give their members open places of the others.
+
+    members: int32 (s, k) of units, -1 where somebody left; no slot names a unit more often than its limit. nearest:
+    int32 (u, m), neighbours of each unit. Postcondition: no slot names a unit more often than its limit; a unit that
+    found no open place near it stands in fewer slots than before. O(s k^2 m (k d + k)) at most; most slots are whole
+    and cost nothing.
+    """
+    torn = _torn(units, np.ascontiguousarray(members, dtype=np.int32).copy())
+    if count > 0:
+        _dissolve_cheapest(units, nearest, torn, count)
+    stay = ~torn.gone
+    return Removed(torn.members[stay], torn.changed[stay], int(torn.evaluations[0]))
