@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.search.workspace import EPSILON
 
 # Open slots near a member that are compared.
-MOST_OPEN = 24
+MOST_OPEN = 16
+# Slots from which a walk to open ones goes on: first few; more for those whose members found no place.
+REACHES = (30, 1000)
 # Slots of one near unit that are looked through, where equal rows give it more.
 MOST_PLACES = 48
 
@@ -34,8 +35,9 @@ class Torn(NamedTuple):
     filled: int64 (u,), how many. gone: bool (s,), dissolved. changed: bool (s,), took a unit in.
     stamp: int64 (s,), the last scan that saw a slot; seen: int64 (u,), a unit; clock: int64 (1,). evaluations: int64
     (1,), boxes worked out.
-    near: int64 (k, MOST_OPEN), open slots near each member of the slot to dissolve, growth: float64 of the same shape,
-    infinite where it may not join; found: int64 (k,), how many. housed: bool (k,), members that have a new place.
+    near: int64 (MOST_OPEN,), open slots near the slot to dissolve, found: int64 (1,), how many; growth: float64 (k,
+    MOST_OPEN), of each when a member joins, infinite where it may not. walk: int64 (s,), slots on the way to them.
+    housed: bool (k,), members that have a new place.
     moves: int64 (2 k, 5), unit, from slot and position, to slot and position; before: float64 (2 k, 2), loss of both
     slots before; moved: int64 (1,), how many. ejection: int64 (4,), open slot, unit, its slot and position.
     """
@@ -55,6 +57,7 @@ class Torn(NamedTuple):
     near: NDArray[np.int64]
     growth: NDArray[np.float64]
     found: NDArray[np.int64]
+    walk: NDArray[np.int64]
     housed: NDArray[np.bool_]
     moves: NDArray[np.int64]
     before: NDArray[np.float64]
@@ -123,38 +126,57 @@ def _growth(units: Units, torn: Torn, slot: int, unit: int) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def _scan_slots(units: Units, torn: Torn, near: int, slot: int, p: int) -> None:
-    """Add the open slots of one near unit to those near the member at ``p`` of the slot."""
-    first = torn.first[near]
-    for index in range(first, first + min(torn.filled[near], MOST_PLACES)):
-        other = torn.places[index]
-        if torn.stamp[other] == torn.clock[0] or torn.found[p] == MOST_OPEN:
+def _visit(units: Units, torn: Torn, unit: int, leaving: int, visited: int) -> int:
+    """Put the slots of a unit on the list of those to walk from, and the open ones on that of open ones."""
+    first = torn.first[unit]
+    for index in range(first, first + min(torn.filled[unit], MOST_PLACES)):
+        slot = torn.places[index]
+        if torn.stamp[slot] == torn.clock[0] or visited == torn.walk.size:
             continue
-        torn.stamp[other] = torn.clock[0]
-        if torn.open[other] > 0 and other != slot:
-            torn.near[p, torn.found[p]] = other
-            torn.growth[p, torn.found[p]] = _growth(units, torn, other, torn.members[slot, p])
-            torn.found[p] += 1
+        torn.stamp[slot] = torn.clock[0]
+        torn.walk[visited] = slot
+        visited += 1
+        if torn.open[slot] > 0 and torn.found[0] < MOST_OPEN:
+            torn.near[torn.found[0]] = slot
+            torn.found[0] += 1
+    return visited
 
 
 @numba.njit(cache=True, nogil=True)
-def _scan(units: Units, nearest: np.ndarray, torn: Torn, slot: int) -> None:
-    """Find the open slots near each member of a slot: its own, those of its peers and of its neighbours."""
+def _scan(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int) -> None:
+    """Find open slots near a slot, nearest first: a walk over its members and their neighbours to their slots.
+
+    reach: slots from which the walk goes on.
+    """
     k = torn.members.shape[1]
     torn.moved[0] = 0
+    torn.found[0] = 0
+    torn.clock[0] += 1
+    torn.stamp[leaving] = torn.clock[0]
+    torn.walk[0] = leaving
+    visited = 1
+    at = 0
+    while at < min(visited, reach) and torn.found[0] < MOST_OPEN:
+        slot = torn.walk[at]
+        at += 1
+        for p in range(k):
+            unit = torn.members[slot, p]
+            if unit < 0 or torn.seen[unit] == torn.clock[0]:
+                continue
+            torn.seen[unit] = torn.clock[0]
+            visited = _visit(units, torn, unit, leaving, visited)
+        for p in range(k):
+            unit = torn.members[slot, p]
+            for index in range(nearest.shape[1] if unit >= 0 else 0):
+                near = nearest[unit, index]
+                if near >= 0 and torn.seen[near] != torn.clock[0]:
+                    torn.seen[near] = torn.clock[0]
+                    visited = _visit(units, torn, near, leaving, visited)
     for p in range(k):
-        torn.found[p] = 0
-        unit = torn.members[slot, p]
+        unit = torn.members[leaving, p]
         torn.housed[p] = unit < 0
-        if unit < 0:
-            continue
-        torn.clock[0] += 1
-        for q in range(k):
-            if torn.members[slot, q] >= 0:
-                _scan_slots(units, torn, torn.members[slot, q], slot, p)
-        for index in range(nearest.shape[1]):
-            if nearest[unit, index] >= 0:
-                _scan_slots(units, torn, nearest[unit, index], slot, p)
+        for index in range(torn.found[0] if unit >= 0 else 0):
+            torn.growth[p, index] = _growth(units, torn, torn.near[index], unit)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -240,12 +262,13 @@ def _try_to_eject(units: Units, torn: Torn, leaving: int, unit: int, c: int, t: 
 
 
 @numba.njit(cache=True, nogil=True)
-def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, p: int) -> float:
-    """The cheapest way to find a place for the member at ``p`` by moving another unit; infinite if there is none."""
+def _best_ejection(
+    units: Units, nearest: np.ndarray, torn: Torn, leaving: int, p: int, best: float
+) -> float:
+    """The cheapest way to find a place for the member at ``p`` by moving another unit, if below ``best``."""
     unit = torn.members[leaving, p]
-    best = np.inf
-    for index in range(torn.found[p]):
-        t = torn.near[p, index]
+    for index in range(torn.found[0]):
+        t = torn.near[index]
         if torn.open[t] == 0:
             continue
         torn.clock[0] += 1
@@ -256,6 +279,9 @@ def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, 
             for near in range(nearest.shape[1]):
                 if nearest[center, near] >= 0:
                     best = _try_to_eject(units, torn, leaving, unit, nearest[center, near], t, best)
+        for near in range(nearest.shape[1]):
+            if nearest[unit, near] >= 0:
+                best = _try_to_eject(units, torn, leaving, unit, nearest[unit, near], t, best)
     return best
 
 
@@ -270,7 +296,7 @@ def _most_regret(torn: Torn) -> tuple:
     for p in range(torn.housed.size):
         best = second = np.inf
         at = -1
-        for index in range(0 if torn.housed[p] else torn.found[p]):
+        for index in range(0 if torn.housed[p] else torn.found[0]):
             growth = torn.growth[p, index]
             if growth < best:
                 best, second, at = growth, best, index
@@ -285,39 +311,48 @@ def _most_regret(torn: Torn) -> tuple:
 def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
     """Work out anew what the members that wait add to a slot that has just changed."""
     for p in range(torn.members.shape[1]):
-        for index in range(0 if torn.housed[p] else torn.found[p]):
-            if torn.near[p, index] == slot:
+        for index in range(0 if torn.housed[p] else torn.found[0]):
+            if torn.near[index] == slot:
                 torn.growth[p, index] = _growth(units, torn, slot, torn.members[leaving, p])
 
 
 @numba.njit(cache=True, nogil=True)
-def _move_out(units: Units, nearest: np.ndarray, torn: Torn, leaving: int) -> float:
+def _move_out(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int) -> float:
     """Find new places for the slot's members, the one that would regret most to wait first.
 
     Returns how much the loss rises (less the slot's own, which is saved); infinite when somebody finds no place.
     What was done stays until ``_take_back``.
     """
-    _scan(units, nearest, torn, leaving)
+    _scan(units, nearest, torn, leaving, reach)
     total = -torn.loss[leaving]
+    # What a member may cost before others are asked to make room for it.
+    bar = torn.loss[leaving] / torn.housed.size
     while True:
         p, place = _most_regret(torn)
+        growth = np.inf
         if p >= 0:
-            t = torn.near[p, place]
-            unit = torn.members[leaving, p]
-            total += _move(units, torn, leaving, unit, leaving, p, t, _open_place(torn, t))
+            growth = torn.growth[p, place]
         else:
             p = 0
             while p < torn.housed.size and torn.housed[p]:
                 p += 1
             if p == torn.housed.size:
                 return total
-            if _best_ejection(units, nearest, torn, leaving, p) == np.inf:
-                return np.inf
+        ejected = growth
+        if growth > bar:
+            ejected = _best_ejection(units, nearest, torn, leaving, p, growth)
+        if ejected == np.inf:
+            return np.inf
+        unit = torn.members[leaving, p]
+        if ejected < growth:
             t, c, d, q = torn.ejection[0], torn.ejection[1], torn.ejection[2], torn.ejection[3]
             total += _move(units, torn, leaving, c, d, q, t, _open_place(torn, t))
-            total += _move(units, torn, leaving, torn.members[leaving, p], leaving, p, d, q)
+            total += _move(units, torn, leaving, unit, leaving, p, d, q)
             torn.housed[p] = True
             _refresh_growth(units, torn, leaving, d)
+        else:
+            t = torn.near[place]
+            total += _move(units, torn, leaving, unit, leaving, p, t, _open_place(torn, t))
         torn.housed[p] = True
         _refresh_growth(units, torn, leaving, t)
 
@@ -349,13 +384,16 @@ def _dissolve(torn: Torn, leaving: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int) -> None:
-    """Dissolve ``count`` slots, the cheapest first; prices are worked out again when a slot's turn comes."""
+def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int, reach: int) -> int:
+    """Dissolve up to ``count`` slots, the cheapest first; prices are worked out again when a slot's turn comes.
+
+    Returns how many are still to be dissolved: those whose members find no place within reach.
+    """
     waiting = [(0.0, 0)]
     waiting.pop()
     for slot in range(torn.open.size):
         if torn.open[slot] > 0:
-            waiting.append((_move_out(units, nearest, torn, slot), slot))
+            waiting.append((_move_out(units, nearest, torn, slot, reach), slot))
             _take_back(torn, slot)
     heapify(waiting)
     left = count
@@ -366,14 +404,20 @@ def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int
         # Filled by others meanwhile: it is whole.
         if torn.open[slot] == 0:
             continue
-        now = _move_out(units, nearest, torn, slot)
-        if len(waiting) > 0 and now > waiting[0][0] + EPSILON and now > price:
+        now = _move_out(units, nearest, torn, slot, reach)
+        if now > price and (now == np.inf or len(waiting) > 0 and now > waiting[0][0]):
             _take_back(torn, slot)
             heappush(waiting, (now, slot))
             continue
         _dissolve(torn, slot)
         left -= 1
-    # Whoever finds no place near is left over; slots with most open places leave fewest over.
+    return left
+
+
+@numba.njit(cache=True, nogil=True)
+def _drop(torn: Torn, count: int) -> None:
+    """Dissolve ``count`` slots whose members find no place: those with most open places, which leave fewest over."""
+    left = count
     for wanted in range(torn.members.shape[1], -1, -1):
         for slot in range(torn.open.size):
             if left > 0 and not torn.gone[slot] and torn.open[slot] == wanted:
@@ -407,9 +451,10 @@ def _torn(units: Units, members: NDArray[np.int32]) -> Torn:
         seen=np.zeros(u, dtype=np.int64),
         clock=np.zeros(1, dtype=np.int64),
         evaluations=np.zeros(1, dtype=np.int64),
-        near=np.empty((k, MOST_OPEN), dtype=np.int64),
+        near=np.empty(MOST_OPEN, dtype=np.int64),
         growth=np.empty((k, MOST_OPEN)),
-        found=np.zeros(k, dtype=np.int64),
+        found=np.zeros(1, dtype=np.int64),
+        walk=np.empty(s, dtype=np.int64),
         housed=np.zeros(k, dtype=np.bool_),
         moves=np.empty((2 * k, 5), dtype=np.int64),
         before=np.empty((2 * k, 2)),
@@ -437,7 +482,9 @@ def dissolve_slots(
     and cost nothing.
     """
     torn = _torn(units, np.ascontiguousarray(members, dtype=np.int32).copy())
-    if count > 0:
-        _dissolve_cheapest(units, nearest, torn, count)
+    left = count
+    for reach in REACHES:
+        left = _dissolve_cheapest(units, nearest, torn, left, reach) if left > 0 else 0
+    _drop(torn, left)
     stay = ~torn.gone
     return Removed(torn.members[stay], torn.changed[stay], int(torn.evaluations[0]))
