@@ -21,10 +21,13 @@ from kanonflow.solvers.distinct_rows import Units
 
 # Open slots near a member that are compared.
 MOST_OPEN = 16
+# Open slots to which others are moved to make room for a member.
+MOST_EJECTING = 4
 # Slots from which a walk to open ones goes on: first few; more for those whose members found no place.
 REACHES = (30, 1000)
 # Slots of one near unit that are looked through, where equal rows give it more.
 MOST_PLACES = 48
+BIG = 1e300
 
 
 class Torn(NamedTuple):
@@ -267,10 +270,12 @@ def _best_ejection(
 ) -> float:
     """The cheapest way to find a place for the member at ``p`` by moving another unit, if below ``best``."""
     unit = torn.members[leaving, p]
+    tried = 0
     for index in range(torn.found[0]):
         t = torn.near[index]
-        if torn.open[t] == 0:
+        if torn.open[t] == 0 or tried == MOST_EJECTING:
             continue
+        tried += 1
         torn.clock[0] += 1
         for q in range(torn.members.shape[1]):
             center = torn.members[t, q]
@@ -317,7 +322,7 @@ def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _move_out(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int) -> float:
+def _move_out(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int, thorough: bool) -> float:
     """Find new places for the slot's members, the one that would regret most to wait first.
 
     Returns how much the loss rises (less the slot's own, which is saved); infinite when somebody finds no place.
@@ -326,7 +331,7 @@ def _move_out(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach
     _scan(units, nearest, torn, leaving, reach)
     total = -torn.loss[leaving]
     # What a member may cost before others are asked to make room for it.
-    bar = torn.loss[leaving] / torn.housed.size
+    bar = torn.loss[leaving] / torn.housed.size if thorough else BIG
     while True:
         p, place = _most_regret(torn)
         growth = np.inf
@@ -393,7 +398,7 @@ def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int
     waiting.pop()
     for slot in range(torn.open.size):
         if torn.open[slot] > 0:
-            waiting.append((_move_out(units, nearest, torn, slot, reach), slot))
+            waiting.append((_move_out(units, nearest, torn, slot, reach, False), slot))
             _take_back(torn, slot)
     heapify(waiting)
     left = count
@@ -404,7 +409,7 @@ def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int
         # Filled by others meanwhile: it is whole.
         if torn.open[slot] == 0:
             continue
-        now = _move_out(units, nearest, torn, slot, reach)
+        now = _move_out(units, nearest, torn, slot, reach, True)
         if now > price and (now == np.inf or len(waiting) > 0 and now > waiting[0][0]):
             _take_back(torn, slot)
             heappush(waiting, (now, slot))
