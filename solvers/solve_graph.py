@@ -89,7 +89,10 @@ def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]
 
 
 class _Start(NamedTuple):
-    """The state to search from, which start it is, the slots a warm start changed, and both losses if there are two."""
+    """The state to search from, which start it is, the slots a warm start changed, and both losses if there are two.
+
+    evaluations: made while the old graph was completed, whichever start is taken.
+    """
 
     # Of any loss: what the search lowers.
     slots: Any
@@ -97,6 +100,7 @@ class _Start(NamedTuple):
     changed: NDArray[np.int64] | None = None
     warm_loss: float | None = None
     cold_loss: float | None = None
+    evaluations: int = 0
 
 
 def _start(
@@ -116,8 +120,8 @@ def _start(
     slots = build(completed.members)
     losses = float(slots.loss.mean()), float(cold.loss.mean())
     if losses[0] <= losses[1]:
-        return _Start(slots, "warm", completed.changed, *losses)
-    return _Start(cold, name, None, *losses)
+        return _Start(slots, "warm", completed.changed, *losses, completed.evaluations)
+    return _Start(cold, name, None, *losses, completed.evaluations)
 
 
 def _check(table: Table, k: int, start: str, loss: str) -> None:
@@ -161,6 +165,11 @@ def _prepared(
     return given, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
 
 
+def _trace(begun: int, start_loss: float, result: SearchResult) -> tuple[tuple[int, float], ...]:
+    """(evaluations, loss) after the start, which took ``begun``, and after each round."""
+    return ((begun, start_loss), *((begun + spent, loss) for spent, loss in result.trace))
+
+
 def solve_graph(
     table: Table,
     k: int,
@@ -196,7 +205,8 @@ def solve_graph(
     slots = begun.slots
     start_loss = float(slots.loss.mean())
     result = SearchResult(0, False, ())
-    evaluations = budget.evaluations(table.records, k) if search else 0
+    # What the old graph has cost is spent: a warm start has no more evaluations than a cold one.
+    evaluations = max(0, budget.evaluations(table.records, k) - begun.evaluations) if search else 0
     if evaluations > 0:
         result = search_graph(
             searched,
@@ -224,9 +234,9 @@ def solve_graph(
         lower_bound=bound if loss == "ncp" else 0.0,
         start=begun.name,
         stack=stack_name(begun.name, table.records, evaluations),
-        evaluations=result.evaluations,
+        evaluations=begun.evaluations + result.evaluations,
         deadline_struck=result.deadline_struck,
-        trace=((0, start_loss), *result.trace),
+        trace=_trace(begun.evaluations, start_loss, result),
         warm_loss=begun.warm_loss,
         cold_loss=begun.cold_loss,
     )
