@@ -20,11 +20,11 @@ from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.distinct_rows import Units
 
 # Open slots near a member that are compared.
-MOST_OPEN = 16
+MOST_OPEN = 8
 # Open slots to which others are moved to make room for a member.
-MOST_EJECTING = 4
+MOST_EJECTING = 2
 # Slots from which a walk to open ones goes on: first few; more for those whose members found no place.
-REACHES = (30, 1000)
+REACHES = (10, 300)
 # Slots of one near unit that are looked through, where equal rows give it more.
 MOST_PLACES = 48
 BIG = 1e300
@@ -68,7 +68,7 @@ class Torn(NamedTuple):
     ejection: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def loss_with(units: Units, members: np.ndarray, slot: int, unit: int) -> float:
     """Loss of the box of a slot's members (-1: nobody) and of one unit more (-1: none). O(k d)."""
     features = units.features
@@ -110,6 +110,15 @@ def loss_with(units: Units, members: np.ndarray, slot: int, unit: int) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
+def _losses(units: Units, members: np.ndarray) -> np.ndarray:
+    """Loss of each slot's box, float64 (s,)."""
+    losses = np.empty(members.shape[0])
+    for slot in range(losses.size):
+        losses[slot] = loss_with(units, members, slot, -1)
+    return losses
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def _may_join(units: Units, members: np.ndarray, slot: int, unit: int) -> bool:
     named = 0
     for p in range(members.shape[1]):
@@ -119,7 +128,7 @@ def _may_join(units: Units, members: np.ndarray, slot: int, unit: int) -> bool:
     return named < units.limit[unit]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def _growth(units: Units, torn: Torn, slot: int, unit: int) -> float:
     """How much the slot's loss grows when the unit fills an open place; infinite where it may not."""
     if torn.open[slot] == 0 or not _may_join(units, torn.members, slot, unit):
@@ -128,7 +137,7 @@ def _growth(units: Units, torn: Torn, slot: int, unit: int) -> float:
     return loss_with(units, torn.members, slot, unit) - torn.loss[slot]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def _visit(units: Units, torn: Torn, unit: int, leaving: int, visited: int) -> int:
     """Put the slots of a unit on the list of those to walk from, and the open ones on that of open ones."""
     first = torn.first[unit]
@@ -225,7 +234,7 @@ def _take_back(torn: Torn, leaving: int) -> None:
             torn.loss[source] = torn.before[entry, 0]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def _open_place(torn: Torn, slot: int) -> int:
     position = 0
     while torn.members[slot, position] >= 0:
@@ -446,7 +455,7 @@ def _torn(units: Units, members: NDArray[np.int32]) -> Torn:
     return Torn(
         members=members,
         open=k - here.sum(axis=1),
-        loss=np.array([loss_with(units, members, slot, -1) for slot in range(s)]),
+        loss=_losses(units, members),
         places=slots[order].astype(np.int32),
         first=first,
         filled=filled.astype(np.int64),

@@ -1,8 +1,10 @@
-"""Warm start of the graph: the previous window's slots over individuals, completed for those who are here now.
+"""Warm start of the graph: the previous window's slots over individuals, rejoined for those who are here now.
 
 A slot of the previous graph keeps those of its individuals that are present and still need places (an individual
-with m rows needs k m of them); holes are filled with near units that need places; what cannot be placed legally is
-swapped in. Slots that lost members, or are new, are reported so that the search looks at them first.
+with m rows needs k m of them). Slots are dissolved for those who left (warm_removal.py), and rows that are new are
+inserted (starts/insertion.py). Holes that remain are filled with near units that need places; what cannot be placed
+legally is swapped in; where rows cannot be inserted, every hole is filled that way. Slots that took somebody in, or are
+new, are reported so that the search looks at them first.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from kanonflow.solvers.warm_removal import dissolve_slots
 
 # How many units on the tour are compared before a hole is filled.
 ENOUGH_ON_THE_TOUR = 16
+# Near units whose edges are considered for a new record: half of what the start by insertion takes, as a search follows.
+LEAST_NEAR = 32
+NEAR_FOR_EACH_MEMBER = 4
 
 
 class WarmGraph(NamedTuple):
@@ -251,7 +256,8 @@ def _rejoined(
         return None
     tour = np.repeat(tree.order, fresh[tree.order])
     rows = tour[coarse_to_fine(tour.size)]
-    inserted = inserted_members(units, tree, kept, rows, k, distinct=True)
+    near = max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)
+    inserted = inserted_members(units, tree, kept, rows, k, distinct=True, near=near)
     if inserted is None:
         return None
     changed = np.concatenate([changed | np.any(inserted.members[:stay] != kept, axis=1), np.ones(n - stay, np.bool_)])
