@@ -274,9 +274,7 @@ def _try_to_eject(units: Units, torn: Torn, leaving: int, unit: int, c: int, t: 
 
 
 @numba.njit(cache=True, nogil=True)
-def _best_ejection(
-    units: Units, nearest: np.ndarray, torn: Torn, leaving: int, p: int, best: float
-) -> float:
+def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, p: int, best: float) -> float:
     """The cheapest way to find a place for the member at ``p`` by moving another unit, if below ``best``."""
     unit = torn.members[leaving, p]
     tried = 0
@@ -331,7 +329,9 @@ def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _move_out(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int, thorough: bool) -> float:
+def _move_out(
+    units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int, thorough: bool
+) -> float:
     """Find new places for the slot's members, the one that would regret most to wait first.
 
     Returns how much the loss rises (less the slot's own, which is saved); infinite when somebody finds no place.

@@ -260,7 +260,9 @@ def _rejoined(
     inserted = inserted_members(units, tree, kept, rows, k, distinct=True, near=near)
     if inserted is None:
         return None
-    changed = np.concatenate([changed | np.any(inserted.members[:stay] != kept, axis=1), np.ones(n - stay, np.bool_)])
+    changed = np.concatenate(
+        [changed | np.any(inserted.members[:stay] != kept, axis=1), np.ones(n - stay, np.bool_)]
+    )
     return Completed(inserted.members, np.flatnonzero(changed), removed.evaluations + inserted.evaluations)
 
 

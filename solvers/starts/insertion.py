@@ -314,9 +314,7 @@ def _take_over(units: Units, tree: KdTree, slots: Slots, growing: Growing, size:
 
 
 @numba.njit(cache=True, nogil=True)
-def _grow(
-    units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray, begun: int
-) -> bool:
+def _grow(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray, begun: int) -> bool:
     """Insert every row of ``order`` into the graph of the first ``begun`` slots, or (0) into one that is yet to begin.
 
     What finds no k - 1 edges near comes again at the end. False if rows remain.
