@@ -24,7 +24,7 @@ from kanonflow.solvers.warm_removal import dissolve_slots
 
 # How many units on the tour are compared before a hole is filled.
 ENOUGH_ON_THE_TOUR = 16
-# Near units whose edges are considered for a new record: half of what the start by insertion takes, as a search follows.
+# Near units whose edges are considered for a new record: half of what the start by insertion takes.
 LEAST_NEAR = 32
 NEAR_FOR_EACH_MEMBER = 4
 

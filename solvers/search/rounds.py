@@ -39,8 +39,8 @@ LEAST_SLOTS_TO_SHARD = 1500
 SLOTS_PER_SHARD = 12_000
 MOST_SHARDS = 8
 ROUNDS = 4
-# A warm start's changed slots are searched alone first, with so many evaluations each: what is far from them was searched
-# in the window before.
+# A warm start's changed slots are searched alone first, with so many evaluations each: what is far from them was
+# searched in the window before.
 FOCUS = 1000
 # Between two looks at the clock; about 10 ms.
 CHUNK = 50_000
@@ -203,8 +203,8 @@ def search_graph(
 ) -> SearchResult:
     """Lower the loss of ``slots`` in place within the budget.
 
-    tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to look at first (those a
-    warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat falls with the
+    tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to search alone first,
+    without heat (those a warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat falls with the
     time or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat: see HEAT.
     Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
     """
