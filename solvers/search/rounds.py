@@ -203,9 +203,10 @@ def search_graph(
 ) -> SearchResult:
     """Lower the loss of ``slots`` in place within the budget.
 
-    tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to search alone first,
-    without heat (those a warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat falls with the
-    time or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat: see HEAT.
+    tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to search alone first, without
+    heat (those a warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat
+    falls with the time or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat:
+    see HEAT.
     Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
     """
     n = slots.loss.size
