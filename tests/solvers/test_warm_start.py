@@ -125,7 +125,8 @@ def test_replacing_a_few_costs_little() -> None:
     assert result.changed.size < 200
     begun = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
     assert begun.start == "warm"
-    assert begun.cold_loss is not None and begun.warm_loss is not None
+    assert begun.cold_loss is not None
+    assert begun.warm_loss is not None
     assert begun.warm_loss < begun.cold_loss
 
 
@@ -133,7 +134,8 @@ def test_completing_the_old_graph_comes_off_the_budget() -> None:
     """Its evaluations are reported, also without a search, and a warm search has so many fewer."""
     table, warm = substituted(388)
     begun = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
-    assert begun.evaluations == begun.trace[0][0] > 0
+    assert begun.evaluations == begun.trace[0][0]
+    assert begun.evaluations > 0
     searched = solve_graph(table, 4, budget=Budget(500.0), seed=1, warm=warm)
     cold = solve_graph(table, 4, budget=Budget(500.0), seed=1)
     assert searched.trace[0] == begun.trace[0]
