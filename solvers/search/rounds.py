@@ -166,6 +166,53 @@ def _cut(tour: NDArray[np.int64], shards: int, turn: int, rounds: int) -> list[N
     return np.array_split(np.roll(tour, -shift), shards)
 
 
+def _focused(
+    stretches: list[NDArray[np.int64]],
+    owner: NDArray[np.int32],
+    focus: NDArray[np.int64],
+    evaluations: int,
+    seed: int,
+    rounds: int,
+    workers: int,
+) -> list[_Shard]:
+    """Shards that search the slots of ``focus`` alone, without heat; ``owner`` is set to their stretches."""
+    parts = len(stretches)
+    changed = np.zeros(owner.size, dtype=np.bool_)
+    changed[focus] = True
+    budget = min(evaluations, FOCUS * focus.size)
+    own = np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(parts, np.uint64)
+    jobs = []
+    for number, stretch in enumerate(stretches):
+        owner[stretch] = number
+        near = stretch[changed[stretch]]
+        if near.size:
+            waves = -(-parts // workers) * (rounds + 1) - number // workers
+            share = budget * near.size // focus.size
+            jobs.append(_Shard(near, number, int(own[number]), share, 0, rounds, 0.0, waves))
+    return jobs
+
+
+def _round(
+    stretches: list[NDArray[np.int64]],
+    owner: NDArray[np.int32],
+    left: int,
+    seeds: NDArray[np.uint64],
+    turn: int,
+    rounds: int,
+    heat: float,
+    workers: int,
+) -> list[_Shard]:
+    """Shards of one round over all slots, with their shares of the evaluations left; ``owner`` is set to them."""
+    waves = -(-len(stretches) // workers) * (rounds - turn)
+    jobs = []
+    for number, stretch in enumerate(stretches):
+        owner[stretch] = number
+        share = left * stretch.size // (owner.size * (rounds - turn))
+        own = waves - number // workers
+        jobs.append(_Shard(stretch, number, int(seeds[number]), share, turn, rounds, heat, own))
+    return jobs
+
+
 @contextlib.contextmanager
 def _pool(threads: int) -> Iterator[Executor | None]:
     """A pool of that many threads; None for a single one, which is the caller's own."""
@@ -233,42 +280,18 @@ def search_graph(
         if progress is not None:
             progress(*trace[-1])
 
-    def run_focus(pool: Executor | None, focus: NDArray[np.int64]) -> None:
-        """Search the changed slots alone, without heat."""
-        changed = np.zeros(n, dtype=np.bool_)
-        changed[focus] = True
-        budget = min(evaluations, FOCUS * focus.size)
-        own = np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(parts, np.uint64)
-        jobs = []
-        for number, stretch in enumerate(_cut(tour, parts, 0, rounds)):
-            owner[stretch] = number
-            near = stretch[changed[stretch]]
-            if near.size:
-                waves = -(-parts // workers) * (rounds + 1) - number // workers
-                share = budget * near.size // focus.size
-                jobs.append(_Shard(near, number, int(own[number]), share, 0, rounds, 0.0, waves))
-        run_jobs(pool, jobs)
-
-    def run_round(pool: Executor | None, turn: int) -> None:
-        stretches = _cut(tour, parts, turn, rounds)
-        for number, stretch in enumerate(stretches):
-            owner[stretch] = number
-        left = evaluations - spent
-        shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
-        jobs = [
-            _Shard(
-                stretch, number, int(seeds[turn * parts + number]), shares[number], turn, rounds, heat,
-                -(-parts // workers) * (rounds - turn) - number // workers,
-            )
-            for number, stretch in enumerate(stretches)
-        ]  # fmt: skip
-        run_jobs(pool, jobs)
-
     with _pool(workers) as pool:
         if first_slots is not None and 0 < first_slots.size < n:
-            run_focus(pool, first_slots)
+            run_jobs(
+                pool,
+                _focused(
+                    _cut(tour, parts, 0, rounds), owner, first_slots, evaluations, seed, rounds, workers
+                ),
+            )
         for turn in range(rounds):
-            run_round(pool, turn)
+            own = seeds[turn * parts : (turn + 1) * parts]
+            stretches = _cut(tour, parts, turn, rounds)
+            run_jobs(pool, _round(stretches, owner, evaluations - spent, own, turn, rounds, heat, workers))
     if _restored(units, slots, start_loss, start_members):
         trace.append((spent, start_loss))
     return SearchResult(spent, struck, tuple(trace))

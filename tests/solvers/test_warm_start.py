@@ -120,7 +120,7 @@ def substituted(kept: int) -> tuple[Table, WarmGraph]:
 def test_replacing_a_few_costs_little() -> None:
     """Before any search the graph of 97% of the people is better than a cold start, and most slots are as they were."""
     table, warm = substituted(388)
-    units, result = completed(table, warm.members, 4)
+    _, result = completed(table, warm.members, 4)
     assert result is not None
     assert result.changed.size < 200
     begun = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
