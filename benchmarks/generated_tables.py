@@ -64,3 +64,36 @@ def wide_table(rows: int, seed: int) -> Table:
     ]
     dates = [age, age + rng.exponential(400, rows), np.floor(age / 30)]
     return _scaled([*counts, *ratios, *dates])
+
+
+def mixed_table(rows: int, seed: int) -> Table:
+    """Four numbers and four categories, tied together by thirty hidden kinds of customer; few equal rows.
+
+    Age, hour of the day, amount (long tail) and distance; shop category (14 values), state (50), occupation (120,
+    skewed) and sex. A kind has its own centre of age, hour and amount, three categories and five states it prefers.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = 30
+    kind = rng.choice(kinds, rows, p=_skewed(kinds, 0.7))
+    age = np.clip(rng.uniform(20, 75, kinds)[kind] + rng.normal(0, 8, rows), 16, 95)
+    hour = (rng.uniform(7, 22, kinds)[kind] + rng.normal(0, 3, rows)) % 24
+    amount = np.exp(np.clip(rng.normal(3.5, 0.8, kinds)[kind] + rng.normal(0, 0.7, rows), 0, 7))
+    distance = rng.gamma(2.0, 12.0, rows)
+    shop = rng.integers(0, 14, (kinds, 3))[kind, rng.choice(3, rows, p=[0.6, 0.3, 0.1])]
+    state = rng.integers(0, 50, (kinds, 5))[kind, rng.integers(0, 5, rows)]
+    state = np.where(rng.random(rows) < 0.1, rng.integers(0, 50, rows), state)
+    shop = np.where(rng.random(rows) < 0.1, rng.integers(0, 14, rows), shop)
+    occupation = rng.choice(120, rows, p=_skewed(120, 0.9))
+    numbers = _scaled([np.floor(age), np.floor(hour), np.round(amount, 2), np.round(distance, 1)]).numeric
+    return Table(
+        numeric=numbers,
+        categorical=np.stack([shop, state, occupation, rng.integers(0, 2, rows)], axis=1).astype(np.int32),
+        cardinality=np.array([14, 50, 120, 2]),
+        weights=np.ones(8),
+    )
+
+
+def _skewed(values: int, exponent: float) -> NDArray[np.float64]:
+    """Shares that fall as a power of the rank."""
+    shares = (1.0 + np.arange(values)) ** -exponent
+    return shares / shares.sum()

@@ -99,7 +99,10 @@ def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]
 
 
 class _Start(NamedTuple):
-    """The state to search from, which start it is, the slots a warm start changed, and both losses if there are two."""
+    """The state to search from, which start it is, the slots a warm start changed, and both losses if there are two.
+
+    evaluations: made while the old graph was completed, whichever start is taken.
+    """
 
     # Of any loss: what the search lowers.
     slots: Any
@@ -108,6 +111,11 @@ class _Start(NamedTuple):
     warm_loss: float | None = None
     cold_loss: float | None = None
     kept: float | None = None
+    evaluations: int = 0
+
+    @property
+    def loss(self) -> float:
+        return float(self.slots.loss.mean())
 
 
 def _start(
@@ -128,8 +136,8 @@ def _start(
     losses = float(slots.loss.mean()), float(cold.loss.mean())
     if losses[0] <= losses[1]:
         kept = 1.0 - completed.changed.size / completed.members.shape[0]
-        return _Start(slots, "warm", completed.changed, *losses, kept)
-    return _Start(cold, name, None, *losses, 0.0)
+        return _Start(slots, "warm", completed.changed, *losses, kept, completed.evaluations)
+    return _Start(cold, name, None, *losses, 0.0, completed.evaluations)
 
 
 class _Nearby(NamedTuple):
@@ -211,6 +219,11 @@ def _to_untie(per_row: float, result: SearchResult) -> float:
     return LEAST_TO_UNTIE if result.deadline_struck else min(per_row, MOST_TO_UNTIE)
 
 
+def _trace(begun: int, start_loss: float, result: SearchResult) -> tuple[tuple[int, float], ...]:
+    """(evaluations, loss) after the start, which took ``begun``, and after each round."""
+    return ((begun, start_loss), *((begun + spent, loss) for spent, loss in result.trace))
+
+
 def solve_graph(
     table: Table,
     k: int,
@@ -243,8 +256,8 @@ def solve_graph(
     units, searched, build = _units_for(table, k, loss)
     given, nearest, bound = _prepared(units, table, k, seed, threads)
     begun = _start(given, nearest, start, warm, partial(build, searched))
-    start_loss = float(begun.slots.loss.mean())
-    evaluations = budget.evaluations(table.records, k) if search else 0
+    # What the old graph has cost is spent: a warm start has no more evaluations than a cold one.
+    evaluations = max(0, budget.evaluations(table.records, k) - begun.evaluations) if search else 0
     members, result = begun.slots.members, SearchResult(0, False, ())
     if evaluations:
         near = _nearby(searched, members, nearest, given.tree, build)
@@ -272,13 +285,13 @@ def solve_graph(
         structure=graph,
         loss=gcp(table, graph) if loss == "ncp" else sil(table, graph),
         tied_edges=free.tied_edges,
-        start_loss=start_loss,
+        start_loss=begun.loss,
         lower_bound=bound if loss == "ncp" else 0.0,
         start=begun.name,
         stack=stack_name(begun.name, table.records, evaluations),
-        evaluations=result.evaluations + free.evaluations,
+        evaluations=begun.evaluations + result.evaluations + free.evaluations,
         deadline_struck=result.deadline_struck,
-        trace=((0, start_loss), *result.trace),
+        trace=_trace(begun.evaluations, begun.loss, result),
         warm_loss=begun.warm_loss,
         cold_loss=begun.cold_loss,
         warm_kept=begun.kept,

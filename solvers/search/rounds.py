@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,9 @@ LEAST_SLOTS_TO_SHARD = 6000
 SLOTS_PER_SHARD = 12_000
 MOST_SHARDS = 8
 ROUNDS = 4
+# A warm start's changed slots are searched alone first, with so many evaluations each: what is far from them was
+# searched in the window before.
+FOCUS = 1000
 # Between two looks at the clock; about 10 ms.
 CHUNK = 50_000
 
@@ -116,16 +120,14 @@ def _run_shard(
     slots: Slots,
     nearest: NDArray[np.int32],
     owner: NDArray[np.int32],
-    dirty: NDArray[np.int64],
     deadline: float | None,
     clock: Callable[[], float],
 ) -> tuple[int, bool]:
     """Search one shard until its limit; returns (evaluations, deadline struck)."""
     work: Workspace = build_workspace(slots.loss.size, units.weight.size, shard.seed)
     looked_at = places_looked_at(slots.members.shape[1])
-    for slot in dirty if shard.first else ():
-        if owner[slot] == shard.number:
-            push(work, slot)
+    for slot in shard.tour if shard.first else ():
+        push(work, slot)
     mean = float(slots.loss[shard.tour].mean())
     position = 0
     draining = shard.first
@@ -166,6 +168,53 @@ def _cut(tour: NDArray[np.int64], shards: int, turn: int, rounds: int) -> list[N
     return np.array_split(np.roll(tour, -shift), shards)
 
 
+def _focused(
+    stretches: list[NDArray[np.int64]],
+    owner: NDArray[np.int32],
+    focus: NDArray[np.int64],
+    evaluations: int,
+    seed: int,
+    rounds: int,
+    workers: int,
+) -> list[_Shard]:
+    """Shards that search the slots of ``focus`` alone, without heat; ``owner`` is set to their stretches."""
+    parts = len(stretches)
+    changed = np.zeros(owner.size, dtype=np.bool_)
+    changed[focus] = True
+    budget = min(evaluations, FOCUS * focus.size)
+    own = np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(parts, np.uint64)
+    jobs = []
+    for number, stretch in enumerate(stretches):
+        owner[stretch] = number
+        near = stretch[changed[stretch]]
+        if near.size:
+            waves = -(-parts // workers) * (rounds + 1) - number // workers
+            share = budget * near.size // focus.size
+            jobs.append(_Shard(near, number, int(own[number]), share, 0, rounds, 0.0, waves))
+    return jobs
+
+
+def _round(
+    stretches: list[NDArray[np.int64]],
+    owner: NDArray[np.int32],
+    left: int,
+    seeds: NDArray[np.unsignedinteger[Any]],
+    turn: int,
+    rounds: int,
+    heat: float,
+    workers: int,
+) -> list[_Shard]:
+    """Shards of one round over all slots, with their shares of the evaluations left; ``owner`` is set to them."""
+    waves = -(-len(stretches) // workers) * (rounds - turn)
+    jobs = []
+    for number, stretch in enumerate(stretches):
+        owner[stretch] = number
+        share = left * stretch.size // (owner.size * (rounds - turn))
+        own = waves - number // workers
+        jobs.append(_Shard(stretch, number, int(seeds[number]), share, turn, rounds, heat, own))
+    return jobs
+
+
 @contextlib.contextmanager
 def _pool(threads: int) -> Iterator[Executor | None]:
     """A pool of that many threads; None for a single one, which is the caller's own."""
@@ -203,15 +252,15 @@ def search_graph(
 ) -> SearchResult:
     """Lower the loss of ``slots`` in place within the budget.
 
-    tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to look at first (those a
-    warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat falls with the
-    time or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat: see HEAT.
+    tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to search alone first, without
+    heat (those a warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat
+    falls with the time or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat:
+    see HEAT.
     Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
     """
     n = slots.loss.size
     parts = shards if shards is not None else shards_for(n)
     rounds, workers = (ROUNDS, max(1, min(threads, parts))) if parts > 1 else (1, 1)
-    dirty = tour if first_slots is None else np.concatenate([first_slots, np.setdiff1d(tour, first_slots)])
     owner = np.zeros(n, dtype=np.int32)
     spent = 0
     struck = False
@@ -220,21 +269,9 @@ def search_graph(
 
     start_loss, start_members = float(slots.loss.mean()), slots.members.copy()
 
-    def run_round(pool: Executor | None, turn: int) -> None:
+    def run_jobs(pool: Executor | None, jobs: list[_Shard]) -> None:
         nonlocal spent, struck
-        stretches = _cut(tour, parts, turn, rounds)
-        for number, stretch in enumerate(stretches):
-            owner[stretch] = number
-        left = evaluations - spent
-        shares = [left * stretch.size // (n * (rounds - turn)) for stretch in stretches]
-        jobs = [
-            _Shard(
-                stretch, number, int(seeds[turn * parts + number]), shares[number], turn, rounds, heat,
-                -(-parts // workers) * (rounds - turn) - number // workers,
-            )
-            for number, stretch in enumerate(stretches)
-        ]  # fmt: skip
-        arguments = (units, slots, nearest, owner, dirty, deadline, clock)
+        arguments = (units, slots, nearest, owner, deadline, clock)
         if pool is None:
             results = [_run_shard(job, *arguments) for job in jobs]
         else:
@@ -246,8 +283,17 @@ def search_graph(
             progress(*trace[-1])
 
     with _pool(workers) as pool:
+        if first_slots is not None and 0 < first_slots.size < n:
+            run_jobs(
+                pool,
+                _focused(
+                    _cut(tour, parts, 0, rounds), owner, first_slots, evaluations, seed, rounds, workers
+                ),
+            )
         for turn in range(rounds):
-            run_round(pool, turn)
+            own = seeds[turn * parts : (turn + 1) * parts]
+            stretches = _cut(tour, parts, turn, rounds)
+            run_jobs(pool, _round(stretches, owner, evaluations - spent, own, turn, rounds, heat, workers))
     if _restored(units, slots, start_loss, start_members):
         trace.append((spent, start_loss))
     return SearchResult(spent, struck, tuple(trace))

@@ -18,91 +18,16 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.leaf_orders import range_cost
-from kanonflow.solvers.neighbours import node_bound, pair_loss
 from kanonflow.solvers.search.slot_loss import PLACE, refresh, replaced_loss
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.starts.circulant import constructive_members
+from kanonflow.solvers.starts.growing import MOSTPLACES, Growing, growing_over, nearest_inserted
 
 # Near units whose edges are considered for a record: the more, the better the graph and the longer it takes.
 NEAR_FOR_EACH_MEMBER = 6
 LEAST_NEAR = 64
-# Places of one unit that are considered, where equal rows give it more.
-MOSTPLACES = 48
 # How often each chosen edge is chosen anew beside the others.
 SWEEPS = 1
-
-
-class Growing(NamedTuple):
-    """What is known of a graph that grows.
-
-    filled: int64 (u,), places of each unit so far. live: int64 (nodes,), inserted units below each tree node.
-    position: int64 (u,), where a unit stands in the tree's order. near: int64 (m,), inserted units near a record;
-    distance: float64 (m,); stack: int64 (nodes,) and bounds: float64 (nodes,), of a query.
-    edges: int64 (room, 3), unit, slot and position of the candidate edges; price: float64 (room,), how much the slot's
-    loss grows. taken: int64 (n,), the last new slot that took an edge of this one. chosen: int64 (k,), edges.
-    low, high: float64 (dn,), words: uint64 (W,), the box of the new slot.
-    """
-
-    filled: NDArray[np.int64]
-    live: NDArray[np.int64]
-    position: NDArray[np.int64]
-    near: NDArray[np.int64]
-    distance: NDArray[np.float64]
-    stack: NDArray[np.int64]
-    bounds: NDArray[np.float64]
-    edges: NDArray[np.int64]
-    price: NDArray[np.float64]
-    taken: NDArray[np.int64]
-    chosen: NDArray[np.int64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    words: NDArray[np.uint64]
-
-
-@numba.njit(cache=True, nogil=True)
-def _nearest_inserted(units: Units, tree: KdTree, growing: Growing, unit: int) -> int:
-    """Fill growing.near with the nearest inserted units, the unit itself among them; how many there are."""
-    m = growing.near.size
-    position = growing.position[unit]
-    found = 0
-    worst = np.inf
-    growing.stack[0] = 0
-    growing.bounds[0] = 0.0
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        node = growing.stack[depth]
-        if growing.live[node] == 0 or (found == m and growing.bounds[depth] >= worst):
-            continue
-        if tree.left[node] >= 0:
-            near, far = tree.left[node], tree.right[node]
-            near_bound = node_bound(units.features, tree, near, unit)
-            far_bound = node_bound(units.features, tree, far, unit)
-            inside = tree.start[near] <= position < tree.stop[near]
-            if far_bound < near_bound or (far_bound == near_bound and not inside):
-                near, far = far, near
-                near_bound, far_bound = far_bound, near_bound
-            growing.stack[depth], growing.bounds[depth] = far, far_bound
-            growing.stack[depth + 1], growing.bounds[depth + 1] = near, near_bound
-            depth += 2
-            continue
-        for index in range(tree.start[node], tree.stop[node]):
-            other = tree.order[index]
-            if growing.filled[other] == 0:
-                continue
-            gap = pair_loss(units.features, unit, other)
-            if found == m and gap >= worst:
-                continue
-            slot = found if found < m else m - 1
-            found = min(found + 1, m)
-            while slot > 0 and growing.distance[slot - 1] > gap:
-                growing.distance[slot] = growing.distance[slot - 1]
-                growing.near[slot] = growing.near[slot - 1]
-                slot -= 1
-            growing.distance[slot] = gap
-            growing.near[slot] = other
-            worst = growing.distance[found - 1]
-    return found
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
@@ -136,6 +61,7 @@ def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: i
                 growing.edges[edges, 0], growing.edges[edges, 1], growing.edges[edges, 2] = other, slot, p
                 growing.price[edges] = price
                 edges += 1
+    growing.evaluations[0] += edges
     return edges
 
 
@@ -190,6 +116,7 @@ def _pick(units: Units, slots: Slots, growing: Growing, size: int, count: int, e
         if growing.edges[edge, 0] != last:
             last = growing.edges[edge, 0]
             joining = _joining(units, slots, growing, size, count, last)
+            growing.evaluations[0] += 1
         if joining + growing.price[edge] < best:
             best = joining + growing.price[edge]
             found = edge
@@ -300,9 +227,28 @@ def _seed(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.
 
 
 @numba.njit(cache=True, nogil=True)
-def _grow(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray) -> bool:
-    """Insert every row of ``order``; what finds no k - 1 edges near comes again at the end. False if rows remain."""
-    size = _seed(units, tree, slots, growing, order)
+def _take_over(units: Units, tree: KdTree, slots: Slots, growing: Growing, size: int) -> None:
+    """Read a graph of ``size`` slots from ``slots.members``."""
+    for slot in range(size):
+        for p in range(slots.members.shape[1]):
+            unit = slots.members[slot, p]
+            slots.who[slot, p] = units.individual[unit]
+            _enliven(tree, growing, unit)
+            _add_place(slots, growing, unit, slot, p)
+        refresh(units.features, slots, slot)
+
+
+@numba.njit(cache=True, nogil=True)
+def _grow(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray, begun: int) -> bool:
+    """Insert every row of ``order`` into the graph of the first ``begun`` slots, or (0) into one that is yet to begin.
+
+    What finds no k - 1 edges near comes again at the end. False if rows remain.
+    """
+    if begun > 0:
+        _take_over(units, tree, slots, growing, begun)
+        size = begun
+    else:
+        size = _seed(units, tree, slots, growing, order)
     if size == 0:
         return False
     waiting = True
@@ -314,7 +260,7 @@ def _grow(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.
             unit = order[index]
             if unit < 0:
                 continue
-            near = _nearest_inserted(units, tree, growing, unit)
+            near = nearest_inserted(units, tree, growing, unit)
             edges = _edges_near(units, slots, growing, unit, near, size)
             if _choose(units, slots, growing, size, unit, edges):
                 _enliven(tree, growing, unit)
@@ -337,6 +283,44 @@ def coarse_to_fine(count: int) -> NDArray[np.int64]:
     return np.argsort(reverse, kind="stable")
 
 
+class Inserted(NamedTuple):
+    """members: int32 (n, k), units. evaluations: boxes and pairs worked out."""
+
+    members: NDArray[np.int32]
+    evaluations: int
+
+
+def inserted_members(
+    units: Units,
+    tree: KdTree,
+    begun: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    k: int,
+    *,
+    distinct: bool,
+    near: int | None = None,
+) -> Inserted | None:
+    """A graph of a part of the rows with the others inserted; None when some find no k - 1 legal edges.
+
+    begun: int32 (n - r, k) of units, a legal graph of its rows, or empty. rows: int64 (r,), the units of the others in
+    the order in which they come. distinct: whether slots need distinct individuals. near: inserted units whose edges
+    are considered for a record, at first. O(n k d + r (log n + near k (d + k))) and the search for neighbours.
+    """
+    # Slots of any legal graph: arrays of the right sizes, filled anew from the first to the last.
+    any_members = constructive_members(units, k, distinct=distinct)
+    slots = build_slots(units, any_members)
+    evaluations = 0
+    for attempt in range(3):
+        m = (near or max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)) << (2 * attempt)
+        growing = growing_over(units, tree, slots, m)
+        slots.members[: begun.shape[0]] = begun
+        done = _grow(units, tree, slots, growing, rows.copy(), begun.shape[0])
+        evaluations += int(growing.evaluations[0])
+        if done:
+            return Inserted(slots.members, evaluations)
+    return None
+
+
 def insertion_members(
     units: Units, tree: KdTree, k: int, *, distinct: bool, near: int | None = None
 ) -> NDArray[np.int32]:
@@ -350,29 +334,8 @@ def insertion_members(
     """
     tour = np.repeat(tree.order, units.weight[tree.order]).astype(np.int64)
     order = tour[coarse_to_fine(tour.size)]
-    # Slots of any legal graph: arrays of the right sizes, filled anew from the first to the last.
-    slots = build_slots(units, constructive_members(units, k, distinct=distinct))
-    position = np.empty(tree.order.size, dtype=np.int64)
-    position[tree.order] = np.arange(tree.order.size)
-    for attempt in range(3):
-        m = (near or max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)) << (2 * attempt)
-        room = m * max(k, MOSTPLACES)
-        growing = Growing(
-            filled=np.zeros(units.weight.size, dtype=np.int64),
-            live=np.zeros(tree.start.size, dtype=np.int64),
-            position=position,
-            near=np.empty(m, dtype=np.int64),
-            distance=np.empty(m),
-            stack=np.empty(tree.start.size + 1, dtype=np.int64),
-            bounds=np.empty(tree.start.size + 1),
-            edges=np.empty((room, 3), dtype=np.int64),
-            price=np.empty(room),
-            taken=np.full(tour.size, -1, dtype=np.int64),
-            chosen=np.empty(k, dtype=np.int64),
-            low=np.empty(units.features.numeric.shape[1]),
-            high=np.empty(units.features.numeric.shape[1]),
-            words=np.empty(units.features.words.shape[1], dtype=np.uint64),
-        )
-        if _grow(units, tree, slots, growing, order.copy()):
-            return slots.members
-    raise InfeasibleError(f"insertion finds no {k - 1} edges for a record")
+    nobody = np.empty((0, k), dtype=np.int32)
+    inserted = inserted_members(units, tree, nobody, order, k, distinct=distinct, near=near)
+    if inserted is None:
+        raise InfeasibleError(f"insertion finds no {k - 1} edges for a record")
+    return inserted.members

@@ -117,3 +117,57 @@ def test_a_warm_start_begins_lower() -> None:
     same = np.mean([frozenset(slot) in old for slot in holed.graph.members.tolist()])
     assert holed.start == "warm"
     assert 0.5 < holed.warm_kept <= same + 1e-12  # type: ignore[operator]
+
+
+def substituted(kept: int) -> tuple[Table, WarmGraph]:
+    """A window of 400, of whom ``kept`` were in the window before, and the graph of that one."""
+    whole = replace(mixed_table(4, 800, numeric=3, nulls=0.0), individuals=np.arange(800))
+
+    def window(first: int) -> Table:
+        rows = np.arange(first, first + 400)
+        return replace(
+            whole, numeric=whole.numeric[rows], categorical=whole.categorical[rows], individuals=rows
+        )
+
+    old = solve_graph(window(0), 4, budget=Budget(1000.0), seed=1).graph.members.astype(np.int64)
+    here = old - (400 - kept)
+    return window(400 - kept), WarmGraph(np.where(here >= 0, here, -1))
+
+
+def test_replacing_a_few_costs_little() -> None:
+    """Before any search the graph of 97% of the people is better than a cold start, and most slots are as they were."""
+    table, warm = substituted(388)
+    _, result = completed(table, warm.members, 4)
+    assert result is not None
+    assert result.changed.size < 200
+    begun = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
+    assert begun.start == "warm"
+    assert begun.cold_loss is not None
+    assert begun.warm_loss is not None
+    assert begun.warm_loss < begun.cold_loss
+
+
+def test_completing_the_old_graph_comes_off_the_budget() -> None:
+    """Its evaluations are reported, also without a search, and a warm search has so many fewer."""
+    table, warm = substituted(388)
+    begun = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
+    assert begun.evaluations == begun.trace[0][0]
+    assert begun.evaluations > 0
+    searched = solve_graph(table, 4, budget=Budget(500.0), seed=1, warm=warm)
+    cold = solve_graph(table, 4, budget=Budget(500.0), seed=1)
+    assert searched.trace[0] == begun.trace[0]
+    assert searched.evaluations <= cold.evaluations + 0.05 * 500 * 400
+    assert searched.loss <= begun.loss
+
+
+@pytest.mark.parametrize("kept", [388, 300, 0])
+def test_the_same_seed_and_budget_give_the_same_graph(kept: int) -> None:
+    """Whatever the number of threads."""
+    table, warm = substituted(kept)
+    solve = [
+        solve_graph(table, 4, budget=Budget(300.0), seed=5, warm=warm, threads=threads)
+        for threads in (1, 1, 2)
+    ]
+    for other in solve[1:]:
+        assert np.array_equal(solve[0].graph.members, other.graph.members)
+    solve[0].graph.check(table.individuals)
