@@ -7,7 +7,7 @@ before. Seconds are CPU seconds of the whole call: grouping, neighbours, start, 
 Search: ``solve_graph`` with method auto, ended by a deadline on the CPU clock a little before the seconds stated (for
 dealing rows); ``CPU s`` is what the run then took. Such a run does not repeat exactly; the evaluations that it made do.
 ``GCP`` is what the search found (untie=False), ``GCP, untied`` the same graph after its two-edge cuts were
-exchanged away, as the product releases it; the exchange is not in the time. Other methods: ``solve`` with
+mended, as the product releases it; the exchange is not in the time. Other methods: ``solve`` with
 the method's name, which goes without a search; a method that refuses the size is named as skipped. Targets are at
 all rows: the loss without untying, within the seconds stated (which are tried there whatever --seconds says).
 KANONFLOW_DATA names the folder of the data.
@@ -27,9 +27,8 @@ from kanonflow.solvers.errors import SolverError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.solve import METHODS, solve
-from kanonflow.solvers.solve_graph import solve_graph
+from kanonflow.solvers.solve_graph import solve_graph, untie_graph
 from kanonflow.solvers.table import Table
-from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 
 ALL_ROWS = 30_162
 # Evaluations a row that no deadline leaves time for.
@@ -66,8 +65,10 @@ def measure_search(
         solution, spent = timed(
             solve_graph, table, k, budget=budget, seed=seed, untie=False, clock=time.thread_time
         )
-        untied, _ = without_two_edge_cuts(solution.graph.members, table.individuals)
-        parted = gcp(table, GeneralizationGraph(untied))
+        free = untie_graph(
+            table, solution.graph.members, seed=seed, per_row=solution.evaluations / table.records
+        )
+        parted = gcp(table, GeneralizationGraph(free.members))
         each = round(solution.evaluations / table.records)
         curves.rows.append((table.records, k, "auto", spent.cpu, solution.loss, parted, each))
         points.append((spent.cpu, solution.loss))

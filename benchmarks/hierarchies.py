@@ -99,13 +99,18 @@ def leaves_only(table: pa.Table, policy: Policy) -> float:
 
 
 def label_loss(solution: Solution, rows: pa.Table, bound: BoundPolicy) -> float:
-    """GCP by leaves of the labels that a solution without waiting rows is published under."""
+    """GCP by leaves of the labels that a solution is published under; rows that wait count with 1."""
+    waiting = 0
     if isinstance(solution.structure, Partition):
-        groups = class_groups(solution.partition.labels)
+        labels = solution.partition.labels
+        waiting = int((labels < 0).sum())
+        rows = rows.filter(pa.array(labels >= 0))
+        groups = class_groups(np.unique(labels[labels >= 0], return_inverse=True)[1].astype(np.int32))
     else:
         groups = slot_groups(solution.graph.members)
     widths = dict.fromkeys((column.name for column in bound.quasis), 0.0)
-    return gcp(field_ncp(hull_boxes(rows, bound, groups), widths), bound)
+    kept = gcp(field_ncp(hull_boxes(rows, bound, groups), widths), bound) if rows.num_rows else 0.0
+    return (kept * rows.num_rows + waiting) / (rows.num_rows + waiting)
 
 
 def add_starts(table: pa.Table, policy: Policy, results: ResultTable) -> None:

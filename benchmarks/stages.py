@@ -65,7 +65,7 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("solve: slots", solve_graph, "build_slots"),
     ("solve: search", solve_graph, "search_graph"),
     ("solve: deal rows", solve_graph, "deal_rows"),
-    ("solve: two-edge cuts", solve_graph, "without_two_edge_cuts"),
+    ("solve: two-edge cuts", solve_graph, "untied"),
     ("solve: loss", solve_graph, "gcp"),
     ("solve: gather individuals", solve_classes, "gather_individuals"),
     ("solve: k-d tree", solve_classes, "build_tree"),

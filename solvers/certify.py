@@ -36,9 +36,8 @@ from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import search_graph
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_graph import NEIGHBOURS, deal_rows, solve_graph
+from kanonflow.solvers.solve_graph import NEIGHBOURS, deal_rows, solve_graph, untie_graph
 from kanonflow.solvers.table import Table
-from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 
 # The pricing looks at all pairs in each pass.
 LARGEST_ROWS = 20_000
@@ -118,11 +117,13 @@ class _Job(NamedTuple):
     timer: _Clock
 
     def finished(self, members: NDArray[np.int32]) -> _Finished:
-        """Deal the rows of a graph over units and part its two-edge cuts."""
+        """Deal the rows of a graph over units and mend its two-edge cuts."""
         dealt = deal_rows(self.units, members)
         tied = None
         if self.untie:
-            dealt, tied = without_two_edge_cuts(dealt, self.table.individuals)
+            n = self.table.records
+            per_row = 0.0 if self.timer.struck() else self.budget.evaluations(n, self.k) / n
+            dealt, tied, _ = untie_graph(self.table, dealt, seed=self.seed, per_row=per_row)
         graph = GeneralizationGraph(dealt)
         return _Finished(graph, gcp(self.table, graph), tied)
 

@@ -214,6 +214,20 @@ def _prepared(
     return given, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
 
 
+def untie_graph(
+    table: Table, members: NDArray[np.int32], *, seed: int, per_row: float, loss: str = "ncp"
+) -> Untied:
+    """A finished graph over rows without two-edge cuts, as ``solve_graph`` returns it after a search of ``per_row``.
+
+    members: int32 (n, k). O(n log^2 n), and what ``untied`` takes.
+    """
+    k = members.shape[1]
+    units, searched, build = _units_for(table, k, loss)
+    given, nearest, _ = _prepared(units, table, k, seed, 1)
+    each = min(per_row, MOST_TO_UNTIE)
+    return untied(searched, build, nearest, members, distinct=given.distinct, per_slot=each, seed=seed)
+
+
 def _to_untie(per_row: float, result: SearchResult) -> float:
     """Evaluations for each slot that changes for a two-edge cut, after a search of so many a row."""
     return LEAST_TO_UNTIE if result.deadline_struck else min(per_row, MOST_TO_UNTIE)

@@ -33,8 +33,8 @@ class Table:
     cardinality: NDArray[np.int64]
     weights: NDArray[np.float64]
     individuals: NDArray[np.int64] | None = None
-    lattice: Lattice | None = None
     heights: tuple[NDArray[np.float64] | None, ...] = ()
+    lattice: Lattice | None = None
 
     def __post_init__(self) -> None:
         n = self.numeric.shape[0]

@@ -241,11 +241,13 @@ def test_lattices_that_are_too_large_are_refused_before_the_first_window() -> No
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("people", [False, True])
 def test_a_feed_is_searched_from_levels_by_name(name: str, people: bool) -> None:
-    """Every row released, none suppressed; the metrics name the start, and no release is worse than it."""
+    """Hardly a row waits, none is suppressed; the metrics name the start, and no release is worse than it."""
     head: dict[str, Any] = {"fields": {"note": "individual"}, "protect": "individual"} if people else {}
     bound = _bound(solver={"start": name, "evaluations_per_row": 20, "threads": 1}, **head)
     result = _release(bound, _rows(bound))
-    assert from_ipc(result.release.ipc).num_rows == 120  # type: ignore[union-attr]
+    released = from_ipc(result.release.ipc).num_rows  # type: ignore[union-attr]
+    assert released >= 115 if people else released == 120
+    assert released + result.metrics["rows_rejected"].get("held_back", 0) == 120
     assert (result.metrics["solver"], result.metrics["start"]) == ("auto", name)
     assert result.metrics["loss_end"] <= result.metrics["loss_start"] + 1e-12
 
