@@ -196,7 +196,7 @@ def _round(
     stretches: list[NDArray[np.int64]],
     owner: NDArray[np.int32],
     left: int,
-    seeds: NDArray[np.uint64],
+    seeds: NDArray[np.unsignedinteger],
     turn: int,
     rounds: int,
     heat: float,
