@@ -123,7 +123,7 @@ class _Job(NamedTuple):
         if self.untie:
             n = self.table.records
             per_row = 0.0 if self.timer.struck() else self.budget.evaluations(n, self.k) / n
-            dealt, tied, _ = untie_graph(self.table, dealt, seed=self.seed, per_row=per_row)
+            dealt, tied, _, _ = untie_graph(self.table, dealt, seed=self.seed, per_row=per_row)
         graph = GeneralizationGraph(dealt)
         return _Finished(graph, gcp(self.table, graph), tied)
 
@@ -172,7 +172,7 @@ def certify_graph(
     tree = build_tree(job.units.features, job.units.weight, job.units.individual)
     nearest, distance = nearest_units(job.units.features, tree, job.units.individual, max(NEIGHBOURS, k - 1))
     lists = _Lists(np.ascontiguousarray(nearest), distance)
-    linear, certificate = _bound(job, start, lists, searched)
+    linear, certificate, smaller = _bound(job, start, lists, searched)
     best, spent, trace = _round(job, tree, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), linear, searched)
     first = searched.first
     return Solution(
@@ -181,26 +181,36 @@ def certify_graph(
         start_loss=first.start_loss,
         lower_bound=certificate.bound,
         start=first.start,
-        evaluations=spent,
-        deadline_struck=searched.struck or linear.deadline_struck or job.timer.struck(),
+        evaluations=spent + smaller.evaluations,
+        deadline_struck=searched.struck or linear.deadline_struck or smaller.struck or job.timer.struck(),
         trace=((0, first.start_loss), (searched.evaluations, searched.loss), *trace),
         tied_edges=best.tied,
         certificate=certificate,
     )
 
 
-def _bound(job: _Job, start: str, lists: _Lists, searched: _Searched) -> tuple[LinearBound, Certificate]:
-    """The program whose x is rounded, and the best certificate."""
+class _Smaller(NamedTuple):
+    """What smaller slots took besides: evaluations of the searches, and whether time ended any of it."""
+
+    evaluations: int = 0
+    struck: bool = False
+
+
+def _bound(
+    job: _Job, start: str, lists: _Lists, searched: _Searched
+) -> tuple[LinearBound, Certificate, _Smaller]:
+    """The program whose x is rounded, the best certificate, and what smaller slots took for it."""
     size, limits = min(job.k, job.limits.largest_priced), job.limits
     if size == job.k:
         linear = _program(job, lists, searched.slots, limits.pricing, limits.priced)
-        return linear, linear.certificate
+        return linear, linear.certificate, _Smaller()
     linear = _program(job, lists, searched.slots, replace(limits.pricing, exact=0), limits.relaxed)
     smaller = job._replace(k=size)
     begins = limits.relaxed + (limits.priced - limits.relaxed) * limits.searching
-    met = _search(smaller, start, limits.relaxed, begins).slots
-    proof = _program(smaller, lists, met, limits.pricing, limits.priced).certificate
-    return linear, max(linear.certificate, proof, key=lambda each: each.bound)
+    met = _search(smaller, start, limits.relaxed, begins)
+    proof = _program(smaller, lists, met.slots, limits.pricing, limits.priced)
+    best = max(linear.certificate, proof.certificate, key=lambda each: each.bound)
+    return linear, best, _Smaller(met.evaluations, met.struck or proof.deadline_struck)
 
 
 def _program(

@@ -75,7 +75,7 @@ def _describe(people: Individuals, values: np.ndarray, tree: PeopleTree, node: i
 
 
 @numba.njit(cache=True, nogil=True)
-def _widest(people: Individuals, units: np.ndarray, keys: np.ndarray, key: np.ndarray) -> None:
+def _widest(units: np.ndarray, keys: np.ndarray, key: np.ndarray) -> None:
     """``key``: the column in which these people differ most on average, of middles, price of values, and row counts.
 
     Row counts differ by what a class of two of them leaves waiting: 1 - 2 min / sum is near |ln a - ln b| / 2.
@@ -107,7 +107,7 @@ def _grow(people: Individuals, keys: np.ndarray, values: np.ndarray, tree: Peopl
         if end - begin > LEAF:
             units = tree.order[begin:end].copy()
             key = np.empty(units.size)
-            _widest(people, units, keys, key)
+            _widest(units, keys, key)
             tree.order[begin:end] = units[np.argsort(key, kind="mergesort")]
             middle = (begin + end) // 2
             tree.left[node] = nodes

@@ -56,8 +56,8 @@ def solve_levels(
     warm: slots over the individuals (positions in the sorted distinct ``Table.individuals``) of the previous window.
 
     Raises InfeasibleError when there are fewer than k individuals, BudgetError for an unknown start. Waiting rows
-    count with loss 1. Evaluations: at most the budget's for each row. Time: that of ``solve_graph`` over each level,
-    and of its start for each s.
+    count with loss 1. Evaluations: the budget's for each row, and those that mend two-edge cuts. Time: that of
+    ``solve_graph`` over each level, and of its start for each s.
     """
     if start not in GRAPH_STARTS:
         raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")

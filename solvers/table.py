@@ -69,8 +69,9 @@ class Table:
                 continue
             if heights.ndim != 1 or not np.all((heights >= 0) & (heights <= 1)):
                 raise TableError("the heights of a hierarchy must be a line of numbers in [0, 1]")
-            leaves = column[~np.isnan(column)] * heights.size
-            if np.any(np.abs(leaves - np.rint(leaves)) > 1e-6) or (heights.size == 0 and column.any()):
+            known = column[~np.isnan(column)]
+            leaves = known * heights.size
+            if np.any(np.abs(leaves - np.rint(leaves)) > 1e-6) or (heights.size == 0 and known.any()):
                 raise TableError("a column with heights must hold the places of leaves")
 
     @property

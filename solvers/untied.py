@@ -32,12 +32,13 @@ EASED = 0.25
 class Untied(NamedTuple):
     """members: int32 (n, k) over rows. tied_edges: edges that are still in a cut, None when nobody looked.
 
-    evaluations: of the searches.
+    evaluations: of the searches. struck: whether time was over before a search that was due.
     """
 
     members: NDArray[np.int32]
     tied_edges: int | None
     evaluations: int
+    struck: bool = False
 
 
 def units_of_rows(units: Units, distinct: bool) -> Units:
@@ -97,14 +98,16 @@ def untied(
     distinct: bool,
     per_slot: float,
     seed: int,
+    late: Callable[[], bool] | None = None,
 ) -> Untied:
     """The graph without two-edge cuts as far as exchanges can do it: the fewest tied edges, then the least loss.
 
     members: int32 (n, k) over rows. build: the state of a search (of any loss) for units, each row one of its own, and
     members. nearest: int32 (u, m), units near each. distinct: whether slots hold distinct individuals. per_slot:
     evaluations for each slot that a mend changed. k = 2 leaves rings, in which every edge is tied to every other one.
+    late: whether time is over, asked before each search; then the graph is returned as it was mended.
 
-    Depends on the arguments alone. O(turns n k log(n k) + per_slot slots changed).
+    Without a deadline it depends on the arguments alone. O(turns n k log(n k) + per_slot slots changed).
     """
     if two_edge_cuts(members).size == 0:
         return Untied(members, 0, 0)
@@ -128,6 +131,8 @@ def untied(
         before = parted
         if changed.size == 0:
             break
+        if late is not None and late():
+            return Untied(best, least[0], evaluations, True)
         evaluations += _searched_within(rows, slots, near, changed, per_slot * EASED**turn, seed + turn)
         tied = two_edge_cuts(slots.members).size
         if (tied, slots.loss.mean()) < least:

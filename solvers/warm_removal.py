@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.starts.growing import MOST_PLACES
 from kanonflow.solvers.torn_slots import (
     MOST_OPEN,
     Torn,
@@ -33,14 +34,12 @@ from kanonflow.solvers.torn_slots import (
 MOST_EJECTING = 2
 # Slots from which a walk to open ones goes on: first few; more for those whose members found no place.
 REACHES = (10, 300)
-# Slots of one near unit that are looked through, where equal rows give it more.
-MOST_PLACES = 48
 # No member may cost that much.
 BIG = 1e300
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _visit(units: Units, torn: Torn, unit: int, leaving: int, visited: int) -> int:
+def _visit(torn: Torn, unit: int, visited: int) -> int:
     """Put the slots of a unit on the list of those to walk from, and the open ones on that of open ones."""
     first = torn.first[unit]
     for index in range(first, first + min(torn.filled[unit], MOST_PLACES)):
@@ -78,14 +77,14 @@ def _scan(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: in
             if unit < 0 or torn.seen[unit] == torn.clock[0]:
                 continue
             torn.seen[unit] = torn.clock[0]
-            visited = _visit(units, torn, unit, leaving, visited)
+            visited = _visit(torn, unit, visited)
         for p in range(k):
             unit = torn.members[slot, p]
             for index in range(nearest.shape[1] if unit >= 0 else 0):
                 near = nearest[unit, index]
                 if near >= 0 and torn.seen[near] != torn.clock[0]:
                     torn.seen[near] = torn.clock[0]
-                    visited = _visit(units, torn, near, leaving, visited)
+                    visited = _visit(torn, near, visited)
     for p in range(k):
         unit = torn.members[leaving, p]
         torn.housed[p] = unit < 0

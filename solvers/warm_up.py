@@ -16,6 +16,7 @@ from kanonflow.solvers.solve import solve
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.untied import untied
+from kanonflow.solvers.warm_start import WarmGraph
 
 
 class _Repeatable:
@@ -80,6 +81,9 @@ def warm_up(shape: str | None = None, gated: bool = False, hierarchies: bool = F
         _untie(table)
         for start in ("auto", "l-greedy", "kd-leaves"):
             solve(table, 3, start=start, budget=budget, seed=1)
+        solve(table, 2, budget=budget, seed=1)
+        old = solve(table, 3, budget=budget, seed=1).graph.members[1:].astype(np.int64)
+        solve(table, 3, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old)))
         solve(table, 3, shape="levels", budget=budget, seed=1)
     if shape in (None, "classes", "cohorts"):
         # People with one row are points, whose neighbours are found in another way than those of people with several.

@@ -14,7 +14,7 @@ from kanonflow.solvers.neighbours import node_bound, pair_loss
 from kanonflow.solvers.search.slots import Slots
 
 # Places of one unit that are considered, where equal rows give it more.
-MOSTPLACES = 48
+MOST_PLACES = 48
 
 
 class Growing(NamedTuple):
@@ -97,7 +97,7 @@ def growing_over(units: Units, tree: KdTree, slots: Slots, near: int) -> Growing
     position = np.empty(tree.order.size, dtype=np.int64)
     position[tree.order] = np.arange(tree.order.size)
     n, k = slots.members.shape
-    room = near * max(k, MOSTPLACES)
+    room = near * max(k, MOST_PLACES)
     return Growing(
         filled=np.zeros(units.weight.size, dtype=np.int64),
         live=np.zeros(tree.start.size, dtype=np.int64),

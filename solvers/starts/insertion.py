@@ -18,26 +18,16 @@ from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.errors import InfeasibleError
 from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.leaf_orders import range_cost
-from kanonflow.solvers.search.slot_loss import PLACE, refresh, replaced_loss
+from kanonflow.solvers.search.slot_loss import PLACE, admits, refresh, replaced_loss
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.starts.circulant import constructive_members
-from kanonflow.solvers.starts.growing import MOSTPLACES, Growing, growing_over, nearest_inserted
+from kanonflow.solvers.starts.growing import MOST_PLACES, Growing, growing_over, nearest_inserted
 
 # Near units whose edges are considered for a record: the more, the better the graph and the longer it takes.
 NEAR_FOR_EACH_MEMBER = 6
 LEAST_NEAR = 64
 # How often each chosen edge is chosen anew beside the others.
 SWEEPS = 1
-
-
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def _admits(units: Units, slots: Slots, slot: int, position: int, unit: int) -> bool:
-    """Whether the unit may take the place of the member at ``position``."""
-    named = 0
-    for p in range(slots.who.shape[1]):
-        if slots.who[slot, p] == units.individual[unit] and p != position:
-            named += 1
-    return named < units.limit[unit]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -51,12 +41,14 @@ def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: i
             continue
         first = slots.first_place[other]
         count = growing.filled[other]
-        tries = min(count, MOSTPLACES)
+        tries = min(count, MOST_PLACES)
         for step in range(tries):
             # Of more places a stretch that begins elsewhere each time.
             place = slots.places[first + (step + size * tries) % count]
             slot, p = place // PLACE, place % PLACE
-            if edges < growing.price.size and _admits(units, slots, slot, p, unit):
+            if edges < growing.price.size and admits(
+                slots, slot, p, units.individual[unit], units.limit[unit]
+            ):
                 price = replaced_loss(features, slots, slot, p, unit) - slots.loss[slot]
                 growing.edges[edges, 0], growing.edges[edges, 1], growing.edges[edges, 2] = other, slot, p
                 growing.price[edges] = price

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanonflow.solvers import solve_graph as solve_graph_module
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
@@ -162,3 +163,11 @@ def test_the_largest_k_works() -> None:
     """k = 255, the most that a place's number can hold."""
     solution = solve_graph(mixed_table(1, 600), 255, budget=Budget(5.0), seed=1)
     solution.graph.check()
+
+
+def test_a_start_that_was_given_up_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An assignment that takes too long leaves the start it began with, under that one's name."""
+    table = mixed_table(2, 120)
+    assert solve_graph(table, 2, budget=Budget(0), seed=1).start == PAIR_ASSIGNMENT
+    monkeypatch.setattr(solve_graph_module, "pair_members", lambda units, tree, members: members)
+    assert solve_graph(table, 2, budget=Budget(0), seed=1).start == "dense-first"

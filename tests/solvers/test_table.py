@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import TableError
+from kanonflow.solvers.solve import solve
 from kanonflow.solvers.table import Table
 
 
@@ -58,6 +60,20 @@ def test_a_table_that_does_not_fit_is_refused(faults: dict[str, Any], named: str
     """Each planted fault raises TableError, which says what is wrong."""
     with pytest.raises(TableError, match=named):
         Table(**{**fitting(), **faults})
+
+
+def test_a_hierarchy_of_one_leaf_may_have_nulls() -> None:
+    """A null is no place of a leaf."""
+    table = Table(
+        np.array([[0.0], [np.nan], [0.0]]),
+        np.empty((3, 0), np.int32),
+        np.empty(0, np.int64),
+        np.ones(1),
+        heights=(np.empty(0),),
+    )
+    assert solve(table, 3, budget=Budget(10.0), seed=1).loss == pytest.approx(1.0)
+    with pytest.raises(TableError, match="leaves"):
+        Table(np.ones((3, 1)), table.categorical, table.cardinality, table.weights, heights=(np.empty(0),))
 
 
 def test_a_table_without_attributes_is_refused() -> None:

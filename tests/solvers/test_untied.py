@@ -9,10 +9,11 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.solve_graph import solve_graph
+from kanonflow.solvers.search.slots import build_slots
+from kanonflow.solvers.solve_graph import solve_graph, untie_graph
 from kanonflow.solvers.table import Table
 from kanonflow.solvers.two_edge_cuts import two_edge_cuts, without_two_edge_cuts
-from kanonflow.solvers.untied import nearest_rows, units_of_rows
+from kanonflow.solvers.untied import nearest_rows, units_of_rows, untied
 from tests.mixed_tables import mixed_table
 
 
@@ -81,3 +82,38 @@ def test_near_rows_are_rows_of_near_units_and_take_turns() -> None:
     for unit in np.flatnonzero(np.arange(units.weight.size) != 5):
         taken = set(rows[units.of_row == unit].tolist())
         assert len(taken) == min(units.weight[unit], units.weight[near[unit, 0]])
+
+
+def test_time_that_is_over_leaves_the_searches_out() -> None:
+    """The cuts are mended all the same, and the solution says that its deadline struck."""
+    table = duplicates()
+    free = solve_graph(table, 3, budget=Budget(400), seed=2, untie=False)
+    units = group_rows(table)
+    near = np.tile(np.arange(5, dtype=np.int32), (units.weight.size, 1))
+    given = (units, build_slots, near, free.graph.members)
+    hurried = untied(*given, distinct=False, per_slot=100.0, seed=1, late=lambda: True)
+    patient = untied(*given, distinct=False, per_slot=100.0, seed=1, late=lambda: False)
+    assert (hurried.struck, hurried.evaluations) == (True, 0)
+    assert (patient.struck, patient.evaluations > 0) == (False, True)
+    assert hurried.tied_edges == two_edge_cuts(hurried.members).size < two_edge_cuts(free.graph.members).size
+    GeneralizationGraph(hurried.members).check(None)
+    now = [0.0]
+    budget = Budget(400, deadline_ms=1000.0)
+    clock = lambda: now[0]  # noqa: E731
+    assert not solve_graph(table, 3, budget=budget, seed=2, clock=clock).deadline_struck
+    over = solve_graph(
+        table, 3, budget=budget, seed=2, clock=clock, progress=lambda *_: now.__setitem__(0, 2.0)
+    )
+    assert over.deadline_struck
+    assert over.tied_edges == two_edge_cuts(over.graph.members).size < two_edge_cuts(free.graph.members).size
+
+
+def test_a_graph_without_cuts_is_returned_as_it_is() -> None:
+    """Also by the function for finished graphs."""
+    table = duplicates()
+    solution = solve_graph(table, 3, budget=Budget(400), seed=2)
+    free = untie_graph(table, solution.graph.members, seed=1, per_row=100.0)
+    assert (free.tied_edges, free.evaluations) == (0, 0)
+    assert free.members is solution.graph.members
+    searched = solve_graph(table, 3, budget=Budget(400), seed=2, untie=False).graph.members
+    assert untie_graph(table, searched, seed=1, per_row=100.0).tied_edges == 0

@@ -19,6 +19,7 @@ SOLVES = """
     from numba.core.dispatcher import Dispatcher
     from kanonflow.solvers.budget import Budget
     from kanonflow.solvers.solve import solve
+    from kanonflow.solvers.warm_start import WarmGraph
     from kanonflow.solvers.warm_up import warm_up
     from tests.mixed_tables import mixed_table
 
@@ -30,18 +31,26 @@ SOLVES = """
     pairs = replace(table, individuals=np.arange(400) // 2)
     everybody = replace(table, individuals=np.arange(400))
     for shape, rows in (
-        ("graph", table), ("graph", pairs), ("classes", pairs), ("classes", everybody), ("levels", pairs)
+        ("graph", table), ("graph", pairs), ("graph", everybody),
+        ("classes", pairs), ("classes", everybody), ("levels", pairs),
     ):
         if asked not in (None, shape):
             continue
-        solve(rows, 5, shape=shape, budget=Budget(300.0), seed=1)
+        found = solve(rows, 5, shape=shape, budget=Budget(300.0), seed=1)
+        if shape == "graph" and rows is everybody:
+            old = found.graph.members[3:].astype(np.int64)
+            solve(rows, 5, budget=Budget(300.0), seed=1, warm=WarmGraph(np.where(old % 50 == 7, -1, old)))
+            solve(rows, 2, budget=Budget(300.0), seed=1)
     print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
 """
 
 
 @pytest.mark.parametrize("asked", [(), ("graph",), ("classes",), ("levels",)])
 def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -> None:
-    """A process of its own, where nothing was called before: each shape, with one row a person and with several."""
+    """A process of its own, where nothing was called before: each shape, with one row a person and with several.
+
+    Of graphs also k = 2, and the window after another one.
+    """
     told = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SOLVES), *asked],
         capture_output=True,
