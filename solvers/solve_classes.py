@@ -236,8 +236,6 @@ def _start(
         return cold, no_ties(people.rows.size), name, None, None, None
     before = build_classes(people, cold, k, gate)
     labels, stay = warm_labels(people, tour, k, warm, before, gate)
-    if not stay.any() and not warm.keep:
-        return cold, no_ties(people.rows.size), name, None, None, None
     losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
     ties = ties_to(labels, stay, people.rows, warm)
     if warm.keep or losses[0] <= losses[1] + ties.tie.sum() / max(people.rows.sum(), 1):

@@ -82,7 +82,7 @@ def warm_up(shape: str | None = None, gated: bool = False, hierarchies: bool = F
         for start in ("auto", "l-greedy", "kd-leaves"):
             solve(table, 3, start=start, budget=budget, seed=1)
         solve(table, 2, budget=budget, seed=1)
-        old = solve(table, 3, budget=budget, seed=1).graph.members[1:].astype(np.int64)
+        old = solve(table, 3, budget=budget, seed=1).graph.members.astype(np.int64)
         solve(table, 3, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old)))
         solve(table, 3, shape="levels", budget=budget, seed=1)
     if shape in (None, "classes", "cohorts"):
