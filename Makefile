@@ -62,7 +62,7 @@ $(VENV)/.installed-test: setup.py pyproject.toml | $(PY)
 
 # Ahead of everything else, or each of pytest's processes would do it.
 $(NUMBA_CACHE_DIR)/.compiled: | $(VENV)/.installed-cli
-	@echo "compiling the kernels in solvers/, once for each state of them (about a minute)"
+	@echo "compiling the kernels in solvers/, once for each state of them (a minute or two)"
 	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up; warm_up()"
 	@touch $@
 
