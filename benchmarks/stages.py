@@ -71,6 +71,7 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("solve: k-d tree", solve_classes, "build_tree"),
     ("solve: bound", solve_classes, "nearest_units"),
     ("solve: start", solve_classes, "diverse_greedy_labels"),
+    ("solve: neighbours", solve_classes, "nearest_people"),
     ("solve: neighbours", solve_classes, "diverse_neighbours"),
     ("solve: search", solve_classes, "class_descend"),
     ("solve: search", solve_classes, "class_kick"),

@@ -50,6 +50,8 @@ HEAT_AFTER_ROUNDING = 0.02
 class CertifyLimits:
     """searches: of different seeds, each with the whole budget, before the program. roundings: graphs made of it, each
     searched on with the whole budget. searching, priced: shares of a deadline after which those phases end.
+    largest_priced: slots of more units are bounded by slots of so many; relaxed: the share of a deadline after which
+    the program over the large ones, for the graph, ends.
     """
 
     searches: int = 6
@@ -122,8 +124,8 @@ class _Job(NamedTuple):
         tied = None
         if self.untie:
             n = self.table.records
-            per_row = 0.0 if self.timer.struck() else self.budget.evaluations(n, self.k) / n
-            dealt, tied, _, _ = untie_graph(self.table, dealt, seed=self.seed, per_row=per_row)
+            per_row, late = self.budget.evaluations(n, self.k) / n, self.timer.struck
+            dealt, tied, _, _ = untie_graph(self.table, dealt, seed=self.seed, per_row=per_row, late=late)
         graph = GeneralizationGraph(dealt)
         return _Finished(graph, gcp(self.table, graph), tied)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.diverse_repair import exchanged_until_diverse
-from kanonflow.solvers.individuals import Individuals, nearest_individuals, pair_class_loss
+from kanonflow.solvers.individuals import Individuals, keep_nearest, pair_class_loss
 from kanonflow.solvers.search.class_gate import HOME, Gate, forget, meets
 from kanonflow.solvers.search.class_state import Classes, build_classes, room_for, total_loss
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
@@ -73,20 +73,17 @@ def dealt_by_value(gate: Gate, tour: NDArray[np.int64], k: int, stretches: int) 
 def diverse_neighbours(
     people: Individuals,
     order: NDArray[np.int64],
-    m: int,
     reach: int,
     gate: Gate | None,
-    nearest: NDArray[np.int32] | None = None,
+    nearest: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """``nearest_individuals``; with a gate also the m // 2 nearest whose first kept row has another first value.
+    """The nearest, int32 (u, m); with a gate also the m // 2 nearest whose first kept row has another first value.
 
-    nearest: int32 (u, m), where they are known already.
+    Those are looked for within ``reach`` of a tour, ``order``: int64 (u,). O(u reach (d + W)) with a gate.
     """
-    if nearest is None:
-        nearest = nearest_individuals(people, order, m, reach)
     if gate is None:
         return nearest
-    others = np.full((order.size, m // 2), -1, dtype=np.int32)
+    others = np.full((order.size, nearest.shape[1] // 2), -1, dtype=np.int32)
     _nearest_others(people, order, reach, gate.values[gate.begin, 0], others)
     # Missing ones stand at the end.
     both = np.concatenate([nearest, others], axis=1)
@@ -106,16 +103,7 @@ def _nearest_others(
             other = order[index]
             if value[other] == value[unit]:
                 continue
-            gap = pair_class_loss(people, unit, other)
-            if gap >= distance[m - 1]:
-                continue
-            slot = m - 1
-            while slot > 0 and distance[slot - 1] > gap:
-                distance[slot] = distance[slot - 1]
-                nearest[unit, slot] = nearest[unit, slot - 1]
-                slot -= 1
-            distance[slot] = gap
-            nearest[unit, slot] = other
+            keep_nearest(nearest, distance, unit, other, pair_class_loss(people, unit, other))
 
 
 def merged_until_diverse(

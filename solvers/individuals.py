@@ -125,40 +125,18 @@ def pair_class_loss(people: Individuals, a: int, b: int) -> float:
     return (2 * fewer * hull_loss(people, a, b) + together - 2 * fewer) / together
 
 
-@numba.njit(cache=True, nogil=True)
-def _nearest(
-    people: Individuals, order: np.ndarray, reach: int, first: int, last: int, nearest: np.ndarray
-) -> None:
-    m = nearest.shape[1]
-    distance = np.empty(m)
-    for position in range(first, last):
-        unit = order[position]
-        found = 0
-        for index in range(max(0, position - reach), min(order.size, position + reach + 1)):
-            other = order[index]
-            if other == unit:
-                continue
-            gap = pair_class_loss(people, unit, other)
-            if found == m and gap >= distance[m - 1]:
-                continue
-            slot = found if found < m else m - 1
-            if found < m:
-                found += 1
-            while slot > 0 and distance[slot - 1] > gap:
-                distance[slot] = distance[slot - 1]
-                nearest[unit, slot] = nearest[unit, slot - 1]
-                slot -= 1
-            distance[slot] = gap
-            nearest[unit, slot] = other
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def keep_nearest(nearest: np.ndarray, distance: np.ndarray, unit: int, other: int, gap: float) -> None:
+    """Put somebody into the sorted list of a unit's m nearest, unless all m are as near.
 
-
-def nearest_individuals(
-    people: Individuals, order: NDArray[np.int64], m: int, reach: int
-) -> NDArray[np.int32]:
-    """The m nearest by pair_class_loss among those within ``reach`` of a tour, int32 (u, m), -1 for none.
-
-    Exact when reach covers the tour. O(u reach (d + W)).
+    nearest: int32 (u, m), the list of ``unit`` is changed; distance: float64 (m,), of those in it, infinite at the end.
     """
-    nearest = np.full((order.size, m), -1, dtype=np.int32)
-    _nearest(people, order, reach, 0, order.size, nearest)
-    return nearest
+    slot = distance.size - 1
+    if gap >= distance[slot]:
+        return
+    while slot > 0 and distance[slot - 1] > gap:
+        distance[slot] = distance[slot - 1]
+        nearest[unit, slot] = nearest[unit, slot - 1]
+        slot -= 1
+    distance[slot] = gap
+    nearest[unit, slot] = other

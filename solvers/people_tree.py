@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bits import bits_cost
-from kanonflow.solvers.individuals import Individuals, pair_class_loss
+from kanonflow.solvers.individuals import Individuals, keep_nearest, pair_class_loss
 from kanonflow.solvers.leaf_orders import range_cost
 
 LEAF = 8
@@ -213,16 +213,7 @@ def _query(people: Individuals, tree: PeopleTree, most: int, nearest: np.ndarray
                 if other == unit:
                     continue
                 looked[0] += 1
-                gap = pair_class_loss(people, unit, other)
-                if gap >= distance[m - 1]:
-                    continue
-                slot = m - 1
-                while slot > 0 and distance[slot - 1] > gap:
-                    distance[slot] = distance[slot - 1]
-                    nearest[unit, slot] = nearest[unit, slot - 1]
-                    slot -= 1
-                distance[slot] = gap
-                nearest[unit, slot] = other
+                keep_nearest(nearest, distance, unit, other, pair_class_loss(people, unit, other))
 
 
 def nearest_people(

@@ -92,10 +92,8 @@ def _tour(table: Table, people: Individuals) -> tuple[NDArray[np.int64], NDArray
     return tree.order, nearest_units(features, tree, everybody, NEIGHBOURS)[0]
 
 
-def _nearest_within(nearest: NDArray[np.int32] | None, chosen: NDArray[np.int64]) -> NDArray[np.int32] | None:
+def _nearest_within(nearest: NDArray[np.int32], chosen: NDArray[np.int64]) -> NDArray[np.int32]:
     """The nearest of some individuals among themselves, in their own numbers; missing ones stand at the end."""
-    if nearest is None:
-        return None
     place = np.full(nearest.shape[0] + 1, -1, dtype=np.int32)
     place[chosen] = np.arange(chosen.size, dtype=np.int32)
     own = place[nearest[chosen]]
@@ -127,12 +125,12 @@ def _search(
     clock: Callable[[], float],
     progress: Progress | None,
     gate: Gate | None,
-    nearest: NDArray[np.int32] | None,
+    nearest: NDArray[np.int32],
     whole: bool = True,
 ) -> _Outcome:
     """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
     classes = build_classes(people, labels, k, gate)
-    nearest = diverse_neighbours(people, tour, NEIGHBOURS, TOUR_REACH, gate, nearest)
+    nearest = diverse_neighbours(people, tour, TOUR_REACH, gate, nearest)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
     scratch = build_scratch(classes, *ties)
@@ -174,7 +172,7 @@ def _search_parts(
     deadline: float | None,
     clock: Callable[[], float],
     gate: Gate | None,
-    nearest: NDArray[np.int32] | None,
+    nearest: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], Ties, int, bool]:
     """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
 
@@ -313,15 +311,14 @@ def solve_classes(
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck, trace = 0, False, [(0, start_loss)]
     evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
-    if evaluations and nearest is None:
-        nearest = nearest_people(people, tour, NEIGHBOURS)[0]
-    if evaluations and tour.size >= 2 * PART_SIZE:
+    near = nearest_people(people, tour, NEIGHBOURS)[0] if evaluations and nearest is None else nearest
+    if near is not None and evaluations and tour.size >= 2 * PART_SIZE:
         labels, ties, spent, struck = _search_parts(
-            people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate, nearest
+            people, labels, ties, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate, near
         )
-    if evaluations:
+    if near is not None and evaluations:
         outcome = _search(
-            people, labels, ties, tour, k, evaluations - spent, seed, deadline, clock, progress, gate, nearest
+            people, labels, ties, tour, k, evaluations - spent, seed, deadline, clock, progress, gate, near
         )
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]

@@ -39,9 +39,8 @@ GRAPH_STARTS = ("auto", *BUILT_STARTS, *LEVELLED_STARTS)
 LOSSES = ("ncp", "sil")
 # Units and members over them -> the state of a search.
 StateOf = Callable[[Units, NDArray[np.int32]], Slots | SilSlots]
-# Evaluations for each slot that had to change for a two-edge cut, at most; few when time is over.
+# Evaluations for each slot that had to change for a two-edge cut, at most.
 MOST_TO_UNTIE = 1000.0
-LEAST_TO_UNTIE = 20.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -217,18 +216,23 @@ def _prepared(
 
 
 def untie_graph(
-    table: Table, members: NDArray[np.int32], *, seed: int, per_row: float, loss: str = "ncp"
+    table: Table,
+    members: NDArray[np.int32],
+    *,
+    seed: int,
+    per_row: float,
+    late: Callable[[], bool] = lambda: False,
 ) -> Untied:
-    """A finished graph over rows without two-edge cuts, as ``solve_graph`` returns it after a search of ``per_row``.
+    """A graph over rows without two-edge cuts, as ``solve_graph`` returns it after a search of ``per_row``.
 
-    members: int32 (n, k). O(n log^2 n), and what ``untied`` takes.
+    members: int32 (n, k), of low GCP. late: whether time is over. O(n log^2 n), and what ``untied`` takes.
     """
     k = members.shape[1]
     if two_edge_cuts(members).size == 0:
         return Untied(members, 0, 0)
-    units, searched, build = _units_for(table, k, loss)
+    units, searched, build = _units_for(table, k, "ncp")
     given, nearest, _ = _prepared(units, table, k, seed, 1)
-    return _free(given, searched, build, nearest, members, min(per_row, MOST_TO_UNTIE))
+    return _free(given, searched, build, nearest, members, per_row, late)
 
 
 def _late(clock: Callable[[], float], deadline: float | None) -> Callable[[], bool]:
@@ -242,19 +246,15 @@ def _free(
     build: StateOf,
     nearest: NDArray[np.int32],
     members: NDArray[np.int32],
-    per_slot: float,
-    late: Callable[[], bool] | None = None,
+    per_row: float,
+    late: Callable[[], bool],
 ) -> Untied:
-    """The graph over rows without two-edge cuts. searched: the units as the search for the loss sees them."""
-    distinct, seed = given.distinct, given.seed
+    """The graph over rows without two-edge cuts. searched: the units as the search for the loss, of ``per_row``
+    evaluations, sees them."""
+    each = min(per_row, MOST_TO_UNTIE)
     return untied(
-        searched, build, nearest, members, distinct=distinct, per_slot=per_slot, seed=seed, late=late
+        searched, build, nearest, members, distinct=given.distinct, per_slot=each, seed=given.seed, late=late
     )
-
-
-def _to_untie(per_row: float, result: SearchResult) -> float:
-    """Evaluations for each slot that changes for a two-edge cut, after a search of so many a row."""
-    return LEAST_TO_UNTIE if result.deadline_struck else min(per_row, MOST_TO_UNTIE)
 
 
 def _trace(begun: int, start_loss: float, result: SearchResult) -> tuple[tuple[int, float], ...]:
@@ -282,7 +282,7 @@ def solve_graph(
     warm: the graph that the previous window's individuals left; the cheaper of it and the cold start is searched.
     search: False returns the start itself. untie: mend two-edge cuts at the end, so that no known match settles
     another (hardly any loss from k = 4 on, about 2% at k = 3); ``Solution.tied_edges`` counts what is left. Its
-    evaluations, 5 to 25% at k = 3 and 1% at k = 5, come on top of the budget; the deadline leaves its searches out.
+    evaluations, 5 to 25% at k = 3 and 1% at k = 5, come on top of the budget; after the deadline they are few.
     loss: what is searched and reported, ``ncp`` (GCP) or ``sil`` (S0, eq. 7, over all edges; neighbours and starts are
     then those of a table weighted for it; there is no lower bound but 0).
 
@@ -317,8 +317,8 @@ def solve_graph(
     members = deal_rows(units, members)
     free = Untied(members, None, 0)
     if untie:
-        each = _to_untie(evaluations / table.records, result)
-        free = _free(given, searched, build, nearest, members, each, _late(clock, deadline))
+        per_row = evaluations / table.records
+        free = _free(given, searched, build, nearest, members, per_row, _late(clock, deadline))
     graph = GeneralizationGraph(free.members)
     return Solution(
         structure=graph,

@@ -15,7 +15,8 @@ from kanonflow.solvers.diverse_start import (
     released_shares,
 )
 from kanonflow.solvers.diversity import Sensitive, failing_classes
-from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
+from kanonflow.solvers.individuals import Individuals, gather_individuals
+from kanonflow.solvers.people_tree import nearest_people
 from kanonflow.solvers.search.class_gate import Gate, build_gate
 from kanonflow.solvers.search.class_state import build_classes
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
@@ -58,9 +59,11 @@ def test_neighbours_include_others_of_another_value() -> None:
     """The nearest first, missing ones at the end, m // 2 more with the other value where there are any."""
     people, gate, codes = salary_gate(80, 4)
     order = np.random.default_rng(1).permutation(80)
-    nearest = diverse_neighbours(people, order, 6, 80, gate)
+    near = nearest_people(people, order, 6)[0]
+    assert diverse_neighbours(people, order, 80, None, near) is near
+    nearest = diverse_neighbours(people, order, 80, gate, near)
     assert nearest.shape == (80, 9)
-    assert (nearest[:, :6] == nearest_individuals(people, order, 6, 80)).all()
+    assert (nearest[:, :6] == near).all()
     for unit in range(80):
         others = nearest[unit, 6:]
         assert (codes[others] != codes[unit]).all()

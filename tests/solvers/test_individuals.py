@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from kanonflow.solvers.individuals import gather_individuals, hull_loss, nearest_individuals, pair_class_loss
+from kanonflow.solvers.individuals import gather_individuals, hull_loss, pair_class_loss
 from kanonflow.solvers.table import Table
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
@@ -56,30 +56,3 @@ def test_a_class_of_two_keeps_what_both_have(table: Table) -> None:
         for b in range(a):
             loss = naive.class_loss(table, [numbers[a], numbers[b]], 2) / (people.rows[a] + people.rows[b])
             assert pair_class_loss(people, a, b) == pytest.approx(loss, abs=1e-12)
-
-
-@settings(derandomize=True, deadline=None)
-@given(tables(trees=True, individuals=True, most=30))
-def test_a_reach_over_the_whole_tour_finds_the_nearest(table: Table) -> None:
-    """With enough reach the list is the m least pair losses, in order, never the individual itself."""
-    people = gather_individuals(table)
-    u, m = people.rows.size, 4
-    tour = np.random.default_rng(u).permutation(u)
-    nearest = nearest_individuals(people, tour, m, reach=u)
-    for unit in range(u):
-        losses = sorted(pair_class_loss(people, unit, other) for other in range(u) if other != unit)[:m]
-        found = nearest[unit][nearest[unit] >= 0].tolist()
-        assert len(found) == len(losses) == len(set(found))
-        assert unit not in found
-        assert [pair_class_loss(people, unit, other) for other in found] == pytest.approx(losses)
-
-
-def test_a_short_reach_looks_along_the_tour_only() -> None:
-    """With reach 1 nobody but the two beside it on the tour is listed."""
-    people = gather_individuals(mixed_table(2, 30, people=12))
-    u = people.rows.size
-    tour = np.random.default_rng(1).permutation(u)
-    nearest = nearest_individuals(people, tour, 5, reach=1)
-    for position, unit in enumerate(tour):
-        beside = {int(tour[at]) for at in (position - 1, position + 1) if 0 <= at < u}
-        assert set(nearest[unit][nearest[unit] >= 0].tolist()) == beside

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from kanonflow.solvers import solve_classes as module
 from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.errors import BudgetError, InfeasibleError
-from kanonflow.solvers.individuals import gather_individuals, nearest_individuals, pair_class_loss
+from kanonflow.solvers.individuals import gather_individuals, pair_class_loss
 from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.people_tree import nearest_people
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.solve_classes import CLASS_STARTS, solve_classes
 from kanonflow.solvers.table import Table
@@ -302,7 +303,7 @@ def test_points_have_their_nearest_from_the_tree(table: Table, seed: int) -> Non
     people = gather_individuals(table)
     tour, nearest = module._tour(table, people)
     assert nearest is not None
-    looked = nearest_individuals(people, tour, nearest.shape[1], tour.size)
+    looked = nearest_people(people, tour, nearest.shape[1])[0]
 
     def gaps(unit: int, others: NDArray[np.int32]) -> list[float]:
         return [pair_class_loss(people, unit, int(other)) for other in others if other >= 0]

@@ -84,7 +84,7 @@ def test_near_rows_are_rows_of_near_units_and_take_turns() -> None:
         assert len(taken) == min(units.weight[unit], units.weight[near[unit, 0]])
 
 
-def test_time_that_is_over_leaves_the_searches_out() -> None:
+def test_time_that_is_over_leaves_one_short_search() -> None:
     """The cuts are mended all the same, and the solution says that its deadline struck."""
     table = duplicates()
     free = solve_graph(table, 3, budget=Budget(400), seed=2, untie=False)
@@ -93,7 +93,8 @@ def test_time_that_is_over_leaves_the_searches_out() -> None:
     given = (units, build_slots, near, free.graph.members)
     hurried = untied(*given, distinct=False, per_slot=100.0, seed=1, late=lambda: True)
     patient = untied(*given, distinct=False, per_slot=100.0, seed=1, late=lambda: False)
-    assert (hurried.struck, hurried.evaluations) == (True, 0)
+    assert hurried.struck
+    assert 0 < hurried.evaluations < 0.3 * patient.evaluations
     assert (patient.struck, patient.evaluations > 0) == (False, True)
     assert hurried.tied_edges == two_edge_cuts(hurried.members).size < two_edge_cuts(free.graph.members).size
     GeneralizationGraph(hurried.members).check(None)

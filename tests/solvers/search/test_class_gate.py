@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kanonflow.solvers.diversity import Sensitive
-from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
+from kanonflow.solvers.individuals import Individuals, gather_individuals
+from kanonflow.solvers.people_tree import nearest_people
 from kanonflow.solvers.search.class_gate import Gate, build_gate, forget, meets, part_of_gate, shortfall
 from kanonflow.solvers.search.class_kicks import class_kick
 from kanonflow.solvers.search.class_moves import best_move, build_scratch, class_descend
@@ -115,7 +116,7 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
     home = rng.integers(-1, classes.size.size, u).astype(np.int32)
     tie = np.where(home >= 0, 0.2 * rng.random(u), 0.0)
     scratch = build_scratch(classes, np.ones(u, dtype=np.bool_), home, tie)
-    nearest = nearest_individuals(people, np.arange(u), 5, u)
+    nearest = nearest_people(people, np.arange(u), 5)[0]
 
     def price(labels: NDArray[np.int32]) -> float:
         broken = tie[(labels >= 0) & (labels != home)].sum()

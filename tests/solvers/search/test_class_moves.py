@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.individuals import Individuals, gather_individuals, nearest_individuals
+from kanonflow.solvers.individuals import Individuals, gather_individuals
+from kanonflow.solvers.people_tree import nearest_people
 from kanonflow.solvers.search.class_kicks import class_kick
 from kanonflow.solvers.search.class_moves import ClassScratch, best_move, build_scratch, class_descend
 from kanonflow.solvers.search.class_state import WAITING, Classes, build_classes, move, total_loss
@@ -54,7 +55,7 @@ def prepare(table: Table, k: int, seed: int) -> Search:
     return Search(
         people,
         classes,
-        nearest_individuals(people, np.arange(u), 5, u),
+        nearest_people(people, np.arange(u), 5)[0],
         build_workspace(u, u, seed),
         scratch,
     )
@@ -169,7 +170,7 @@ def test_kicks_of_large_classes_stay_within_the_undo_log(seed: int) -> None:
     rows = work.log.shape[0]
     behind = np.full((rows + 4 * u, 4), -7, dtype=work.log.dtype)
     work = work._replace(log=behind[:rows])
-    nearest = nearest_individuals(people, np.arange(u), 5, u)
+    nearest = nearest_people(people, np.arange(u), 5)[0]
     before = total_loss(people, classes)
     class_kick(people, classes, nearest, work, scratch, np.arange(u), 0, 50_000)
     assert np.all(behind[rows:] == -7)
@@ -193,7 +194,7 @@ def test_the_pool_takes_who_costs_more_than_waiting() -> None:
     classes = build_classes(people, np.zeros(3, dtype=np.int32), 2)
     work = build_workspace(3, 3, 1)
     scratch = free_scratch(classes, np.ones(3, dtype=np.bool_))
-    nearest = nearest_individuals(people, np.arange(3), 2, 3)
+    nearest = nearest_people(people, np.arange(3), 2)[0]
     assert best_move(people, classes, nearest, work, scratch, 2) == pytest.approx(3 + 18 - 1, abs=1e-4)
     assert work.found[:2].tolist() == [-1, -1]
     move(classes, 2, -1)
@@ -211,7 +212,7 @@ def test_a_tie_draws_an_individual_to_its_class_of_before() -> None:
     )
     people = gather_individuals(table)
     movable = np.array([False, False, True, False, False])
-    nearest = nearest_individuals(people, np.arange(5), 4, 5)
+    nearest = nearest_people(people, np.arange(5), 4)[0]
     # A third member costs either class 3 * 0.2; waiting costs 1.
     for where, home, tie, moves in (
         (0, 0, 0.1, False),
