@@ -31,7 +31,7 @@ RUNTIME = [
     "pyarrow>=20,<26",
     "fastavro>=1.13,<2",
     "scipy>=1.14,<2",
-    "highspy>=1.10,<2",
+    "highspy>=1.14,<2",
     "PyYAML>=6",
     "cryptography>=42",
 ]

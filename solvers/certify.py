@@ -32,6 +32,7 @@ from kanonflow.solvers.errors import BudgetError, UnservedError
 from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.merged_search import HEAT_AFTER_ROUNDING
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import search_graph
 from kanonflow.solvers.search.slots import build_slots
@@ -41,9 +42,6 @@ from kanonflow.solvers.table import Table
 
 # The pricing looks at all pairs in each pass.
 LARGEST_ROWS = 20_000
-# A rounded graph is near its optimum: the heat of a cold start (rounds.HEAT) would undo it (Adult, 1,000 rows, k = 5:
-# 0.7% above the bound at 0.02, 0.8% without heat, 1.1% at 0.1).
-HEAT_AFTER_ROUNDING = 0.02
 
 
 @dataclass(frozen=True)
@@ -248,6 +246,7 @@ def _search(job: _Job, start: str, begins: float, ends: float) -> _Searched:
             seed=job.seed + number,
             threads=job.threads,
             untie=False,
+            merge=False,
             clock=job.timer.now,
         )
         first = found if first is None else first
@@ -275,7 +274,7 @@ def _round(
     for seed in range(job.seed, job.seed + job.limits.roundings):
         if job.timer.struck():
             break
-        members = round_slots(job.units, nearest, tree, linear.slots, linear.x, job.k, seed)
+        members = round_slots(job.units, nearest, tree.order, linear.slots, linear.x, job.k, seed)
         if members is None:
             continue
         slots = build_slots(job.units, members)
@@ -283,7 +282,7 @@ def _round(
             job.units,
             slots,
             nearest,
-            slot_tour(members, tree),
+            slot_tour(members, tree.order),
             evaluations=evaluations,
             seed=seed,
             threads=job.threads,

@@ -247,9 +247,9 @@ def leaf_ranges(tree: KdTree) -> NDArray[np.int64]:
     return np.stack([tree.start[leaves], tree.stop[leaves]], axis=1)
 
 
-def slot_tour(members: NDArray[np.int32], tree: KdTree) -> NDArray[np.int64]:
-    """Slots int32 (n, k) of units in the tree order of the middle one of their members, int64 (n,)."""
-    rank = np.empty(tree.order.size, dtype=np.int64)
-    rank[tree.order] = np.arange(tree.order.size)
+def slot_tour(members: NDArray[np.int32], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Slots int32 (n, k) of units by the middle one of their members in ``order``, int64 (u,); int64 (n,)."""
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
     middle = np.sort(rank[members], axis=1)[:, members.shape[1] // 2]
     return np.argsort(middle, kind="stable")

@@ -21,6 +21,7 @@ from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.merged_search import is_merged, merged_search
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph, stack_name
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
@@ -157,6 +158,15 @@ class _Nearby(NamedTuple):
         """Members in the units' old numbers, int32 (n, k)."""
         return self.order.astype(np.int32)[self.slots.members]
 
+    def single(self) -> Callable[..., SearchResult]:
+        """One search, but for how long and from which seed."""
+        return partial(search_graph, self.units, self.slots, self.nearest, np.arange(self.place.size))
+
+    def merged(self, plain: Units, build: StateOf) -> Callable[..., SearchResult]:
+        """Several searches, merged. plain: the units as pairs are priced, in their old numbers."""
+        own = renumbered(plain, self.order)
+        return partial(merged_search, self.units, self.slots, self.nearest, plain=own, build=build)
+
 
 def _nearby(
     units: Units, members: NDArray[np.int32], nearest: NDArray[np.int32], tree: KdTree, build: StateOf
@@ -166,7 +176,7 @@ def _nearby(
     # One more, so that a missing neighbour (-1) stays one.
     rank = np.full(order.size + 1, -1, dtype=np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
-    tour = slot_tour(members, tree)
+    tour = slot_tour(members, order)
     place = np.empty_like(tour)
     place[tour] = np.arange(tour.size)
     moved = renumbered(units, order)
@@ -273,6 +283,7 @@ def solve_graph(
     warm: WarmGraph | None = None,
     search: bool = True,
     untie: bool = True,
+    merge: bool = True,
     loss: str = "ncp",
     clock: Callable[[], float] = time.monotonic,
     progress: Progress | None = None,
@@ -283,6 +294,7 @@ def solve_graph(
     search: False returns the start itself. untie: mend two-edge cuts at the end, so that no known match settles
     another (hardly any loss from k = 4 on, about 2% at k = 3); ``Solution.tied_edges`` counts what is left. Its
     evaluations, 5 to 25% at k = 3 and 1% at k = 5, come on top of the budget; after the deadline they are few.
+    merge: let long searches be several that are merged (merged_search.py); False: always a single one.
     loss: what is searched and reported, ``ncp`` (GCP) or ``sil`` (S0, eq. 7, over all edges; neighbours and starts are
     then those of a table weighted for it; there is no lower bound but 0).
 
@@ -297,14 +309,13 @@ def solve_graph(
     begun = _start(given, nearest, start, warm, partial(build, searched))
     # What the old graph has cost is spent: a warm start has no more evaluations than a cold one.
     evaluations = max(0, budget.evaluations(table.records, k) - begun.evaluations) if search else 0
+    left = None if deadline is None else max(deadline - clock(), 0.0)
+    merged = merge and is_merged(table.records, k, evaluations, left)
     members, result = begun.slots.members, SearchResult(0, False, ())
     if evaluations:
         near = _nearby(searched, members, nearest, given.tree, build)
-        result = search_graph(
-            near.units,
-            near.slots,
-            near.nearest,
-            np.arange(table.records),
+        run = near.merged(units, build) if merged else near.single()
+        result = run(
             evaluations=evaluations,
             seed=seed,
             threads=threads,
@@ -327,7 +338,7 @@ def solve_graph(
         start_loss=begun.loss,
         lower_bound=bound if loss == "ncp" else 0.0,
         start=begun.name,
-        stack=stack_name(begun.name, table.records, evaluations),
+        stack=stack_name(begun.name, table.records, evaluations, merged),
         evaluations=begun.evaluations + result.evaluations + free.evaluations,
         deadline_struck=result.deadline_struck or free.struck,
         trace=_trace(begun.evaluations, begun.loss, result),

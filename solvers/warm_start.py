@@ -195,19 +195,20 @@ def _complete(
 def fill_holes(
     units: Units,
     nearest: NDArray[np.int32],
-    tree: KdTree,
+    order: NDArray[np.int64],
     need: NDArray[np.int64],
     members: NDArray[np.int32],
     changed: NDArray[np.bool_],
 ) -> bool:
     """Fill the holes (-1) of ``members``, int32 (n, k) of units, in place; whether it could be done.
 
-    need: int64 (u,), places that each unit still needs, as many as there are holes. changed: bool (n,), set for slots
-    that took a unit. No slot takes an individual that it holds.
+    order: int64 (u,), units in an order in which near ones are near. need: int64 (u,), places that each unit still
+    needs, as many as there are holes. changed: bool (n,), set for slots that took a unit. No slot takes an individual
+    that it holds.
     """
-    rank = np.empty(tree.order.size, dtype=np.int64)
-    rank[tree.order] = np.arange(tree.order.size)
-    return bool(_complete(units, nearest, tree.order, rank, need, members, changed))
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    return bool(_complete(units, nearest, order, rank, need, members, changed))
 
 
 def warm_members(
@@ -252,7 +253,7 @@ def _rejoined(
     kept = np.concatenate([removed.members, np.full((max(-surplus, 0), k), -1, dtype=np.int32)])
     changed = np.concatenate([removed.changed, np.zeros(max(-surplus, 0), dtype=np.bool_)])
     needed = (units.weight - fresh) * k - np.bincount(kept[kept >= 0], minlength=units.weight.size)
-    if stay == 0 or not fill_holes(units, nearest, tree, needed, kept, changed):
+    if stay == 0 or not fill_holes(units, nearest, tree.order, needed, kept, changed):
         return None
     tour = np.repeat(tree.order, fresh[tree.order])
     rows = tour[coarse_to_fine(tour.size)]
@@ -280,6 +281,6 @@ def _filled(
     kept[: members.shape[0]] = members[:n]
     needed = need + np.bincount(members[n:][members[n:] >= 0], minlength=need.size)
     changed = np.zeros(n, dtype=np.bool_)
-    if not fill_holes(units, nearest, tree, needed, kept, changed):
+    if not fill_holes(units, nearest, tree.order, needed, kept, changed):
         return None
     return Completed(kept, np.flatnonzero(changed), 0)

@@ -11,6 +11,7 @@ from kanonflow.solvers.budget import Budget
 from kanonflow.solvers.distinct_rows import group_rows
 from kanonflow.solvers.diversity import Sensitive
 from kanonflow.solvers.matching import random_factor
+from kanonflow.solvers.merged_search import LEAST_EVALUATIONS
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.solve import solve
 from kanonflow.solvers.table import Table
@@ -65,7 +66,8 @@ def warm_up(shape: str | None = None, gated: bool = False, hierarchies: bool = F
     tables with hierarchies, for which every kernel is compiled by itself.
     """
     generator = np.random.default_rng(1)
-    n = 24
+    # Not a multiple of k, so that starts have rows left over.
+    n = 25
     table = Table(
         numeric=generator.random((n, 1)),
         categorical=generator.integers(0, 3, (n, 2)).astype(np.int32),
@@ -82,6 +84,8 @@ def warm_up(shape: str | None = None, gated: bool = False, hierarchies: bool = F
         for start in ("auto", "l-greedy", "kd-leaves"):
             solve(table, 3, start=start, budget=budget, seed=1)
         solve(table, 2, budget=budget, seed=1)
+        # Enough for several searches that are merged.
+        solve(table, 3, budget=Budget(LEAST_EVALUATIONS[3]), seed=1)
         old = solve(table, 3, budget=budget, seed=1).graph.members.astype(np.int64)
         solve(table, 3, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old)))
         solve(table, 3, shape="levels", budget=budget, seed=1)

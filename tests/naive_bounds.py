@@ -51,3 +51,36 @@ def least_by_anchor(table: Table, units: Units, k: int, dual: np.ndarray, order:
         cost = slot_loss(table, units, slot) - sum(dual[unit] for unit in slot)
         least[anchor] = min(least[anchor], cost)
     return least
+
+
+def rounded_slots(
+    units: Units, slots: np.ndarray, x: np.ndarray, k: int, seed: int
+) -> tuple[list[tuple[int, ...]], dict[int, int]]:
+    """Slots taken for the program's x, whole or in part, in order; and the places that each unit still needs."""
+    need = {unit: int(weight) * k for unit, weight in enumerate(units.weight)}
+    taken: list[tuple[int, ...]] = []
+    n = int(units.weight.sum())
+
+    def room(slot: list[int]) -> int:
+        return min(need[unit] // slot.count(unit) for unit in slot)
+
+    def take(slot: list[int]) -> None:
+        taken.append(tuple(slot))
+        for unit in slot:
+            need[unit] -= 1
+
+    for slot, share in zip(slots.tolist(), x, strict=True):
+        for _ in range(min(int(share + 1e-6), room(slot))):
+            take(slot)
+    rest = np.clip(x - np.floor(x + 1e-6), 0.0, 1.0)
+    score = rest + 0.3 * np.random.default_rng(seed).random(x.size)
+    ranked = sorted((index for index in range(x.size) if rest[index] > 1e-6), key=lambda at: (-score[at], at))
+    for index in ranked:
+        if room(slots[index].tolist()) > 0:
+            take(slots[index].tolist())
+    for least in range(k - 1, 1, -1):
+        for index in ranked:
+            free = [unit for unit in sorted(set(slots[index].tolist())) if need[unit] > 0]
+            if len(taken) < n and len(free) >= least:
+                take(free)
+    return taken, need

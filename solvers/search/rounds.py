@@ -96,13 +96,17 @@ def shards_for(slots: int) -> int:
     return int(np.clip(slots // SLOTS_PER_SHARD, 2, MOST_SHARDS))
 
 
-def stack_name(start: str, slots: int, evaluations: int) -> str:
-    """What is done to a graph of that many slots, in a line: the start, the moves, the parts, the budget."""
+def stack_name(start: str, slots: int, evaluations: int, merged: bool = False) -> str:
+    """What is done to a graph of that many slots, in a line: the start, the moves, the parts, the budget.
+
+    merged: whether several searches were merged.
+    """
     if evaluations == 0:
         return start
     parts = shards_for(slots)
     cut = f" in {parts} parts, {ROUNDS} rounds" if parts > 1 else ""
-    return f"{start}, then swaps, chains and local kicks{cut}, {evaluations / slots:,.0f} evaluations a slot"
+    moves = f"swaps, chains and local kicks{cut}{' of several searches, merged' if merged else ''}"
+    return f"{start}, then {moves}, {evaluations / slots:,.0f} evaluations a slot"
 
 
 def places_looked_at(k: int) -> int:
@@ -216,7 +220,7 @@ def _round(
 
 
 @contextlib.contextmanager
-def _pool(threads: int) -> Iterator[Executor | None]:
+def pool_of(threads: int) -> Iterator[Executor | None]:
     """A pool of that many threads; None for a single one, which is the caller's own."""
     if threads <= 1:
         yield None
@@ -282,7 +286,7 @@ def search_graph(
         if progress is not None:
             progress(*trace[-1])
 
-    with _pool(workers) as pool:
+    with pool_of(workers) as pool:
         if first_slots is not None and 0 < first_slots.size < n:
             run_jobs(
                 pool,

@@ -70,7 +70,7 @@ def _dense_first(given: StartInput) -> NDArray[np.int32]:
 def _factor_searched(given: StartInput) -> NDArray[np.int32]:
     """The dense-first graph after so many sweeps of assignments: a method of its own, and a start."""
     slots = build_slots(given.units, _dense_first(given))
-    tour = slot_tour(slots.members, given.tree)
+    tour = slot_tour(slots.members, given.tree.order)
     factor_search(given.units, slots, tour, sweeps=SWEEPS_PER_PLACE * given.k, seed=given.seed)
     return slots.members
 

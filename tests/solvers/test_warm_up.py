@@ -41,6 +41,8 @@ SOLVES = """
             old = found.graph.members[3:].astype(np.int64)
             solve(rows, 5, budget=Budget(300.0), seed=1, warm=WarmGraph(np.where(old % 50 == 7, -1, old)))
             solve(rows, 2, budget=Budget(300.0), seed=1)
+            solve(rows, 3, budget=Budget(4000.0), seed=1)
+            solve(rows, 5, budget=Budget(9000.0), seed=1)
     print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
 """
 
@@ -49,7 +51,7 @@ SOLVES = """
 def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -> None:
     """A process of its own, where nothing was called before: each shape, with one row a person and with several.
 
-    Of graphs also k = 2, and the window after another one.
+    Of graphs also k = 2, searches that are merged, and the window after another one.
     """
     told = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SOLVES), *asked],

@@ -104,11 +104,56 @@ def test_rounding_gives_a_legal_graph(table: Table, k: int, seed: int, solved: b
     nearest, _ = nearest_units(units.features, tree, units.individual, 5)
     found = bounded(table, k)
     x = found.x if solved else np.random.default_rng(seed).random(found.x.size) * 3
-    members = round_slots(units, nearest, tree, found.slots, x, k, seed)
+    members = round_slots(units, nearest, tree.order, found.slots, x, k, seed)
     if members is not None:
         assert naive.is_legal_graph(units, members, k)
         if solved and np.all(np.abs(x - np.round(x)) < 1e-6):
             assert slot_losses(units.features, members).mean() == pytest.approx(found.value, abs=1e-6)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(tables(k=5, least=8, most=30), st.integers(2, 5), st.integers(0, 3), st.floats(0.2, 3.0))
+def test_rounding_takes_what_its_twin_takes(table: Table, k: int, seed: int, scale: float) -> None:
+    """Whole parts, then shares, then parts of slots, from any x; holes are filled only where the twin leaves some."""
+    units = group_rows(table)
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, _ = nearest_units(units.features, tree, units.individual, 5)
+    members = [
+        scrambled_members(units, k, distinct=table.individuals is not None, seed=each) for each in (1, 2, 3)
+    ]
+    slots = np.unique(np.sort(np.concatenate(members), axis=1), axis=0).astype(np.int32)
+    x = scale * np.random.default_rng(seed).random(slots.shape[0])
+    taken, need = naive_bounds.rounded_slots(units, slots, x, k, seed)
+    rounded = round_slots(units, nearest, tree.order, slots, x, k, seed)
+    if rounded is None:
+        return
+    # Of a slot taken in part the first members are kept, but where an exchange for a hole had to move one of them.
+    kept = [tuple(row[: len(slot)]) == slot for row, slot in zip(rounded.tolist(), taken, strict=False)]
+    holes = sum(need.values())
+    assert holes == rounded.size - sum(len(slot) for slot in taken)
+    assert len(kept) - sum(kept) <= holes
+    if holes == 0:
+        assert all(kept)
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(tables(k=5, least=8, most=30), st.integers(3, 5))
+def test_a_rough_program_is_nearly_solved(table: Table, k: int) -> None:
+    """By the first-order method: nearly the simplex method's value, equations that nearly hold, nothing below 0."""
+    units = group_rows(table)
+    exact, rough = RestrictedMaster(units, k), RestrictedMaster(units, k, roughly=True)
+    for seed in (1, 2, 3):
+        slots = scrambled_members(units, k, distinct=table.individuals is not None, seed=seed)
+        losses = slot_losses(units.features, slots)
+        assert exact.add(slots) == rough.add(slots, losses)
+    assert exact.solve()
+    assert rough.solve()
+    assert rough.value == pytest.approx(exact.value, rel=0.02, abs=0.02)
+    held = np.zeros(units.weight.size)
+    for slot, share in zip(rough.slots, rough.x, strict=True):
+        np.add.at(held, slot, share)
+    assert np.abs(held - k * units.weight).sum() <= 0.02 * k * table.records
+    assert rough.x.min() >= -1e-9
 
 
 def test_a_program_without_time_keeps_its_last_solution() -> None:

@@ -1,0 +1,213 @@
+"""Searches of different seeds, merged by a linear program over the slots that they met, rounded and searched on.
+
+Each search ends in a graph that is good in some regions and less so in others. With a column for each slot S of each
+of these graphs,
+
+    minimize sum over S of c(S) x_S,   subject to sum over S of mult_i(S) x_S = k w_i for each unit i,   x >= 0,
+
+puts the good regions together, below the loss of each graph; x is rounded (bounds/rounding.py) several times, each
+result is searched on, and the slots met there are added before the program is solved again. No new slot is priced, so
+it takes a fraction of the searches' time and proves nothing; ``certify`` prices, and proves.
+
+A single search of as many evaluations is better while it still gains quickly, so ``is_merged`` asks for a long one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
+from kanonflow.solvers.bounds.rounding import round_slots
+from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.kd_tree import slot_tour
+from kanonflow.solvers.search.rounds import HEAT, Progress, SearchResult, pool_of, search_graph, shards_for
+from kanonflow.solvers.search.slot_loss import fill
+
+# Adult, k = 5 and 10, 1,000 and 5,000 rows: 3 to 8 searches, 2 to 6 cycles of 1 to 4 roundings end within 1%.
+SEARCHES = 4
+CYCLES = 3
+ROUNDINGS = 2
+# The share of the evaluations, and of the time to a deadline, that the first searches have.
+SEARCHING = 0.6
+# A rounded graph is near its optimum: the heat of a cold start would undo it (Adult, 1,000 rows, k = 5, priced:
+# 0.7% above the bound at 0.02, 0.8% without heat, 1.1% at 0.1).
+HEAT_AFTER_ROUNDING = 0.02
+# Evaluations a row from which merged searches end below a single one of as much time, on Adult (docs/decisions/037).
+LEAST_EVALUATIONS = {3: 2500.0, 4: 5000.0}
+LEAST_AT_REFERENCE = 8000.0
+REFERENCE_K = 5
+# Programs of larger slots take the simplex method long: 16 s at 30,162 rows, k = 5, where they take .5 s at k = 3.
+LARGEST_EXACT = 4
+# What an evaluation takes with everything around it, for a guess of how many a deadline leaves time for.
+SECONDS_PER_EVALUATION = 70e-9
+
+
+def is_merged(rows: int, k: int, evaluations: int, seconds: float | None) -> bool:
+    """Whether so many evaluations, of which a deadline in ``seconds`` may leave some out, are better spent merged."""
+    if k < 3:
+        return False
+    made = evaluations if seconds is None else min(evaluations, seconds / SECONDS_PER_EVALUATION)
+    return made >= rows * LEAST_EVALUATIONS.get(k, LEAST_AT_REFERENCE * (k / REFERENCE_K) ** 1.75)
+
+
+class _Task(NamedTuple):
+    """A graph to search on: members int32 (n, k), evaluations, seed, heat, slots to look at first."""
+
+    members: NDArray[np.int32]
+    evaluations: int
+    seed: int
+    heat: float
+    first: NDArray[np.int64] | None = None
+
+
+class _Met(NamedTuple):
+    """What a search ended with."""
+
+    members: NDArray[np.int32]
+    losses: NDArray[np.float64]
+    result: SearchResult
+
+
+@dataclass
+class _Merging:
+    """One run: the program, the best graph so far, and what has been spent."""
+
+    units: Units
+    nearest: NDArray[np.int32]
+    build: Callable[[Units, NDArray[np.int32]], Any]
+    threads: int
+    pool: Executor | None
+    clock: Callable[[], float]
+    progress: Progress | None
+    master: RestrictedMaster
+    best: NDArray[np.int32]
+    loss: float
+    spent: int = 0
+    struck: bool = False
+    trace: list[tuple[int, float]] = field(default_factory=list)
+
+    def search(self, tasks: list[_Task], ends: float | None) -> None:
+        """Search on the tasks' graphs, each within its part of the time that is left; add their slots in this order."""
+        width = 1 if self.pool is None else self.threads
+        waves = [tasks[first : first + width] for first in range(0, len(tasks), width)]
+        for number, wave in enumerate(waves):
+            until = None
+            if ends is not None:
+                now = self.clock()
+                until = now + max(ends - now, 0.0) / (len(waves) - number)
+            apply = map if self.pool is None else self.pool.map
+            for met in apply(self._searched, wave, [until] * len(wave)):
+                self._take(met)
+
+    def _searched(self, task: _Task, until: float | None) -> _Met:
+        slots = self.build(self.units, task.members)
+        result = search_graph(
+            self.units,
+            slots,
+            self.nearest,
+            np.arange(task.members.shape[0]),
+            evaluations=task.evaluations,
+            seed=task.seed,
+            threads=self.threads if self.pool is None else 1,
+            deadline=until,
+            clock=self.clock,
+            first_slots=task.first,
+            heat=task.heat,
+        )
+        return _Met(slots.members, slots.loss, result)
+
+    def _take(self, met: _Met) -> None:
+        self.master.add(met.members, met.losses)
+        self.spent += met.result.evaluations
+        self.struck = self.struck or met.result.deadline_struck
+        if float(met.losses.mean()) < self.loss:
+            self.best, self.loss = met.members, float(met.losses.mean())
+        self.trace.append((self.spent, self.loss))
+        if self.progress is not None:
+            self.progress(*self.trace[-1])
+
+    def solve(self, ends: float | None) -> bool:
+        """Solve the program over the slots met so far; False where it took too long."""
+        seconds = None if ends is None else max(ends - self.clock(), 0.0)
+        return self.master.solve(seconds)
+
+
+def merged_search(
+    units: Units,
+    slots: Any,
+    nearest: NDArray[np.int32],
+    *,
+    plain: Units,
+    build: Callable[[Units, NDArray[np.int32]], Any],
+    evaluations: int,
+    seed: int,
+    threads: int,
+    deadline: float | None,
+    clock: Callable[[], float],
+    progress: Progress | None = None,
+    first_slots: NDArray[np.int64] | None = None,
+) -> SearchResult:
+    """Lower the loss of ``slots``, a state of any loss, in place within the budget, as ``search_graph`` does.
+
+    units: numbered so that near ones are near, slots likewise. plain: the same units as pairs are priced. build: the
+    state for units and members. evaluations: half of them for the first searches, half for those after rounding.
+    threads: graphs of one part are searched side by side. Without a deadline the result depends on the other arguments
+    alone. Postcondition: a legal graph whose loss is not higher than before.
+    """
+    n, k = slots.members.shape
+    seeds = np.random.SeedSequence(seed).generate_state(SEARCHES + CYCLES * ROUNDINGS + 1, np.uint64).tolist()
+    order = np.arange(units.weight.size)
+    start, loss = slots.members.copy(), float(slots.loss.mean())
+    began = clock()
+    left = None if deadline is None else max(deadline - began, 0.0)
+    with pool_of(threads if shards_for(n) == 1 else 1) as pool:
+        run = _Merging(
+            units,
+            nearest,
+            build,
+            threads,
+            pool,
+            clock,
+            progress,
+            RestrictedMaster(units, k, roughly=k > LARGEST_EXACT),
+            start,
+            loss,
+        )
+        each = int(evaluations * SEARCHING) // SEARCHES
+        searches = [_Task(start, each, own, HEAT, first_slots) for own in seeds[:SEARCHES]]
+        run.search(searches, None if left is None else began + SEARCHING * left)
+        each = (evaluations - run.spent) // (CYCLES * ROUNDINGS)
+        for cycle in range(CYCLES):
+            # Half of the time after the searches may go to the program.
+            if not run.solve(None if deadline is None else (clock() + deadline) / 2.0):
+                break
+            own = seeds[SEARCHES + cycle * ROUNDINGS : SEARCHES + (cycle + 1) * ROUNDINGS]
+            graphs = [
+                (round_slots(plain, nearest, order, run.master.slots, run.master.x, k, one), one)
+                for one in own
+            ]
+            tasks = [
+                _Task(members[slot_tour(members, order)], each, one, HEAT_AFTER_ROUNDING)
+                for members, one in graphs
+                if members is not None
+            ]
+            ends = None
+            if deadline is not None:
+                ends = clock() + max(deadline - clock(), 0.0) / (CYCLES - cycle)
+            run.search(tasks, ends)
+        if evaluations - run.spent >= n and not _is_over(clock, deadline):
+            rest = _Task(run.best, evaluations - run.spent, seeds[-1], HEAT_AFTER_ROUNDING)
+            run.search([rest], deadline)
+    slots.members[...] = run.best
+    fill(units.features, units.individual, slots)
+    return SearchResult(run.spent, run.struck, tuple(run.trace))
+
+
+def _is_over(clock: Callable[[], float], deadline: float | None) -> bool:
+    return deadline is not None and clock() >= deadline
