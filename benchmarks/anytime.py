@@ -33,6 +33,8 @@ from kanonflow.solvers.table import Table
 ALL_ROWS = 30_162
 # Evaluations a row that no deadline leaves time for.
 ENDLESS = 1e6
+# What dealing rows and pricing the result take after the deadline.
+SECONDS_A_ROW = 4e-6
 SEARCHING = ("auto", "iterated-local-search")
 # (k, seconds) -> largest loss at all rows.
 TARGETS = {
@@ -61,7 +63,8 @@ def measure_search(
         seconds = sorted({*seconds, *(limit for goal_k, limit in TARGETS if goal_k == k)})
         seconds = [limit for limit in seconds if limit <= longest]
     for limit in seconds:
-        budget = Budget(ENDLESS, deadline_ms=1000.0 * (0.96 * limit - 0.05))
+        deadline = max(0.96 * limit - 0.05 - table.records * SECONDS_A_ROW, 0.001)
+        budget = Budget(ENDLESS, deadline_ms=1000.0 * deadline)
         solution, spent = timed(
             solve_graph, table, k, budget=budget, seed=seed, untie=False, clock=time.thread_time
         )

@@ -64,6 +64,7 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("solve: warm start completed", solve_graph, "warm_members"),
     ("solve: slots", solve_graph, "build_slots"),
     ("solve: search", solve_graph, "search_graph"),
+    ("solve: search", solve_graph, "merged_search"),
     ("solve: deal rows", solve_graph, "deal_rows"),
     ("solve: two-edge cuts", solve_graph, "untied"),
     ("solve: loss", solve_graph, "gcp"),

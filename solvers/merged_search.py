@@ -48,12 +48,17 @@ LARGEST_EXACT = 4
 SECONDS_PER_EVALUATION = 70e-9
 
 
+def least_evaluations(k: int) -> float:
+    """Evaluations a row from which a graph's search is several that are merged; none suffice at k = 2."""
+    if k < 3:
+        return np.inf
+    return LEAST_EVALUATIONS.get(k, LEAST_AT_REFERENCE * (k / REFERENCE_K) ** 1.75)
+
+
 def is_merged(rows: int, k: int, evaluations: int, seconds: float | None) -> bool:
     """Whether so many evaluations, of which a deadline in ``seconds`` may leave some out, are better spent merged."""
-    if k < 3:
-        return False
     made = evaluations if seconds is None else min(evaluations, seconds / SECONDS_PER_EVALUATION)
-    return made >= rows * LEAST_EVALUATIONS.get(k, LEAST_AT_REFERENCE * (k / REFERENCE_K) ** 1.75)
+    return made >= rows * least_evaluations(k)
 
 
 class _Task(NamedTuple):
@@ -132,10 +137,28 @@ class _Merging:
         if self.progress is not None:
             self.progress(*self.trace[-1])
 
-    def solve(self, ends: float | None) -> bool:
-        """Solve the program over the slots met so far; False where it took too long."""
-        seconds = None if ends is None else max(ends - self.clock(), 0.0)
-        return self.master.solve(seconds)
+    def cycle(self, plain: Units, each: int, seeds: list[int], deadline: float | None, left: int) -> bool:
+        """Solve the program, round it, and search on each graph; False where the program took too long.
+
+        each: evaluations of a search. left: cycles from this one on, which share the time.
+        """
+        # Half of the time may go to the program.
+        if not self.master.solve(None if deadline is None else max(deadline - self.clock(), 0.0) / 2.0):
+            return False
+        order = np.arange(self.units.weight.size)
+        tasks = []
+        for seed in seeds:
+            members = round_slots(
+                plain, self.nearest, order, self.master.slots, self.master.x, self.best.shape[1], seed
+            )
+            if members is not None:
+                tasks.append(_Task(members[slot_tour(members, order)], each, seed, HEAT_AFTER_ROUNDING))
+        ends = None
+        if deadline is not None:
+            now = self.clock()
+            ends = now + max(deadline - now, 0.0) / left
+        self.search(tasks, ends)
+        return True
 
 
 def merged_search(
@@ -162,52 +185,25 @@ def merged_search(
     """
     n, k = slots.members.shape
     seeds = np.random.SeedSequence(seed).generate_state(SEARCHES + CYCLES * ROUNDINGS + 1, np.uint64).tolist()
-    order = np.arange(units.weight.size)
     start, loss = slots.members.copy(), float(slots.loss.mean())
-    began = clock()
-    left = None if deadline is None else max(deadline - began, 0.0)
+    searching = None
+    if deadline is not None:
+        began = clock()
+        searching = began + SEARCHING * max(deadline - began, 0.0)
+    master = RestrictedMaster(units, k, roughly=k > LARGEST_EXACT)
     with pool_of(threads if shards_for(n) == 1 else 1) as pool:
-        run = _Merging(
-            units,
-            nearest,
-            build,
-            threads,
-            pool,
-            clock,
-            progress,
-            RestrictedMaster(units, k, roughly=k > LARGEST_EXACT),
-            start,
-            loss,
-        )
+        run = _Merging(units, nearest, build, threads, pool, clock, progress, master, start, loss)
         each = int(evaluations * SEARCHING) // SEARCHES
-        searches = [_Task(start, each, own, HEAT, first_slots) for own in seeds[:SEARCHES]]
-        run.search(searches, None if left is None else began + SEARCHING * left)
+        run.search([_Task(start, each, one, HEAT, first_slots) for one in seeds[:SEARCHES]], searching)
         each = (evaluations - run.spent) // (CYCLES * ROUNDINGS)
-        for cycle in range(CYCLES):
-            # Half of the time after the searches may go to the program.
-            if not run.solve(None if deadline is None else (clock() + deadline) / 2.0):
+        for number in range(CYCLES):
+            first = SEARCHES + number * ROUNDINGS
+            if not run.cycle(plain, each, seeds[first : first + ROUNDINGS], deadline, CYCLES - number):
                 break
-            own = seeds[SEARCHES + cycle * ROUNDINGS : SEARCHES + (cycle + 1) * ROUNDINGS]
-            graphs = [
-                (round_slots(plain, nearest, order, run.master.slots, run.master.x, k, one), one)
-                for one in own
-            ]
-            tasks = [
-                _Task(members[slot_tour(members, order)], each, one, HEAT_AFTER_ROUNDING)
-                for members, one in graphs
-                if members is not None
-            ]
-            ends = None
-            if deadline is not None:
-                ends = clock() + max(deadline - clock(), 0.0) / (CYCLES - cycle)
-            run.search(tasks, ends)
-        if evaluations - run.spent >= n and not _is_over(clock, deadline):
+        over = deadline is not None and clock() >= deadline
+        if evaluations - run.spent >= n and not over:
             rest = _Task(run.best, evaluations - run.spent, seeds[-1], HEAT_AFTER_ROUNDING)
             run.search([rest], deadline)
     slots.members[...] = run.best
     fill(units.features, units.individual, slots)
     return SearchResult(run.spent, run.struck, tuple(run.trace))
-
-
-def _is_over(clock: Callable[[], float], deadline: float | None) -> bool:
-    return deadline is not None and clock() >= deadline

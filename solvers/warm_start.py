@@ -231,9 +231,8 @@ def warm_members(
     need = units.weight.astype(np.int64) * k
     members = np.full(old.shape, -1, dtype=np.int32)
     _keep(old, units.individual, first_unit, unit_of, need, members)
-    return _rejoined(units, nearest, tree, members, need, k) or _filled(
-        units, nearest, tree, members, need, k
-    )
+    rejoined, spent = _rejoined(units, nearest, tree, members, need, k)
+    return rejoined or _filled(units, nearest, tree, members, need, k, spent)
 
 
 def _rejoined(
@@ -243,8 +242,11 @@ def _rejoined(
     members: NDArray[np.int32],
     need: NDArray[np.int64],
     k: int,
-) -> Completed | None:
-    """Slots dissolved for those who left, then rows inserted that are new. members: of the old slots, who is here."""
+) -> tuple[Completed | None, int]:
+    """Slots dissolved for those who left, then rows inserted that are new. members: of the old slots, who is here.
+
+    Returns also the evaluations, which are spent where it cannot be done.
+    """
     fresh = need // k
     n = int(units.weight.sum())
     stay = n - int(fresh.sum())
@@ -254,17 +256,18 @@ def _rejoined(
     changed = np.concatenate([removed.changed, np.zeros(max(-surplus, 0), dtype=np.bool_)])
     needed = (units.weight - fresh) * k - np.bincount(kept[kept >= 0], minlength=units.weight.size)
     if stay == 0 or not fill_holes(units, nearest, tree.order, needed, kept, changed):
-        return None
+        return None, removed.evaluations
     tour = np.repeat(tree.order, fresh[tree.order])
     rows = tour[coarse_to_fine(tour.size)]
     near = max(LEAST_NEAR, NEAR_FOR_EACH_MEMBER * k)
     inserted = inserted_members(units, tree, kept, rows, k, distinct=True, near=near)
     if inserted is None:
-        return None
+        return None, removed.evaluations
+    spent = removed.evaluations + inserted.evaluations
     changed = np.concatenate(
         [changed | np.any(inserted.members[:stay] != kept, axis=1), np.ones(n - stay, np.bool_)]
     )
-    return Completed(inserted.members, np.flatnonzero(changed), removed.evaluations + inserted.evaluations)
+    return Completed(inserted.members, np.flatnonzero(changed), spent), spent
 
 
 def _filled(
@@ -274,8 +277,9 @@ def _filled(
     members: NDArray[np.int32],
     need: NDArray[np.int64],
     k: int,
+    spent: int,
 ) -> Completed | None:
-    """Every open place filled with whoever needs one."""
+    """Every open place filled with whoever needs one, after so many evaluations for another way."""
     n = int(units.weight.sum())
     kept = np.full((n, k), -1, dtype=np.int32)
     kept[: members.shape[0]] = members[:n]
@@ -283,4 +287,4 @@ def _filled(
     changed = np.zeros(n, dtype=np.bool_)
     if not fill_holes(units, nearest, tree.order, needed, kept, changed):
         return None
-    return Completed(kept, np.flatnonzero(changed), 0)
+    return Completed(kept, np.flatnonzero(changed), spent)

@@ -99,11 +99,12 @@ def test_the_graph_depends_on_the_seed() -> None:
 def test_a_deadline_stops_early_and_says_so() -> None:
     """When the clock reaches the deadline the search ends with fewer evaluations, and still a valid graph."""
     table = mixed_table(3, 300)
-    budget = Budget(5000.0, deadline_ms=2500.0)
-    solution = solve_graph(table, 4, budget=budget, seed=1, clock=Ticking(1.0))
-    assert solution.deadline_struck
-    assert 0 < solution.evaluations < 300 * 5000
-    solution.graph.check()
+    for merge, seconds in ((False, 4.5), (True, 30.0)):
+        budget = Budget(5000.0, deadline_ms=1000.0 * seconds)
+        solution = solve_graph(table, 4, budget=budget, seed=1, merge=merge, clock=Ticking(1.0))
+        assert solution.deadline_struck
+        assert 0 < solution.evaluations < 300 * 5000
+        solution.graph.check()
 
 
 def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
