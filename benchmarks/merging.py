@@ -23,7 +23,7 @@ from benchmarks.result_files import Findings, add_result_arguments, environment,
 from benchmarks.stopwatch import timed
 from kanonflow.solvers import solve_graph as engine
 from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.merged_search import least_evaluations
+from kanonflow.solvers.merged_search import SHORT, least_evaluations, merging_plan
 from kanonflow.solvers.solve_graph import solve_graph
 from kanonflow.solvers.table import Table
 
@@ -52,7 +52,8 @@ class Point(NamedTuple):
 def measured(table: Table, k: int, each: float, seeds: list[int], merge: bool) -> Point:
     """Solve with so many evaluations a row, merged or not, whatever the product would choose."""
     found = []
-    with mock.patch.object(engine, "is_merged", return_value=merge):
+    plan = merging_plan(table.records, k, int(each * table.records), None) or SHORT
+    with mock.patch.object(engine, "merging_plan", return_value=plan if merge else None):
         for seed in seeds:
             solution, spent = timed(solve_graph, table, k, budget=Budget(each), seed=seed, untie=False)
             found.append((solution.loss, spent.cpu))
@@ -94,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
         for each, one, merged in points:
             longer = [other.loss for _, other, _ in points if other.seconds >= merged.seconds]
             ratio = merged.loss / longer[0] if longer else None
-            least = least_evaluations(k)
+            least = least_evaluations(rows, k)
             found.rows.append(
                 (rows, k, least, each, one.loss, one.seconds, merged.loss, merged.seconds, ratio)
             )

@@ -9,7 +9,7 @@ puts the good regions together, below the loss of each graph; x is rounded (boun
 result is searched on, and the slots met there are added before the program is solved again. No new slot is priced, so
 it takes a fraction of the searches' time and proves nothing; ``certify`` prices, and proves.
 
-A single search of as many evaluations is better while it still gains quickly, so ``is_merged`` asks for a long one.
+A single search of as many evaluations is better while it still gains quickly, so ``merging_plan`` asks for a long one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,24 @@ from kanonflow.solvers.kd_tree import slot_tour
 from kanonflow.solvers.search.rounds import HEAT, Progress, SearchResult, pool_of, search_graph, shards_for
 from kanonflow.solvers.search.slot_loss import fill
 
-# Adult, k = 5 and 10, 1,000 and 5,000 rows: 3 to 8 searches, 2 to 6 cycles of 1 to 4 roundings end within 1%.
-SEARCHES = 4
-CYCLES = 3
-ROUNDINGS = 2
-# The share of the evaluations, and of the time to a deadline, that the first searches have.
-SEARCHING = 0.6
+
+class Plan(NamedTuple):
+    """searches: from the start. cycles: of program and roundings; roundings: in each.
+
+    searching: the share of the evaluations, and of the time to a deadline, that the first searches have.
+    """
+
+    searches: int
+    cycles: int
+    roundings: int
+    searching: float
+
+
+# Adult, k = 3 to 10, 1,000 and 5,000 rows: 3 to 8 searches, 2 to 8 cycles of 1 to 4 roundings end within 0.5% of it.
+SHORT = Plan(4, 3, 2, 0.6)
+# From so many times the least evaluations on more searches pay: 1,000 rows, k = 5, 200,000 a row: .0475 -> .0473.
+LONG = Plan(8, 6, 2, 0.5)
+LONG_FROM = 5.0
 # A rounded graph is near its optimum: the heat of a cold start would undo it (Adult, 1,000 rows, k = 5, priced:
 # 0.7% above the bound at 0.02, 0.8% without heat, 1.1% at 0.1).
 HEAT_AFTER_ROUNDING = 0.02
@@ -42,23 +54,32 @@ HEAT_AFTER_ROUNDING = 0.02
 LEAST_EVALUATIONS = {3: 2500.0, 4: 5000.0}
 LEAST_AT_REFERENCE = 8000.0
 REFERENCE_K = 5
+# The rough programs of larger windows take a larger share of the time.
+REFERENCE_ROWS = 5000
 # Programs of larger slots take the simplex method long: 16 s at 30,162 rows, k = 5, where they take .5 s at k = 3.
 LARGEST_EXACT = 4
 # What an evaluation takes with everything around it, for a guess of how many a deadline leaves time for.
 SECONDS_PER_EVALUATION = 70e-9
 
 
-def least_evaluations(k: int) -> float:
+def least_evaluations(rows: int, k: int) -> float:
     """Evaluations a row from which a graph's search is several that are merged; none suffice at k = 2."""
     if k < 3:
         return np.inf
-    return LEAST_EVALUATIONS.get(k, LEAST_AT_REFERENCE * (k / REFERENCE_K) ** 1.75)
+    grown = (k / REFERENCE_K) ** 1.75 * max(rows / REFERENCE_ROWS, 1.0) ** (1.0 / 3.0)
+    return LEAST_EVALUATIONS.get(k, LEAST_AT_REFERENCE * grown)
 
 
-def is_merged(rows: int, k: int, evaluations: int, seconds: float | None) -> bool:
-    """Whether so many evaluations, of which a deadline in ``seconds`` may leave some out, are better spent merged."""
+def merging_plan(rows: int, k: int, evaluations: int, seconds: float | None) -> Plan | None:
+    """How so many evaluations are best spent; None: on a single search.
+
+    seconds: until a deadline, which may leave some of the evaluations out; None without one.
+    """
     made = evaluations if seconds is None else min(evaluations, seconds / SECONDS_PER_EVALUATION)
-    return made >= rows * least_evaluations(k)
+    least = rows * least_evaluations(rows, k)
+    if made < least:
+        return None
+    return LONG if made >= LONG_FROM * least else SHORT
 
 
 class _Task(NamedTuple):
@@ -165,6 +186,7 @@ def merged_search(
     units: Units,
     slots: Any,
     nearest: NDArray[np.int32],
+    plan: Plan,
     *,
     plain: Units,
     build: Callable[[Units, NDArray[np.int32]], Any],
@@ -178,27 +200,29 @@ def merged_search(
 ) -> SearchResult:
     """Lower the loss of ``slots``, a state of any loss, in place within the budget, as ``search_graph`` does.
 
-    units: numbered so that near ones are near, slots likewise. plain: the same units as pairs are priced. build: the
-    state for units and members. evaluations: half of them for the first searches, half for those after rounding.
-    threads: graphs of one part are searched side by side. Without a deadline the result depends on the other arguments
-    alone. Postcondition: a legal graph whose loss is not higher than before.
+    plan: see ``merging_plan``. units: numbered so that near ones are near, slots likewise. plain: the same units as
+    pairs are priced. build: the state for units and members. threads: graphs of one part are searched side by side.
+    Without a deadline the result depends on the other arguments alone. Postcondition: a legal graph whose loss is not
+    higher than before.
     """
     n, k = slots.members.shape
-    seeds = np.random.SeedSequence(seed).generate_state(SEARCHES + CYCLES * ROUNDINGS + 1, np.uint64).tolist()
+    roundings = plan.cycles * plan.roundings
+    seeds = np.random.SeedSequence(seed).generate_state(plan.searches + roundings + 1, np.uint64).tolist()
     start, loss = slots.members.copy(), float(slots.loss.mean())
     searching = None
     if deadline is not None:
         began = clock()
-        searching = began + SEARCHING * max(deadline - began, 0.0)
+        searching = began + plan.searching * max(deadline - began, 0.0)
     master = RestrictedMaster(units, k, roughly=k > LARGEST_EXACT)
     with pool_of(threads if shards_for(n) == 1 else 1) as pool:
         run = _Merging(units, nearest, build, threads, pool, clock, progress, master, start, loss)
-        each = int(evaluations * SEARCHING) // SEARCHES
-        run.search([_Task(start, each, one, HEAT, first_slots) for one in seeds[:SEARCHES]], searching)
-        each = (evaluations - run.spent) // (CYCLES * ROUNDINGS)
-        for number in range(CYCLES):
-            first = SEARCHES + number * ROUNDINGS
-            if not run.cycle(plain, each, seeds[first : first + ROUNDINGS], deadline, CYCLES - number):
+        each = int(evaluations * plan.searching) // plan.searches
+        run.search([_Task(start, each, one, HEAT, first_slots) for one in seeds[: plan.searches]], searching)
+        each = (evaluations - run.spent) // roundings
+        for number in range(plan.cycles):
+            first = plan.searches + number * plan.roundings
+            own = seeds[first : first + plan.roundings]
+            if not run.cycle(plain, each, own, deadline, plan.cycles - number):
                 break
         over = deadline is not None and clock() >= deadline
         if evaluations - run.spent >= n and not over:

@@ -21,7 +21,7 @@ from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
-from kanonflow.solvers.merged_search import is_merged, merged_search
+from kanonflow.solvers.merged_search import Plan, merged_search, merging_plan
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph, stack_name
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
@@ -162,10 +162,10 @@ class _Nearby(NamedTuple):
         """One search, but for how long and from which seed."""
         return partial(search_graph, self.units, self.slots, self.nearest, np.arange(self.place.size))
 
-    def merged(self, plain: Units, build: StateOf) -> Callable[..., SearchResult]:
+    def merged(self, plain: Units, build: StateOf, plan: Plan) -> Callable[..., SearchResult]:
         """Several searches, merged. plain: the units as pairs are priced, in their old numbers."""
         own = renumbered(plain, self.order)
-        return partial(merged_search, self.units, self.slots, self.nearest, plain=own, build=build)
+        return partial(merged_search, self.units, self.slots, self.nearest, plan, plain=own, build=build)
 
 
 def _nearby(
@@ -310,11 +310,11 @@ def solve_graph(
     # What the old graph has cost is spent: a warm start has no more evaluations than a cold one.
     evaluations = max(0, budget.evaluations(table.records, k) - begun.evaluations) if search else 0
     left = None if deadline is None else max(deadline - clock(), 0.0)
-    merged = merge and is_merged(table.records, k, evaluations, left)
+    plan = merging_plan(table.records, k, evaluations, left) if merge else None
     members, result = begun.slots.members, SearchResult(0, False, ())
     if evaluations:
         near = _nearby(searched, members, nearest, given.tree, build)
-        run = near.merged(units, build) if merged else near.single()
+        run = near.single() if plan is None else near.merged(units, build, plan)
         result = run(
             evaluations=evaluations,
             seed=seed,
@@ -338,7 +338,7 @@ def solve_graph(
         start_loss=begun.loss,
         lower_bound=bound if loss == "ncp" else 0.0,
         start=begun.name,
-        stack=stack_name(begun.name, table.records, evaluations, merged),
+        stack=stack_name(begun.name, table.records, evaluations, plan is not None),
         evaluations=begun.evaluations + result.evaluations + free.evaluations,
         deadline_struck=result.deadline_struck or free.struck,
         trace=_trace(begun.evaluations, begun.loss, result),

@@ -20,7 +20,7 @@ from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.kd_tree import build_tree
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
-from kanonflow.solvers.merged_search import is_merged, merged_search
+from kanonflow.solvers.merged_search import LONG, SHORT, Plan, merged_search, merging_plan
 from kanonflow.solvers.neighbours import nearest_units
 from kanonflow.solvers.search.rounds import SearchResult, search_graph
 from kanonflow.solvers.search.slots import Slots, build_slots
@@ -46,6 +46,7 @@ def merged(
     deadline: float | None = None,
     clock: Callable[[], float] = stopped,
     single: bool = False,
+    plan: Plan = SHORT,
 ) -> tuple[Slots, float, SearchResult]:
     """Search from a random graph over units numbered along the tree; the state, the loss before, the result."""
     given = group_rows(table)
@@ -62,6 +63,7 @@ def merged(
             units,
             slots,
             nearest,
+            plan,
             plain=units,
             build=build_slots,
             evaluations=evaluations,
@@ -81,7 +83,7 @@ def test_it_never_raises_the_loss(table: Table, k: int, evaluations: int) -> Non
     """Weights, duplicates, nulls, hierarchies, one individual's rows; by both kinds of program; any budget."""
     slots, before, result = merged(table, k, evaluations)
     assert slots.loss.mean() <= before + 1e-12
-    assert result.evaluations <= evaluations + 2 * table.records * k * k + 2000
+    assert result.evaluations <= evaluations + 4 * table.records * k * k + 4000
     losses = [loss for _, loss in result.trace]
     assert losses == sorted(losses, reverse=True)
     assert result.trace[-1] == (result.evaluations, pytest.approx(float(slots.loss.mean()), abs=1e-12))
@@ -148,14 +150,18 @@ def test_a_program_that_cannot_be_rounded_leaves_a_search(monkeypatch: pytest.Mo
 
 def test_long_searches_are_merged() -> None:
     """From a budget on that grows with k; not at k = 2, which an assignment solves; fewer in a short time."""
-    assert not is_merged(1000, 2, 10**9, None)
+    assert merging_plan(1000, 2, 10**9, None) is None
     for k, least in ((3, 2500), (4, 5000), (5, 8000)):
-        assert is_merged(1000, k, least * 1000, None)
-        assert not is_merged(1000, k, least * 1000 - 1, None)
-    assert is_merged(1000, 10, 40_000_000, None)
-    assert not is_merged(1000, 10, 20_000_000, None)
-    assert is_merged(1000, 5, 10**9, 1.0)
-    assert not is_merged(1000, 5, 10**9, 0.1)
+        assert merging_plan(1000, k, least * 1000, None) is SHORT
+        assert merging_plan(1000, k, least * 1000 - 1, None) is None
+        assert merging_plan(1000, k, 5 * least * 1000, None) is LONG
+    assert merging_plan(1000, 10, 40_000_000, None) is SHORT
+    assert merging_plan(1000, 10, 20_000_000, None) is None
+    assert merging_plan(1000, 5, 10**9, 1.0) is SHORT
+    assert merging_plan(1000, 5, 10**9, 10.0) is LONG
+    assert merging_plan(1000, 5, 10**9, 0.1) is None
+    assert merging_plan(40_000, 5, 40_000 * 8000, None) is None
+    assert merging_plan(40_000, 5, 40_000 * 16_000, None) is SHORT
 
 
 @pytest.mark.parametrize("loss", ["ncp", "sil"])
