@@ -6,10 +6,10 @@ that an independent checker proves again where ``checked`` says so; ``program`` 
 it knew at the end, so the whole program's value lies between bound and program.
 
 ``search``: one run of the graph search, seed 1, one thread, with as many evaluations as fit into the CPU seconds of
-the targets on this machine (their number is stated: it makes the loss repeatable). ``certify``: several searches, the program, and
-graphs rounded from it; its seconds hold everything, the bound too. Gaps are ratios, (loss - bound) / bound. Each loss
-is given as searched (``untied`` no: two-edge cuts left in) and after two-edge cuts are mended, as the product
-releases it (yes). Seconds are CPU seconds in one process after the kernels are loaded.
+the targets on this machine (their number is stated: it makes the loss repeatable). ``certify``: several searches, the
+program, and graphs rounded from it; its seconds hold everything, the bound too. Gaps are ratios, (loss - bound) /
+bound. Each loss is given as searched (``untied`` no: two-edge cuts left in) and after two-edge cuts are mended, as
+the product releases it (yes). Seconds are CPU seconds in one process after the kernels are loaded.
 """
 
 from __future__ import annotations
