@@ -41,8 +41,8 @@ SOLVES = """
             old = found.graph.members[3:].astype(np.int64)
             solve(rows, 5, budget=Budget(300.0), seed=1, warm=WarmGraph(np.where(old % 50 == 7, -1, old)))
             solve(rows, 2, budget=Budget(300.0), seed=1)
-            solve(rows, 3, budget=Budget(4000.0), seed=1)
-            solve(rows, 5, budget=Budget(9000.0), seed=1)
+            solve(rows, 3, budget=Budget(5000.0), seed=1)
+            solve(rows, 5, budget=Budget(13_000.0), seed=1)
     print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
 """
 
