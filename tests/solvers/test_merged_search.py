@@ -160,8 +160,8 @@ def test_long_searches_are_merged() -> None:
     assert merging_plan(1000, 5, 10**9, 1.0) is SHORT
     assert merging_plan(1000, 5, 10**9, 10.0) is LONG
     assert merging_plan(1000, 5, 10**9, 0.1) is None
-    assert merging_plan(40_000, 5, 40_000 * 10_000, None) is None
-    assert merging_plan(40_000, 5, 40_000 * 20_000, None) is SHORT
+    assert merging_plan(40_000, 5, 40_000 * 20_000, None) is None
+    assert merging_plan(40_000, 5, 40_000 * 30_000, None) is SHORT
 
 
 @pytest.mark.parametrize("loss", ["ncp", "sil"])
