@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanonflow.solvers.bounds import restricted_master
 from kanonflow.solvers.bounds.certificate import check_bound
 from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound, neighbour_reach
@@ -154,6 +155,27 @@ def test_a_rough_program_is_nearly_solved(table: Table, k: int) -> None:
         np.add.at(held, slot, share)
     assert np.abs(held - k * units.weight).sum() <= 0.02 * k * table.records
     assert rough.x.min() >= -1e-9
+
+
+def test_a_rough_program_that_is_cut_short_can_be_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first-order method has after a few iterations is taken; the graph is legal whatever it is."""
+    monkeypatch.setattr(restricted_master, "ROUGH_ITERATIONS", 5)
+    table = mixed_table(5, 60, kinds=20)
+    units = group_rows(table)
+    tree = build_tree(units.features, units.weight, units.individual)
+    nearest, _ = nearest_units(units.features, tree, units.individual, 5)
+    exact, rough = RestrictedMaster(units, 4), RestrictedMaster(units, 4, roughly=True)
+    for seed in (1, 2, 3):
+        slots = scrambled_members(units, 4, distinct=False, seed=seed)
+        exact.add(slots)
+        rough.add(slots)
+    assert exact.solve()
+    assert rough.solve()
+    assert rough.value != pytest.approx(exact.value, rel=1e-3)
+    assert rough.x.any()
+    members = round_slots(units, nearest, tree.order, rough.slots, rough.x, 4, 1)
+    assert members is not None
+    assert naive.is_legal_graph(units, members, 4)
 
 
 def test_a_program_without_time_keeps_its_last_solution() -> None:
