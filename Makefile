@@ -11,7 +11,7 @@ ROOMS := pipelines transforms solvers schemas policies
 SOLVERS_STATE := $(shell find solvers -name '*.py' | LC_ALL=C sort | xargs cat | cksum | tr ' ' '-')
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 
-.PHONY: demo test lint bench clean flink-test flink-up flink-down
+.PHONY: demo test lint bench clean flink-test flink-up flink-down lock
 
 # From nothing each time: a run that other code began must not be resumed.
 demo: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
@@ -19,11 +19,11 @@ demo: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
 	$(VENV)/bin/kanonflow demo --output demo-out
 
 PYTEST_FLAGS ?= -n 2
-test: lint $(NUMBA_CACHE_DIR)/.compiled
+test: lint $(NUMBA_CACHE_DIR)/.compiled-for-tests
 	$(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster"
 
 # Java 17 and Maven are needed: real clusters and brokers, which the tests kill. One process, for they share a cluster.
-flink-test: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
+flink-test: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
 	$(PY) -m pytest tests/flink tests/kafka -m cluster $(FLINK_TEST_FLAGS)
 
 FLINK_STATE ?= .flink
@@ -52,18 +52,44 @@ clean:
 $(PY):
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed-cli: setup.py pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[cli,kafka]'
+# The versions that were tested, with the hashes of their files. They are those of Python 3.11 on Linux; elsewhere, and
+# with UNLOCKED=yes, what setup.py allows is installed.
+$(VENV)/.installed-cli: setup.py pyproject.toml locks/run.lock | $(PY)
+	$(call install,run,$(RUN_EXTRAS))
 	touch $@
 
-$(VENV)/.installed-test: setup.py pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+$(VENV)/.installed-test: setup.py pyproject.toml locks/test.lock | $(PY)
+	$(call install,test,test)
 	touch $(VENV)/.installed-cli $@
+
+RUN_EXTRAS := cli,kafka
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+LOCKS_FIT = $(PY) -c "import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != 'linux')"
+define install
+	@if [ -z "$(UNLOCKED)" ] && $(LOCKS_FIT); then \
+	  $(PIP_INSTALL) --require-hashes --requirement locks/$(1).lock && \
+	  $(PIP_INSTALL) --no-deps --no-build-isolation --editable .; \
+	else $(PIP_INSTALL) --editable '.[$(2)]'; fi
+endef
+
+# After a change of setup.py; LOCK_FLAGS=--upgrade takes newer versions of everything.
+UV ?= uv
+LOCK := $(UV) pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
+  --no-emit-find-links --no-annotate --custom-compile-command "make lock" $(LOCK_FLAGS) setup.py locks/build.in
+lock:
+	$(LOCK) --extra cli --extra kafka --output-file locks/run.lock
+	$(LOCK) --extra gcp --extra kafka --output-file locks/dataflow.lock
+	$(LOCK) --extra test --output-file locks/test.lock
 
 # Ahead of everything else, or each of pytest's processes would do it.
 $(NUMBA_CACHE_DIR)/.compiled: | $(VENV)/.installed-cli
 	@echo "compiling the kernels in solvers/, once for each state of them (a minute or two)"
 	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up; warm_up()"
+	@touch $@
+
+# With the variants for hierarchies and for rules of sensitive values: no test compiles them within its time limit.
+$(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(NUMBA_CACHE_DIR)/.compiled
+	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up; warm_up(gated=True); warm_up(hierarchies=True); warm_up('graph', loss='sil')"
 	@touch $@
 
 # mypy reads no package_dir: it gets a folder that looks as the package does once it is installed.

@@ -32,11 +32,12 @@ RUNTIME = [
     "fastavro>=1.13,<2",
     "scipy>=1.14,<2",
     "highspy>=1.14,<2",
-    "PyYAML>=6",
-    "cryptography>=42",
+    "PyYAML>=6,<7",
+    "cryptography>=42,<51",
 ]
 CLI = ["rich>=13"]
-KAFKA = ["confluent-kafka>=2.6,<3"]
+# Before 2.12 the registry's client had no OAuth, and the first ones followed redirects.
+KAFKA = ["confluent-kafka[schemaregistry]>=2.12,<3"]
 GCP = ["apache-beam[gcp]==2.77.0"]
 TEST = [
     "pytest>=8",
@@ -48,6 +49,7 @@ TEST = [
     "types-PyYAML",
     "duckdb>=1.1",
     "polars>=1.10",
+    "jsonschema>=4.20",
     "setuptools>=70.1",
 ]
 
@@ -59,6 +61,7 @@ setup(
     packages=list(PACKAGES),
     package_dir=PACKAGES,
     package_data={
+        "kanonflow.pipelines.flink": ["*.xml", "*.java"],
         "kanonflow.schemas": ["*.avsc"],
         "kanonflow.policies": ["*.yaml"],
     },

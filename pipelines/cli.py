@@ -5,41 +5,87 @@ nothing that an import logs reaches the terminal.
 """
 
 import argparse
+import json
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+
+from kanonflow.pipelines.terminal.terminal import tell
 
 DONE, AUDIT_FAILED, BAD_ARGUMENTS, RUN_FAILED = range(4)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 done, 1 the audit failed, 2 bad arguments, policy or input,
-    3 the run failed. Messages name fields and files, never a value."""
-    # Beam logs at import and when it parses options; a handler of our own keeps it from adding one.
-    if not logging.getLogger().handlers:
-        logging.getLogger().addHandler(logging.NullHandler())
-    # What a runner's threads raise when it ends is not for the terminal: it may hold values of records.
-    threading.excepthook = _log_exception
-    from kanonflow.pipelines.options import parse
+    3 the run failed, 130 a stream was left to its cluster by Ctrl-C. Messages name fields and files, never a value.
 
-    arguments, beam_flags = parse(argv)
-    command = _COMMANDS[arguments.command]
+    1 is ``verify``'s verdict and nothing else: what nobody expected, a failed import or a lack of memory too, is 3.
+    Wrong usage ends the process with 2 (SystemExit), as argparse does.
+    """
+    arguments = None
     try:
-        return command(arguments, beam_flags)
-    except KeyboardInterrupt:
-        print(f"kanonflow: interrupted{_AFTER_INTERRUPT.get(arguments.command, '')}", file=sys.stderr)
+        # Beam logs at import and when it parses options; a handler of our own keeps it from adding one.
+        if not logging.getLogger().handlers:
+            logging.getLogger().addHandler(logging.NullHandler())
+        # What a runner's threads raise when it ends is not for the terminal: it may hold values of records.
+        threading.excepthook = _log_exception
+        from kanonflow.pipelines.options.options import parse
+
+        arguments, beam_flags = parse(argv)
+        return _COMMANDS[arguments.command](arguments, beam_flags)
+    except KeyboardInterrupt as stop:
+        if code := getattr(stop, "exit_code", None):
+            tell(f"kanonflow: {stop}", sys.stderr)
+            return int(code)
+        after = _AFTER_INTERRUPT.get(getattr(arguments, "command", ""), "")
+        tell(f"kanonflow: interrupted{after}", sys.stderr)
         return RUN_FAILED
-    except Exception as error:
-        code = getattr(error, "exit_code", None)
-        if code is None:
+    except SystemExit as end:
+        if end.code in (None, DONE, BAD_ARGUMENTS):
             raise
-        print(f"kanonflow: {error}", file=sys.stderr)
+        return _unexpected(end, arguments)
+    except BaseException as error:
+        code = _code_of(error)
+        if code is None:
+            return _unexpected(error, arguments)
+        tell(f"kanonflow: {error}", sys.stderr)
         return code
 
+
+def _code_of(error: BaseException) -> int | None:
+    """The exit code of an error of ours, whose message is for the terminal; None of any other.
+
+    Libraries have ``exit_code`` on errors of theirs too (click: 1), and values in their messages.
+    """
+    code = getattr(error, "exit_code", None)
+    ours = type(error).__module__.partition(".")[0] == "kanonflow"
+    return code if ours and code in (BAD_ARGUMENTS, RUN_FAILED) else None
+
+
+def _unexpected(error: BaseException, arguments: argparse.Namespace | None) -> int:
+    """Tell of an error that nobody expected: its type, and where its traceback is. Its message may hold values."""
+    command = getattr(arguments, "command", None)
+    told = f"kanonflow: {f'{command} failed' if command else 'failed'}, unexpectedly ({type(error).__name__})"
+    try:
+        from kanonflow.pipelines.terminal.error_trace import restricted_of, write_trace
+
+        place = write_trace(
+            error, restricted_of(arguments), time.time_ns() // 1_000_000, create=command in _WRITERS
+        )
+    except Exception:  # a second error must not hide the first
+        place = None
+    where = "its traceback could not be written" if place is None else f"its traceback is in {place}"
+    tell(f"{told}; {where}", sys.stderr)
+    return RUN_FAILED
+
+
+_WRITERS = ("anonymize", "demo", "stream")
+"""Commands that may create ``restricted/``."""
 
 _AFTER_INTERRUPT = {
     "anonymize": "; continue with --resume",
@@ -57,15 +103,18 @@ def _log_exception(raised: threading.ExceptHookArgs) -> None:
 
 
 def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.anonymize_files import anonymize_files
-    from kanonflow.pipelines.demo_feed import FeedShape, write_feed
-    from kanonflow.pipelines.options import run_options
+    from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
+    from kanonflow.pipelines.options.options import run_options
+    from kanonflow.pipelines.runs.anonymize_files import anonymize_files
+    from kanonflow.pipelines.runs.dataflow_jobs import check_runner
     from kanonflow.schemas.policy_source import read_policy
 
     options = run_options(arguments, beam_flags)
+    if not arguments.only_feed:
+        check_runner(options, [str(Path(options.output) / "feed")])
     shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
     feed = write_feed(shape, Path(options.output) / "feed", arguments.format)
-    print(f"{feed}: {shape.rows:,} transactions, {shape.customers:,} customers, {shape.days} days")
+    tell(f"{feed}: {shape.rows:,} transactions, {shape.customers:,} customers, {shape.days} days")
     if arguments.only_feed:
         return DONE
     with resources.as_file(resources.files("kanonflow.policies") / "transactions.yaml") as path:
@@ -76,18 +125,22 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.anonymize_files import anonymize_files
-    from kanonflow.pipelines.options import run_options
-    from kanonflow.pipelines.policy_commands import unmeasured
-    from kanonflow.pipelines.policy_location import read_policy_at
-    from kanonflow.pipelines.second_release import second_release_options
+    from kanonflow.pipelines.commands.policy import unmeasured
+    from kanonflow.pipelines.commands.policy_location import read_policy_at
+    from kanonflow.pipelines.options.options import run_options
+    from kanonflow.pipelines.runs.anonymize_files import anonymize_files
+    from kanonflow.pipelines.runs.dataflow_jobs import check_runner
+    from kanonflow.pipelines.runs.second_release import second_release_options
 
     options = run_options(arguments, beam_flags)
+    check_runner(options, arguments.input)
+    _refuse_policy_as_secret(arguments)
     policy = read_policy_at(arguments.policy)
     if arguments.second_release:
         options = second_release_options(options)
+    _warn(policy)
     if not options.quiet:
-        print(unmeasured(policy, arguments.policy), end="", file=sys.stderr)
+        tell(unmeasured(policy, arguments.policy), sys.stderr, end="")
     summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
     if summary is None:
         return DONE
@@ -95,45 +148,77 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.feed_address import feed_address, stream_places
-    from kanonflow.pipelines.options import run_options
-    from kanonflow.pipelines.policy_location import read_policy_at
-    from kanonflow.pipelines.stream import stream_feed
+    from kanonflow.pipelines.commands.policy_location import read_policy_at
+    from kanonflow.pipelines.options.options import run_options
+    from kanonflow.pipelines.runs.dataflow_jobs import check_runner
+    from kanonflow.pipelines.runs.feed_address import feed_address, stream_places
+    from kanonflow.pipelines.runs.stream import stream_feed
 
     places = stream_places(arguments.output, arguments.restricted)
     options = replace(run_options(arguments, beam_flags), output=places.directory)
+    check_runner(options, [arguments.source])
+    _refuse_policy_as_secret(arguments)
     policy = read_policy_at(arguments.policy)
+    _warn(policy)
     source = feed_address(arguments.source, arguments.schema, arguments.delimiter)
     summary = stream_feed(policy, source, options, topic=places.topic)
+    return DONE if summary is None else _conclude_stream(summary, quiet=options.quiet)
+
+
+def _stop(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.runs.stop_stream import stop_stream
+
+    summary = stop_stream(arguments.output.rstrip("/") or "/", timeout_s=arguments.timeout)
     if summary is None:
+        tell("asked; the job ends when its feed has")
         return DONE
-    if not options.quiet:
-        print(summary.render())
+    return _conclude_stream(summary, quiet=arguments.quiet)
+
+
+def _conclude_stream(summary: "StreamSummary", *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
+    if not quiet:
+        tell(summary.render())
     for problem in summary.problems():
-        print(f"kanonflow: {problem}", file=sys.stderr)
+        tell(f"kanonflow: {problem}", sys.stderr)
     return RUN_FAILED if summary.problems() else DONE
+
+
+def _refuse_policy_as_secret(arguments: argparse.Namespace) -> None:
+    from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
+    from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
+
+    given = secret_source(arguments.secret_file, arguments.secret_env, arguments.secret_manager)
+    refuse_shared_secret((given, *previous_sources(arguments.previous_secret)), [arguments.policy])
+
+
+def _warn(policy: "Policy") -> None:  # type: ignore[name-defined] # noqa: F821
+    """Say what must not go unread, also with --quiet."""
+    from kanonflow.pipelines.commands.row_mode_notes import two_candidates_warning
+
+    for warning in two_candidates_warning(policy):
+        tell(f"kanonflow: warning: {warning}", sys.stderr)
 
 
 def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
     if not quiet:
-        print(summary.render())
-        print(f"releases: {output}/release")
+        tell(summary.render())
+        tell(f"releases: {output}/release")
     for problem in summary.problems():
-        print(f"kanonflow: {problem}", file=sys.stderr)
+        tell(f"kanonflow: {problem}", sys.stderr)
     return RUN_FAILED if summary.problems() else DONE
 
 
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.audit import audit
-    from kanonflow.pipelines.kafka_address import is_kafka_address
-    from kanonflow.pipelines.second_release import second_release_notes
+    from kanonflow.pipelines.audit.audit import audit
+    from kanonflow.pipelines.kafka.address import is_kafka_address
+    from kanonflow.pipelines.runs.second_release import second_release_notes
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
     checks = {name: getattr(arguments, name) for name in ("waiting", "certificates", "known")}
     checks["recipe"] = _recipe(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
-        from kanonflow.pipelines.feed_address import stream_places
-        from kanonflow.pipelines.verify_topics import verify
+        from kanonflow.pipelines.commands.verify_topics import verify
+        from kanonflow.pipelines.runs.feed_address import stream_places
 
         places = stream_places(arguments.release, arguments.restricted, "--release")
         report = verify(
@@ -141,9 +226,9 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         )
     else:
         report = audit(policy, arguments.input, Path(arguments.release), delimiter=delimiter, **checks)
-    print(report.to_json() if arguments.json else report.render())
+    tell(report.to_json() if arguments.json else report.render())
     for note in second_release_notes(arguments.restricted or arguments.release):
-        print(f"note: {note}", file=sys.stderr if arguments.json else sys.stdout)
+        tell(f"note: {note}", sys.stderr if arguments.json else sys.stdout)
     return DONE if report.passed else AUDIT_FAILED
 
 
@@ -152,13 +237,13 @@ def _recipe(arguments: argparse.Namespace) -> "Recipe | None":  # type: ignore[n
     given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
     if not any(each is not None for each in given):
         return None
-    from kanonflow.pipelines.options import OptionsError
+    from kanonflow.pipelines.options.options import OptionsError
 
     if not arguments.certificates:
         raise OptionsError("--secret-...: only verify --certificates has a use for the secret")
-    from kanonflow.pipelines.certificate_recipe import recipe_check
-    from kanonflow.pipelines.run_directory import secret_of_run
-    from kanonflow.pipelines.secret_sources import previous_sources, secret_source
+    from kanonflow.pipelines.commands.certificate_recipe import recipe_check
+    from kanonflow.pipelines.run_records.run_directory import secret_of_run
+    from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
 
     source = secret_source(*given)
     assert source is not None
@@ -167,27 +252,32 @@ def _recipe(arguments: argparse.Namespace) -> "Recipe | None":  # type: ignore[n
 
 
 def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.policy_commands import check_policy, draft_from_input
+    if arguments.action == "schema":
+        from kanonflow.schemas.policy_documents import policy_schema
+
+        tell(json.dumps(policy_schema(), indent=2))
+        return DONE
+    from kanonflow.pipelines.commands.policy import check_policy, draft_from_input
 
     if arguments.action == "draft":
-        print(draft_from_input(arguments.input, arguments.delimiter), end="")
+        tell(draft_from_input(arguments.input, arguments.delimiter), end="")
     else:
         check = check_policy(arguments.policy, arguments.input, arguments.delimiter)
-        print(check.text)
+        tell(check.text)
         if check.refusal is not None:
             raise check.refusal
     return DONE
 
 
 def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.compare import Settings, compare, render, write_front
-    from kanonflow.pipelines.policy_location import read_policy_at
+    from kanonflow.pipelines.commands.compare import Settings, compare, render, write_front
+    from kanonflow.pipelines.commands.policy_location import read_policy_at
 
     chosen = {name: getattr(arguments, name) for name in Settings.__dataclass_fields__}
     settings = Settings(**chosen)
     policy = read_policy_at(arguments.policy)
     outcomes = list(compare(policy, arguments.input, settings, delimiter=arguments.delimiter))
-    print(render(outcomes, settings))
+    tell(render(outcomes, settings))
     if arguments.plot:
         write_front(outcomes, settings, Path(arguments.plot))
     return DONE
@@ -197,6 +287,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "demo": _demo,
     "anonymize": _anonymize,
     "stream": _stream,
+    "stop": _stop,
     "verify": _verify,
     "policy": _policy,
     "compare": _compare,

@@ -118,6 +118,18 @@ def metrics_schema() -> dict[str, Any]:
     return _packaged("metrics.avsc")
 
 
+def metrics_defaults(*, of_a_release: bool = False) -> dict[str, Any]:
+    """What a window without a release says in its metrics: the fields of metrics.avsc that have a default, and it.
+
+    of_a_release: only those that say something of what was published.
+    """
+    return {
+        field["name"]: field["default"]
+        for field in metrics_schema()["fields"]
+        if "default" in field and (not of_a_release or field.get("of") == "release")
+    }
+
+
 def rejected_schema() -> dict[str, Any]:
     """The Avro schema of rejected rows."""
     return _packaged("rejected.avsc")

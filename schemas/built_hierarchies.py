@@ -15,7 +15,7 @@ from kanonflow.schemas.hierarchy_builders import (
     ranges_of_widths,
     star_hierarchy,
 )
-from kanonflow.schemas.policy_keys import read_date, read_number
+from kanonflow.schemas.written_values import read_date, read_number
 
 MOST_LEAVES = 200_000
 BUILDERS = ("widths", "doubling", "stars", "calendar")

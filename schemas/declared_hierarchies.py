@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,22 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.hierarchy_file import read_hierarchy
 
 _KEY = "hierarchy"
+FOLDER_KEY = "hierarchy_folder"
+"""At the top of a policy file: the folder of its hierarchy files, relative to the policy's own (the default)."""
 
 
 def with_hierarchy_rows(mapping: Mapping[str, Any], folder: Path | None) -> Mapping[str, Any]:
     """The mapping of a policy with the rows of its hierarchies in the place of files' names.
 
-    folder: where the files are looked for, None for a policy that is not a file. A file that cannot be used leaves its
-    HierarchyError in the place of the rows.
+    folder: the policy's, None for a policy that is not a file. A file that cannot be used leaves its HierarchyError in
+    the place of the rows. So does one that is not below the policy's folder, links followed, or below the folder that
+    the policy names instead: messages repeat labels, and whoever writes a policy is not always who may read all files.
     """
     fields = mapping.get("fields")
+    allowed = folder
+    if FOLDER_KEY in mapping and folder is not None:
+        allowed = folder / str(mapping[FOLDER_KEY])
+    mapping = {key: value for key, value in mapping.items() if key != FOLDER_KEY}
     if not isinstance(fields, Mapping):
         return mapping
     read = {}
@@ -28,15 +36,28 @@ def with_hierarchy_rows(mapping: Mapping[str, Any], folder: Path | None) -> Mapp
         if not isinstance(entry, Mapping) or not isinstance(entry.get(_KEY), str):
             continue
         found: object
-        if folder is None:
+        if folder is None or allowed is None:
             found = HierarchyError(["only a policy file can name a file; write the rows here as lists"])
         else:
             try:
-                found = read_hierarchy(folder / entry[_KEY]).rows
+                found = read_hierarchy(_below(allowed, folder / entry[_KEY])).rows
             except HierarchyError as error:
                 found = HierarchyError([f"{entry[_KEY]}: {mistake}" for mistake in error.mistakes])
         read[name] = {**entry, _KEY: found}
     return {**mapping, "fields": {**fields, **read}} if read else mapping
+
+
+def _below(allowed: Path, path: Path) -> Path:
+    """The path without links. Raises HierarchyError: it is not below ``allowed``."""
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(allowed)):
+        raise HierarchyError(
+            [
+                f"is outside of the folder {allowed}; move the file there, or name its folder at the top of the policy"
+                f" ({FOLDER_KEY}: ...)"
+            ]
+        )
+    return real
 
 
 def read_declared_hierarchy(entry: Mapping[str, Any], mistakes: list[str], where: str) -> Hierarchy | None:

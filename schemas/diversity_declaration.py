@@ -1,23 +1,18 @@
-"""What a policy asks of the values of a sensitive field: reading ``diversity`` and ``closeness``, and their rules."""
+"""What a policy asks of the values of a sensitive field: the rules of ``diversity`` and ``closeness``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator
+from typing import Protocol
 
 import pyarrow as pa
 
 from kanonflow.schemas.policy_fields import (
-    Closeness,
     ClosenessDistance,
-    Diversity,
     DiversityKind,
     Field,
     Role,
 )
-from kanonflow.schemas.policy_keys import read_choice, read_number, unknown_keys
-
-DIVERSITY_KEYS = ("diversity", "closeness")
 
 
 class GatedPolicy(Protocol):
@@ -29,60 +24,6 @@ class GatedPolicy(Protocol):
     def fields(self) -> tuple[Field, ...]: ...
     @property
     def protect(self) -> str: ...
-    @property
-    def shape(self) -> str | None: ...
-    @property
-    def cohort(self) -> str: ...
-
-
-def read_diversity(given: object, mistakes: list[str], where: str) -> Diversity | None:
-    """The l-diversity of ``{kind: frequency, l: 3}``; None when it is absent or wrong."""
-    parts = _parts(given, ("kind", "l"), "{kind: frequency, l: 3}", mistakes, f"{where}diversity")
-    if parts is None:
-        return None
-    kind = read_choice(parts, "kind", DiversityKind, mistakes, f"{where}diversity.")
-    least = read_number(parts["l"])
-    if least is None:
-        mistakes.append(f"{where}diversity.l: must be a number")
-    return None if kind is None or least is None else Diversity(kind, float(least))
-
-
-def read_closeness(given: object, mistakes: list[str], where: str) -> Closeness | None:
-    """The t-closeness of ``{distance: equal, t: 0.2}``; None when it is absent or wrong."""
-    parts = _parts(given, ("distance", "t"), "{distance: equal, t: 0.2}", mistakes, f"{where}closeness")
-    if parts is None:
-        return None
-    distance = read_choice(parts, "distance", ClosenessDistance, mistakes, f"{where}closeness.")
-    most = read_number(parts["t"])
-    if most is None:
-        mistakes.append(f"{where}closeness.t: must be a number")
-    return None if distance is None or most is None else Closeness(distance, float(most))
-
-
-def _parts(
-    given: object, keys: tuple[str, str], example: str, mistakes: list[str], where: str
-) -> Mapping[str, Any] | None:
-    if given is None:
-        return None
-    if not isinstance(given, Mapping) or any(given.get(key) is None for key in keys):
-        mistakes.append(f"{where}: must be a mapping such as {example}")
-        return None
-    mistakes += unknown_keys(given, keys, f"{where}.")
-    return given
-
-
-def diversity_mapping(field: Field) -> dict[str, Any]:
-    """The keys of a field's rules as a policy file would hold them; empty without any."""
-    mapping: dict[str, Any] = {}
-    if field.diversity is not None:
-        least = field.diversity.l
-        mapping["diversity"] = {
-            "kind": str(field.diversity.kind),
-            "l": int(least) if least == int(least) else least,
-        }
-    if field.closeness is not None:
-        mapping["closeness"] = {"distance": str(field.closeness.distance), "t": field.closeness.t}
-    return mapping
 
 
 def rules_of_diversity(policy: GatedPolicy, unread: Collection[str]) -> Iterator[str]:
@@ -100,16 +41,6 @@ def rules_of_diversity(policy: GatedPolicy, unread: Collection[str]) -> Iterator
         yield (
             "protect: row cannot be had together with diversity or closeness and an individual: its graphs meet "
             "such rules only on average; say protect: individual"
-        )
-    if policy.cohort == "strict":
-        yield (
-            "cohort: strict cannot be had together with diversity or closeness: its classes are kept as they are, and "
-            "taken out after the rules were met; say cohort: free or keep"
-        )
-    if policy.shape == "graph":
-        yield (
-            "shape: graph cannot be had together with diversity or closeness: a graph meets such rules only on "
-            "average; say shape: classes"
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kanonflow.schemas.printable import printable
+
 
 class SchemaError(Exception):
     """Base of the errors about policies and inputs; ``exit_code`` is what a command ends with."""
@@ -24,7 +26,7 @@ class _MistakesError(SchemaError):
     def __str__(self) -> str:
         count = len(self.mistakes)
         head = f"{self.source or self.thing}: {count} mistake{'' if count == 1 else 's'} in the {self.thing}"
-        return "\n".join([head, *(f"  - {mistake}" for mistake in self.mistakes)])
+        return "\n".join([printable(head), *(f"  - {printable(mistake)}" for mistake in self.mistakes)])
 
 
 class PolicyError(_MistakesError):
@@ -41,3 +43,7 @@ class HierarchyError(_MistakesError):
 
 class InputError(SchemaError):
     """An input that cannot be read as what it claims to be. The message never holds a record's value."""
+
+    def __str__(self) -> str:
+        """One line, whatever the names in it hold."""
+        return printable(super().__str__())

@@ -1,4 +1,4 @@
-"""Reading what a policy says about one field."""
+"""Reading and writing what a policy says about one field."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from kanonflow.schemas.declared_hierarchies import read_declared_hierarchy
-from kanonflow.schemas.diversity_declaration import DIVERSITY_KEYS, read_closeness, read_diversity
+from kanonflow.schemas.key_kinds import read_keys
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
-from kanonflow.schemas.policy_keys import (
-    read_choice,
-    read_domain,
-    read_grid,
-    read_number,
-    read_text,
-    unknown_keys,
-)
+from kanonflow.schemas.policy_keys import FIELD, QUASI
+from kanonflow.schemas.written_values import read_domain, read_grid, unknown_keys
 
-QUASI_KEYS = ("type", "domain", "grid", "weight", "outside", "hierarchy")
-FIELD_KEYS = ("role", "as", "also_quasi", "accept_risk", *QUASI_KEYS, *DIVERSITY_KEYS)
 UNCLASSIFIED = "?"
 """What a drafted policy holds in the place of a role."""
+_QUASI = frozenset(key.name for key in QUASI)
+_OF_THE_FIELD = tuple(key for key in FIELD if key not in QUASI)
 
 
 def unclassified(entry: object) -> bool:
@@ -41,63 +35,51 @@ def read_field(name: str, entry: object, mistakes: list[str]) -> Field:
     if not isinstance(entry, Mapping):
         mistakes.append(f"fields.{name}: must be a mapping such as {{role: sensitive}}, or a role")
         return Field(name, Role.IDENTIFIER)
-    mistakes += unknown_keys(entry, FIELD_KEYS, where)
-    role = read_choice(entry, "role", Role, mistakes, where)
-    value = read_text(entry, "as", mistakes, where)
-    quasi = _read_quasi(entry, role, mistakes, where)
+    mistakes += unknown_keys(entry, [key.name for key in FIELD], where)
+    found = read_keys(_OF_THE_FIELD, entry, mistakes, where)
+    role, value = found.get("role"), found.get("value")
     return Field(
         name,
         role or Role.IDENTIFIER,
         value.replace(" ", "") if value else None,
-        quasi,
-        read_diversity(entry.get("diversity"), mistakes, where),
-        read_closeness(entry.get("closeness"), mistakes, where),
-        _read_accepted_risk(entry, mistakes, where),
+        _read_quasi(entry, role, found.get("also_quasi", False), mistakes, where),
+        found.get("diversity"),
+        found.get("closeness"),
+        found.get("accept_risk"),
     )
 
 
-def _read_accepted_risk(entry: Mapping[str, Any], mistakes: list[str], where: str) -> str | None:
-    if "accept_risk" not in entry:
-        return None
-    reason = entry["accept_risk"]
-    if isinstance(reason, str) and reason.strip():
-        return reason.strip()
-    mistakes.append(f"{where}accept_risk: must be the reason, as text, why the field's risk is accepted")
-    return None
-
-
-def _read_quasi(entry: Mapping[str, Any], role: Role | None, mistakes: list[str], where: str) -> Quasi | None:
-    also_quasi = entry.get("also_quasi", False)
-    if not isinstance(also_quasi, bool):
-        mistakes.append(f"{where}also_quasi: must be true or false")
-    elif also_quasi and role is not Role.TIME:
+def _read_quasi(
+    entry: Mapping[str, Any], role: Role | None, also_quasi: bool, mistakes: list[str], where: str
+) -> Quasi | None:
+    if also_quasi and role is not Role.TIME:
         mistakes.append(f"{where}also_quasi: belongs to the time field; say role: quasi instead")
-    if role is not Role.QUASI and not (role is Role.TIME and also_quasi is True):
-        stray = [key for key in QUASI_KEYS if key in entry]
+    if role is not Role.QUASI and not (role is Role.TIME and also_quasi):
+        stray = [key.name for key in QUASI if key.name in entry]
         if stray and role is not None:
             hint = "; add also_quasi: true to publish it generalized" if role is Role.TIME else ""
             mistakes.append(
                 f"{where}{stray[0]}: only quasi-identifiers have it, and this is role: {role}{hint}"
             )
         return None
-    if "type" not in entry:
-        mistakes.append(
-            f"{where}type: missing; a quasi-identifier is numeric, date, categorical or hierarchy"
-        )
-    kind = read_choice(entry, "type", QuasiType, mistakes, where)
-    weight = read_number(entry.get("weight", 1))
-    if weight is None:
-        mistakes.append(f"{where}weight: must be a positive number")
-    outside = read_choice(entry, "outside", Outside, mistakes, where)
+    found = read_keys(QUASI, entry, mistakes, where)
+    kind = found.get("type")
     hierarchy = read_declared_hierarchy(entry, mistakes, where)
     if kind is QuasiType.CATEGORICAL and entry.get("hierarchy") is not None:
         kind = QuasiType.HIERARCHY
     quasi = Quasi(
         type=kind or QuasiType.CATEGORICAL,
-        domain=read_domain(entry.get("domain"), kind, mistakes, where),
-        grid=read_grid(entry.get("grid", "auto")),
-        weight=1.0 if weight is None else float(weight),
-        outside=outside or Outside.REJECT,
+        domain=read_domain(found.get("domain"), kind, mistakes, where),
+        grid=read_grid(found.get("grid", "auto")),
+        weight=found.get("weight", 1.0),
+        outside=found.get("outside", Outside.REJECT),
         hierarchy=hierarchy,
     )
     return quasi if kind is not None else None
+
+
+def field_mapping(field: Field) -> dict[str, Any]:
+    """What a policy file would hold under the field's name."""
+    parts = {key.name: key.write(field) for key in _OF_THE_FIELD}
+    parts |= {} if field.quasi is None else {key.name: key.write(field.quasi) for key in QUASI}
+    return {name: value for key in FIELD for name, value in parts.get(key.name, {}).items()}

@@ -59,7 +59,8 @@ def snap_outward(
     Precondition: low <= high, both finite (NaN apart); ``domain`` is declared, never taken from the data.
     Postcondition: result low <= low and result high >= high, always; snapping a result on the same fixed grid
         changes nothing; every end is a function of the grid line (and the domain) alone, except that exact
-        grids and auto ranges of width 0, and widths below ten units, are the values themselves.
+        grids, auto ranges of width 0, and auto ranges below 20 units (dates: 310 days), whose step is one unit, are
+        the values themselves.
     Why: a running domain or an unsnapped end would publish an extreme person's own value; an end inside the
         hull would exclude a member, and with it a candidate.
 

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
-from enum import StrEnum
 from typing import Any
 
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 
@@ -24,76 +24,19 @@ __all__ = [
     "Quasi",
     "QuasiType",
     "Role",
-    "Shape",
     "SolverChoice",
     "build_policy",
 ]
 
 LEAST_STATE_TTL_MS = 30 * 86_400_000
+MAX_AHEAD_MS = 86_400_000
+"""How much later than its arrival a row's time may be, unless the policy says otherwise: one day."""
 COHORT_WINDOWS = 5
-"""Released windows over which classes are remembered, unless the policy says otherwise."""
+"""Released windows over which classes are remembered, for what the metrics say of several windows."""
 LATTICE_METHODS = ("ola", "kgen", "exhaustive", "incognito", "samarati", "datafly", "random-search")
 """Solvers that publish every field at one level of its hierarchy, from closed classes of equal labels."""
 MAX_WINDOW_ROWS = 200_000
 """Rows of a partition's window that are solved in one go, unless the policy says otherwise."""
-
-
-class Protection(StrEnum):
-    """Whom the promise is about: single rows, or all rows of a person together."""
-
-    ROW = "row"
-    INDIVIDUAL = "individual"
-
-
-class Shape(StrEnum):
-    """What ``protect: individual`` publishes from: closed classes, or a graph over individuals."""
-
-    CLASSES = "classes"
-    GRAPH = "graph"
-
-
-class Others(StrEnum):
-    """What happens to an input's fields that the policy does not name."""
-
-    REFUSE = "refuse"
-    DROP = "drop"
-
-
-class Cohort(StrEnum):
-    """Whether a returning individual's class is a free choice of the search, kept across windows where that can be, or
-    guaranteed to leave k candidates over the last ``cohort_windows`` windows (else the class waits)."""
-
-    FREE = "free"
-    KEEP = "keep"
-    STRICT = "strict"
-
-
-class MetricsAccess(StrEnum):
-    """Whether metrics stay beside the secrets, or are rounded and written next to the releases."""
-
-    RESTRICTED = "restricted"
-    PUBLIC = "public"
-
-
-@dataclass(frozen=True)
-class SolverChoice:
-    """Which solver runs a window, from which start, and how long.
-
-    evaluations_per_row: budget of the search, a record; None: the solver's default for k.
-    deadline_ms: extra wall-clock limit; None: none.     threads: None: one a core.
-    seed: replaces the seed that is derived from the secret (for benchmarks); it never drives publishing.
-    loss: what the search lowers, ``ncp`` or ``sil``; the metrics tell both.
-    suppression: of LATTICE_METHODS, the share of a window's rows that may be left out (they are rejected).
-    """
-
-    method: str = "auto"
-    start: str = "auto"
-    evaluations_per_row: float | None = None
-    deadline_ms: int | None = None
-    threads: int | None = None
-    seed: int | None = None
-    loss: str = "ncp"
-    suppression: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,17 +44,14 @@ class Policy:
     """A complete, valid policy. Durations are integer milliseconds; ``window_ms`` None: one single window.
 
     max_delay_ms counts from the end of a row's own window and is also the allowed lateness;
-    out_of_orderness_ms is how long a window stays open after its end; state_ttl_ms is how long state that
-    nothing uses is kept (by default 30 days, or twice window + max_delay when that is longer).
+    out_of_orderness_ms is how long a window stays open after its end; max_ahead_ms how much later than its arrival a
+    row's time may be where the source tells arrivals (None: a day), as streams do and files do not; state_ttl_ms is
+    how long state that nothing uses is kept (by default 30 days, or twice window + max_delay when that is longer).
     max_window_rows: a partition's window with more rows, waiting ones included, is released in several parts of near
     rows, each a release with k individuals of its own (by default 200,000, or 10 k when that is more).
-    protect: by default ``individual`` if a field has that role, else ``row``. With the former come
-    ``shape: classes``. cohort: by default ``free``; ``keep`` holds returning individuals in their class, which costs
-    many rows where row counts change from window to window; ``strict`` lets classes wait that do not leave k candidates
-    over the last ``cohort_windows`` released windows of the partition, this one included. stability: with ``free``,
-    what it costs to publish a returning individual in another class than the last one, a row that waits being 1.
-    hold_share: of the rows at hand when a window ends, how many may wait for the next one because their classes lose
-    most (selective holding); 0: none do.
+    protect: by default ``individual`` if a field has that role, else ``row``. cohort: of ``protect: individual``, by
+    default ``window``; None with ``protect: row``. notes: what the reader of a file has to say about its spelling; no
+    part of what the policy is.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -124,19 +64,17 @@ class Policy:
     window_offset_ms: int = 0
     max_delay_ms: int = 0
     out_of_orderness_ms: int = 0
+    max_ahead_ms: int | None = None
     state_ttl_ms: int = 0
     partition_by: tuple[str, ...] = ()
     # None stands for "by the other keys" and is gone once the policy exists.
     max_window_rows: int = None  # type: ignore[assignment]
     protect: Protection = None  # type: ignore[assignment]
-    shape: Shape | None = None
     others: Others = Others.REFUSE
-    cohort: Cohort = None  # type: ignore[assignment]
-    cohort_windows: int = COHORT_WINDOWS
-    hold_share: float = 0.0
-    stability: float = 0.0
+    cohort: Cohort | None = None
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
+    notes: tuple[str, ...] = member(default=(), compare=False)
 
     def __post_init__(self) -> None:
         self._choose_defaults()
@@ -148,22 +86,21 @@ class Policy:
         chosen: dict[str, Any] = {}
         if self.protect is None:
             chosen["protect"] = Protection.ROW if self.individual is None else Protection.INDIVIDUAL
-        by_individual = chosen.get("protect", self.protect) is Protection.INDIVIDUAL
-        if by_individual and self.shape is None:
-            chosen["shape"] = Shape.CLASSES
-        if self.cohort is None:
-            chosen["cohort"] = Cohort.FREE
+        if self.cohort is None and chosen.get("protect", self.protect) is Protection.INDIVIDUAL:
+            chosen["cohort"] = Cohort.WINDOW
         if self.max_window_rows is None:
             least = LEAST_PART * self.k if isinstance(self.k, int) else 0
             chosen["max_window_rows"] = max(MAX_WINDOW_ROWS, least)
         if self.state_ttl_ms == 0:
             twice = 2 * ((self.window_ms or 0) + self.max_delay_ms)
-            remembered = 0
-            if self.cohort is Cohort.STRICT and isinstance(self.cohort_windows, int):
-                remembered = self.cohort_windows * (self.window_ms or 0)
-            chosen["state_ttl_ms"] = max(LEAST_STATE_TTL_MS, twice, remembered)
+            chosen["state_ttl_ms"] = max(LEAST_STATE_TTL_MS, twice)
         for name, value in chosen.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def ahead_limit_ms(self) -> int:
+        """How much later than its arrival a row's time may be, the default in the place of None."""
+        return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms
 
     @property
     def individual(self) -> Field | None:
@@ -199,8 +136,7 @@ class Policy:
     def closed(self) -> bool:
         """Whether releases are made of closed classes: of individuals, or of rows when a field is ``gated`` or the
         solver publishes levels."""
-        by_individual = self.protect is Protection.INDIVIDUAL and self.shape is not Shape.GRAPH
-        return by_individual or bool(self.gated) or self.by_levels
+        return self.protect is Protection.INDIVIDUAL or bool(self.gated) or self.by_levels
 
     @property
     def by_levels(self) -> bool:

@@ -1,142 +1,365 @@
-"""Reading single keys of a policy mapping: each reader returns a usable value and notes what is wrong."""
+"""Every key of a policy, once: what reads, writes and documents policies goes by these tables.
+
+HEAD: the keys at the top of a policy file. SOLVER: those under ``solver``. FIELD: those of a field under ``fields``, of
+which QUASI are for quasi-identifiers. Rules that need more than one key are in ``policy_rules``.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
-from enum import StrEnum
-from typing import Any, TypeVar
+from kanonflow.schemas.declared_hierarchies import FOLDER_KEY
+from kanonflow.schemas.key_kinds import (
+    Choice,
+    Duration,
+    Exactly,
+    Given,
+    Group,
+    Key,
+    Names,
+    Number,
+    Reason,
+    Text,
+    Whole,
+    Written,
+    YesNo,
+    plain,
+)
+from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
+from kanonflow.schemas.policy_fields import (
+    Closeness,
+    ClosenessDistance,
+    Diversity,
+    DiversityKind,
+    Outside,
+    QuasiType,
+    Role,
+)
 
-from kanonflow.schemas.durations import parse_duration
-from kanonflow.schemas.policy_fields import Domain, QuasiType
+__all__ = ["DURATIONS", "FIELD", "HEAD", "NO_SLIDING", "QUASI", "SLIDING", "SOLVER"]
 
-Choice = TypeVar("Choice", bound=StrEnum)
+SLIDING = ("slide", "every", "period")
+"""Keys of sliding windows in other systems."""
+NO_SLIDING = (
+    "sliding windows would publish a row several times, and the boxes of its copies narrow it down "
+    "together; use fixed windows (window: 1d)"
+)
+_VERSION = "this version of kanonflow reads policies of version 1"
 
+SOLVER = (
+    Key(
+        "method",
+        Text("name"),
+        "The solver, one of docs/solvers.md.",
+        "method",
+        default="auto",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "start",
+        Text("name"),
+        "Where the search starts, a start or solver of docs/solvers.md.",
+        "start",
+        default="auto",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "evaluations_per_row",
+        Number("a positive number", above=0),
+        "Moves that the search may try, a row.",
+        "evaluations_per_row",
+        default_told="the solver's, by k",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "deadline",
+        Duration(more_than_nothing=True),
+        "Wall-clock limit of a window's search, besides its evaluations; what is found then depends on the machine.",
+        "deadline_ms",
+        default_told="none",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "threads",
+        Whole(1),
+        "Threads of a window's search.",
+        "threads",
+        default_told="one a core",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "seed",
+        Whole(0),
+        "Seed of the search in the place of one from the secret, for benchmarks; it never drives publishing.",
+        "seed",
+        default_told="from the secret",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "loss",
+        Text("ncp, sil"),
+        "What the search lowers: ncp, or sil; the metrics tell both.",
+        "loss",
+        default="ncp",
+        written=Written.CHANGED,
+    ),
+    Key(
+        "suppression",
+        Number("a share of the rows, at least 0 and below 1", least=0, below=1),
+        "Of solvers that publish levels: the share of a window's rows that they may reject for lower levels.",
+        "suppression",
+        default=0.0,
+        written=Written.CHANGED,
+    ),
+)
 
-def unknown_keys(given: Iterable[object], known: Iterable[str], where: str) -> list[str]:
-    """One mistake for each key that is not known, with the known key it resembles."""
-    known = list(known)
-    mistakes = []
-    for key in given:
-        if key in known:
-            continue
-        near = difflib.get_close_matches(str(key), known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
-        mistakes.append(f"{where}{key}: unknown key; {hint}")
-    return mistakes
+_DIVERSITY = (
+    Key("kind", Choice(DiversityKind), "How the different values of a class are counted.", "kind"),
+    Key("l", Number("a number", whole=True), "How many different values each class must show.", "l"),
+)
+_CLOSENESS = (
+    Key("distance", Choice(ClosenessDistance), "How far two values are from each other.", "distance"),
+    Key("t", Number("a number"), "How far a class may be from the whole release, between 0 and 1.", "t"),
+)
 
+QUASI = (
+    Key(
+        "type",
+        Choice(QuasiType),
+        "How a quasi-identifier is generalized.",
+        "type",
+        missing=("missing; a quasi-identifier is numeric, date, categorical or hierarchy"),
+    ),
+    Key(
+        "domain",
+        Given(
+            "[low, high], or a list of texts",
+            {"type": "array", "items": {"type": ["string", "number"]}},
+            lambda ends: [plain(end) for end in ends],
+        ),
+        "All values that a quasi-identifier can have; the loss is measured against it.",
+        "domain",
+        default_told="what was seen so far",
+    ),
+    Key(
+        "hierarchy",
+        Given(
+            "file, rows, or a mapping that builds it",
+            {"type": ["string", "array", "object"]},
+            lambda hierarchy: [list(row) for row in hierarchy.rows],
+        ),
+        "Of type hierarchy: a file beside the policy, rows (a value first, then its labels), or how to build it.",
+        "hierarchy",
+    ),
+    Key(
+        "grid",
+        Given("auto, exact, a step, or a unit of time", {"type": ["string", "number"]}, plain),
+        "What the ends of published ranges are rounded out to.",
+        "grid",
+        default="auto",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "weight",
+        Number("a positive number"),
+        "Weight of the field in the information loss.",
+        "weight",
+        default=1.0,
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "outside",
+        Choice(Outside),
+        "What happens to a value outside of the domain: its row is rejected, or it is coded as the domain's end.",
+        "outside",
+        default=Outside.REJECT,
+        written=Written.ALWAYS,
+    ),
+)
 
-def read_choice(
-    given: Mapping[str, Any], key: str, kind: type[Choice], mistakes: list[str], where: str = ""
-) -> Choice | None:
-    """The enum member named under ``key``; None when the key is absent or wrong."""
-    value = given.get(key)
-    if value is None:
-        return None
-    choices = [str(choice) for choice in kind]
-    if isinstance(value, str) and value in choices:
-        return kind(value)
-    near = difflib.get_close_matches(str(value), choices, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    mistakes.append(f"{where}{key}: must be one of {', '.join(choices)}{hint}")
-    return None
+FIELD = (
+    Key(
+        "role",
+        Choice(Role),
+        "What the field is for; a role alone may stand in the place of the mapping.",
+        "role",
+        missing="missing",
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "as",
+        Text("int, long, float, double, string, boolean, date, timestamp, decimal(p,s)"),
+        "The type of the field's values where the input is text (CSV, JSON).",
+        "value",
+        default_told="by the role",
+    ),
+    Key(
+        "also_quasi",
+        YesNo(),
+        "Of the time field: published generalized as well.",
+        "also_quasi",
+        default=False,
+        written=Written.CHANGED,
+        empty=False,
+    ),
+    *QUASI,
+    Key(
+        "accept_risk",
+        Reason("the field's risk is accepted"),
+        "Why a payload field is published although policy check found that it tells more than 1/k.",
+        "accept_risk",
+        empty=False,
+    ),
+    Key(
+        "diversity",
+        Group(_DIVERSITY, Diversity, example="{kind: frequency, l: 3}", whole=True),
+        "Of a sensitive field: how many different values every class must show (l-diversity).",
+        "diversity",
+    ),
+    Key(
+        "closeness",
+        Group(_CLOSENESS, Closeness, example="{distance: equal, t: 0.2}", whole=True),
+        "Of a sensitive field: how near every class must be to the whole release (t-closeness).",
+        "closeness",
+    ),
+)
 
+DURATIONS = (
+    Key(
+        "window",
+        Duration(refused=NO_SLIDING),
+        "Length of the fixed windows of event time in which rows are released together.",
+        "window_ms",
+        default_told="the whole input is one window",
+    ),
+    Key(
+        "window_offset",
+        Duration(),
+        "When windows start, after multiples of their length since 1970.",
+        "window_offset_ms",
+        default=0,
+    ),
+    Key(
+        "max_delay",
+        Duration(),
+        "How long after the end of its own window a row may wait for enough people; also how late it may come.",
+        "max_delay_ms",
+        default=0,
+    ),
+    Key(
+        "out_of_orderness",
+        Duration(),
+        "How long a window stays open after its end, for rows that arrive out of order.",
+        "out_of_orderness_ms",
+        default=0,
+    ),
+    Key(
+        "max_ahead",
+        Duration(),
+        "How much later than its arrival a row's time may be, where the source tells arrivals; what is later is"
+        " rejected.",
+        "max_ahead_ms",
+        default_told="1d in streams; none over files",
+    ),
+    Key(
+        "state_ttl",
+        Duration(),
+        "How long state that nothing uses is kept.",
+        "state_ttl_ms",
+        default_told="30d, or twice window + max_delay if that is more",
+    ),
+)
 
-def read_duration(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> int | None:
-    """Milliseconds under ``key``; None when the key is absent or wrong."""
-    value = given.get(key)
-    if value is None:
-        return None
-    duration = parse_duration(value)
-    if duration is None:
-        mistakes.append(f"{where}{key}: must be a whole number and a unit, such as 30s, 10m, 1h, 1d or 1w")
-    return duration
-
-
-def read_whole(
-    given: Mapping[str, Any], key: str, least: int, mistakes: list[str], where: str = ""
-) -> int | None:
-    """The whole number under ``key``; None when the key is absent or wrong."""
-    value = given.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        mistakes.append(f"{where}{key}: must be a whole number of at least {least}")
-        return None
-    return value
-
-
-def read_share(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> float | None:
-    """The number from 0 to 1 under ``key``; None when the key is absent or wrong."""
-    value = given.get(key)
-    if value is None:
-        return None
-    number = read_number(value)
-    if number is None or not 0 <= number <= 1:
-        mistakes.append(f"{where}{key}: must be a number from 0 to 1")
-        return None
-    return float(number)
-
-
-def read_text(given: Mapping[str, Any], key: str, mistakes: list[str], where: str = "") -> str | None:
-    """The text under ``key``; None when the key is absent or wrong."""
-    value = given.get(key)
-    if value is None or isinstance(value, str):
-        return value
-    mistakes.append(f"{where}{key}: must be text (put it in quotes)")
-    return None
-
-
-def read_number(value: object) -> Decimal | None:
-    """A number as the decimal that was written; None for anything else (yes/no included)."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
-    try:
-        number = Decimal(str(value).strip())
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None
-
-
-def read_date(value: object) -> date | datetime | None:
-    """An ISO date, or an ISO date-time (in UTC when it names no zone); None for anything else."""
-    if isinstance(value, str):
-        try:
-            value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    return value if isinstance(value, date) else None
-
-
-def read_domain(value: object, kind: QuasiType | None, mistakes: list[str], where: str) -> Domain | None:
-    """The domain of a quasi-identifier of type ``kind``; None when it is absent or wrong."""
-    if value is None:
-        return None
-    if not isinstance(value, list | tuple):
-        mistakes.append(f"{where}domain: must be a list")
-        return None
-    if kind is QuasiType.NUMERIC:
-        numbers = tuple(number for number in map(read_number, value) if number is not None)
-        if len(numbers) == len(value) == 2:
-            return numbers[0], numbers[1]
-        mistakes.append(f"{where}domain: must be [low, high], two numbers")
-    elif kind is QuasiType.DATE:
-        dates = tuple(found for found in map(read_date, value) if found is not None)
-        if len(dates) == len(value) == 2:
-            return dates  # type: ignore[return-value]
-        mistakes.append(f"{where}domain: must be [first, last], two ISO dates such as 1930-01-01")
-    elif kind in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
-        texts = tuple(item for item in value if isinstance(item, str))
-        if len(texts) == len(value):
-            return texts
-        mistakes.append(f"{where}domain: must list texts (put numbers, dates and yes/no in quotes)")
-    return None
-
-
-def read_grid(value: object) -> str | Decimal:
-    """A grid: a number where it is one, else the word as it was written (the policy's rules judge it)."""
-    return number if (number := read_number(value)) is not None else str(value)
+HEAD = (
+    Key(
+        "version",
+        Exactly(1, _VERSION),
+        "Version of the policy's language.",
+        "version",
+        missing="missing; this version of kanonflow reads version: 1",
+    ),
+    Key(
+        "name",
+        Text("letters, digits, _ . -"),
+        "Name of the policy, in keys and metrics.",
+        "name",
+        default_told="the file's",
+    ),
+    Key(
+        "k",
+        Whole(2),
+        "How many individuals each row is hidden among.",
+        "k",
+        missing="missing; how many individuals must each row be hidden among? (5 is a good start)",
+    ),
+    *DURATIONS,
+    Key(
+        "partition_by",
+        Names(),
+        "Fields whose values are published as they are and part the feed: each part is released by itself.",
+        "partition_by",
+        default_told="one partition",
+    ),
+    Key(
+        "max_window_rows",
+        Whole(1),
+        "A partition's window with more rows is released in several parts; at least 10 k.",
+        "max_window_rows",
+        default_told="200000, or 10 k if that is more",
+    ),
+    Key(
+        "individual",
+        Text("field name"),
+        "The field that says whom a row belongs to; the same as its role.",
+        "individual",
+        default_told="each row is its own individual",
+        written=Written.NEVER,
+    ),
+    Key(
+        "protect",
+        Choice(Protection),
+        "Whom the promise is about: single rows, or all rows of an individual together.",
+        "protect",
+        default_told="individual where a field has that role, else row",
+    ),
+    Key(
+        "others",
+        Choice(Others),
+        "What happens to fields of the input that are not named here.",
+        "others",
+        default=Others.REFUSE,
+    ),
+    Key(
+        "cohort",
+        Choice(Cohort),
+        "Of protect: individual, with whom individuals are put together: afresh in each window.",
+        "cohort",
+        default_told="window",
+    ),
+    Key(
+        "metrics",
+        Choice(MetricsAccess),
+        "Who may read the metrics: they stay in restricted/, or what is safe of them is written beside the releases.",
+        "metrics",
+        default=MetricsAccess.RESTRICTED,
+    ),
+    Key(
+        "solver",
+        Group(SOLVER, SolverChoice, short="method"),
+        "How windows are solved; a solver's name alone may stand in the place of the mapping.",
+        "solver",
+    ),
+    Key(
+        FOLDER_KEY,
+        Text("folder"),
+        "Folder of the hierarchies' files, relative to the policy's.",
+        FOLDER_KEY,
+        default_told="the policy's own",
+        written=Written.NEVER,
+    ),
+    Key(
+        "fields",
+        Given("field name: role, or a mapping, see below", {"type": "object"}),
+        "What each field of the input is for; a field that is missing is refused or dropped (others).",
+        "fields",
+        written=Written.NEVER,
+    ),
+)

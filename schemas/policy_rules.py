@@ -24,10 +24,6 @@ from kanonflow.schemas.policy_fields import (
 
 RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
-MOST_COHORT_WINDOWS = 100
-"""``cohort_windows`` is at most this: the state holds everybody of each of them."""
-MOST_HELD = 0.5
-"""``hold_share`` is at most this: more would delay most rows for the sake of the others."""
 LEAST_PART = 10
 """``max_window_rows`` is at least this many times k: parts smaller than that would have no choice of peers."""
 MOST_GRID_DIGITS = 15
@@ -54,6 +50,8 @@ class PolicyParts(Protocol):
     @property
     def out_of_orderness_ms(self) -> int: ...
     @property
+    def max_ahead_ms(self) -> int | None: ...
+    @property
     def state_ttl_ms(self) -> int: ...
     @property
     def partition_by(self) -> tuple[str, ...]: ...
@@ -62,17 +60,7 @@ class PolicyParts(Protocol):
     @property
     def protect(self) -> str: ...
     @property
-    def shape(self) -> str | None: ...
-    @property
-    def cohort(self) -> str: ...
-    @property
-    def cohort_windows(self) -> int: ...
-    @property
-    def hold_share(self) -> float: ...
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def stability(self) -> float: ...
+    def cohort(self) -> str | None: ...
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:
@@ -101,68 +89,8 @@ def _rules_of_the_whole(policy: PolicyParts) -> Iterator[str]:
         yield "k: must be a whole number of at least 2"
     else:
         yield from _rules_of_parts(policy)
-    if policy.shape is not None and policy.protect == "row":
-        yield "shape: belongs to protect: individual; leave it out with protect: row"
-    yield from _rules_of_cohorts(policy)
-    yield from _rules_of_holding(policy)
-
-
-def _rules_of_cohorts(policy: PolicyParts) -> Iterator[str]:
-    windows = policy.cohort_windows
-    if isinstance(windows, bool) or not isinstance(windows, int) or not 2 <= windows <= MOST_COHORT_WINDOWS:
-        yield f"cohort_windows: must be a whole number from 2 to {MOST_COHORT_WINDOWS}"
-        windows = 2
-    yield from _rules_of_stability(policy)
-    if policy.cohort not in ("keep", "strict"):
-        return
-    if policy.protect == "row":
-        yield f"cohort: {policy.cohort} needs protect: individual (closed classes); leave it out with protect: row"
-    elif policy.shape == "graph":
-        yield f"cohort: {policy.cohort} needs shape: classes; in a graph the candidates of several windows melt away"
-    if policy.cohort == "strict":
-        if policy.window_ms is None:
-            yield "cohort: strict is about several windows; give a window or leave it out"
-        elif policy.state_ttl_ms < windows * policy.window_ms:
-            yield "state_ttl: must be at least cohort_windows * window, or cohort: strict would forget too early"
-
-
-def _rules_of_holding(policy: PolicyParts) -> Iterator[str]:
-    share = policy.hold_share
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= MOST_HELD:
-        yield f"hold_share: must be a number from 0 to {MOST_HELD}"
-        return
-    if share == 0:
-        return
-    if not policy.closed:
-        yield "hold_share: needs closed classes (protect: individual, shape: classes); in a graph no part stands alone"
-    if policy.window_ms is None or policy.max_delay_ms < policy.window_ms:
-        yield "hold_share: needs a window and a max_delay of at least that, or no row could wait for the next window"
-    if policy.cohort != "free":
-        yield f"hold_share: has no use with cohort: {policy.cohort}, whose classes come back as they were; leave it out"
-    if any(field.closeness is not None for field in policy.fields):
-        yield (
-            "hold_share: cannot be had together with closeness, which compares each class with all that is released; "
-            "leave one of them out"
-        )
-    if any(field.diversity is not None and field.diversity.kind != "distinct" for field in policy.fields):
-        yield (
-            "hold_share: cannot be had together with diversity of kind entropy or frequency, which held classes may "
-            "miss when they are solved again; leave one of them out"
-        )
-
-
-def _rules_of_stability(policy: PolicyParts) -> Iterator[str]:
-    weight = policy.stability
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
-        yield "stability: must be a number from 0 to 1"
-    elif not weight:
-        return
-    elif policy.protect == "row" or policy.shape == "graph":
-        yield "stability: weighs the classes of before; it needs protect: individual and shape: classes"
-    elif policy.cohort != "free":
-        yield f"stability: belongs to cohort: free; with {policy.cohort} nobody leaves a class for a smaller loss"
-    elif policy.window_ms is None:
-        yield "stability: is about several windows; give a window or leave it out"
+    if policy.cohort is not None and policy.protect == "row":
+        yield "cohort: belongs to protect: individual (a field with role: individual); leave it out with protect: row"
 
 
 def _rules_of_parts(policy: PolicyParts) -> Iterator[str]:
@@ -191,8 +119,10 @@ def _rules_of_time(policy: PolicyParts, unread: Collection[str]) -> Iterator[str
         for key in ("window_offset", "max_delay", "out_of_orderness"):
             if getattr(policy, f"{key}_ms") > 0:
                 yield f"{key}: has no meaning without a window; give a window or leave it out"
-    for key in ("max_delay", "out_of_orderness"):
-        if getattr(policy, f"{key}_ms") < 0:
+        if policy.max_ahead_ms is not None:
+            yield "max_ahead: has no meaning without a window; give a window or leave it out"
+    for key in ("max_delay", "out_of_orderness", "max_ahead"):
+        if (getattr(policy, f"{key}_ms") or 0) < 0:
             yield f"{key}: must not be negative"
     if policy.state_ttl_ms <= 0:
         yield "state_ttl: must be longer than 0"

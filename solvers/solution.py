@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kanonflow.solvers.bounds.certificate import Certificate
-from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
-from kanonflow.solvers.level_graph import LevelGraph
-from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.partition import Partition
 
 
 @dataclass(frozen=True)
 class Solution:
-    """structure: the graph, the partition or the graph over individuals found.
+    """structure: the graph or the partition found.
 
     loss: GCP of the structure in [0, 1] on the hulls; waiting rows count 1 each. SIL where that was asked for.
     start_loss: the same of the start. lower_bound: no structure for this table and k has less loss.
@@ -28,7 +27,7 @@ class Solution:
     unchanged, individuals in their old class; 0 where the cold start was taken.
     """
 
-    structure: GeneralizationGraph | Partition | LevelGraph
+    structure: GeneralizationGraph | Partition
     loss: float
     start_loss: float
     lower_bound: float

@@ -7,17 +7,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.diversity import Sensitive
-from kanonflow.solvers.matching import random_factor
-from kanonflow.solvers.merged_search import LEAST_EVALUATIONS
-from kanonflow.solvers.search.slots import build_slots
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.table import Table
-from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
-from kanonflow.solvers.untied import untied
-from kanonflow.solvers.warm_start import WarmGraph
+from kanonflow.solvers.class_search.diversity import Sensitive
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.matching.matching import random_factor
+from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import units_for
+from kanonflow.solvers.shapes.merged_search import LEAST_EVALUATIONS
+from kanonflow.solvers.shapes.untied import untied
+from kanonflow.solvers.shapes.warm_start import WarmGraph
 
 
 class _Repeatable:
@@ -45,25 +44,49 @@ def tied_graph() -> NDArray[np.int32]:
     return members.astype(np.int32)
 
 
-def _untie(table: Table) -> None:
+def _untie(table: Table, loss: str) -> None:
     """Mend a cut and part one, which the solves below may not have to."""
     without_two_edge_cuts(tied_graph(), None)
     six = np.arange(6)
-    units = group_rows(
-        replace(table, numeric=table.numeric[six], categorical=table.categorical[six], individuals=six)
-    )
+    few = replace(table, numeric=table.numeric[six], categorical=table.categorical[six], individuals=six)
+    _, searched, build = units_for(few, 3, loss)
     near = np.tile(six.astype(np.int32), (6, 1))
-    untied(units, build_slots, near, tied_graph(), distinct=True, per_slot=200.0, seed=1)
+    untied(searched, build, near, tied_graph(), distinct=True, per_slot=200.0, seed=1)
 
 
-def warm_up(shape: str | None = None, gated: bool = False, hierarchies: bool = False) -> None:
+def _graphs(table: Table, loss: str) -> None:
+    random_factor(circulant_graph(), _Repeatable(np.random.default_rng(1)))
+    _untie(table, loss)
+    budget = Budget(200.0)
+    for start in ("auto", "l-greedy", "kd-leaves"):
+        solve(table, 3, start=start, loss=loss, budget=budget, seed=1)
+    solve(table, 2, loss=loss, budget=budget, seed=1)
+    # Enough for several searches that are merged.
+    solve(table, 3, loss=loss, budget=Budget(LEAST_EVALUATIONS[3]), seed=1)
+    old = solve(table, 3, loss=loss, budget=budget, seed=1).graph.members.astype(np.int64)
+    solve(table, 3, loss=loss, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old)))
+
+
+def _classes(table: Table, gated: bool) -> None:
+    n = table.records
+    # People with one row are points, whose neighbours are found in another way than those of people with several.
+    for people in (table, replace(table, individuals=np.arange(n) // 2)):
+        solve(people, 3, shape="classes", budget=Budget(200.0), seed=1)
+    if gated:
+        rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
+        solve(table, 3, shape="classes", budget=Budget(200.0), seed=1, sensitive=[rule])
+
+
+def warm_up(
+    shape: str | None = None, gated: bool = False, hierarchies: bool = False, loss: str = "ncp"
+) -> None:
     """Solve tiny tables in the given shape of ``solve``, or in every one, from the starts that feeds use.
 
-    About 0.5 s from the cache. From an empty one the kernels are compiled first; those of graphs and levels share
-    nearly all of theirs, as do those of classes and cohorts.
+    About 0.5 s from the cache. From an empty one the kernels are compiled first.
 
     gated: classes also under rules for sensitive values, which have kernels of their own. hierarchies: for
-    tables with hierarchies, for which every kernel is compiled by itself.
+    tables with hierarchies, for which every kernel is compiled by itself. loss: what graphs lower; the search has
+    kernels of its own for each (a search for ``sil`` takes a minute and a half to compile).
     """
     generator = np.random.default_rng(1)
     # Not a multiple of k, so that starts have rows left over.
@@ -77,22 +100,7 @@ def warm_up(shape: str | None = None, gated: bool = False, hierarchies: bool = F
     )
     if hierarchies:
         table = replace(table, numeric=np.rint(2.0 * table.numeric) / 2.0, heights=(np.array([0.5, 1.0]),))
-    budget = Budget(200.0)
-    if shape in (None, "graph", "levels"):
-        random_factor(circulant_graph(), _Repeatable(generator))
-        _untie(table)
-        for start in ("auto", "l-greedy", "kd-leaves"):
-            solve(table, 3, start=start, budget=budget, seed=1)
-        solve(table, 2, budget=budget, seed=1)
-        # Enough for several searches that are merged.
-        solve(table, 3, budget=Budget(LEAST_EVALUATIONS[3]), seed=1)
-        old = solve(table, 3, budget=budget, seed=1).graph.members.astype(np.int64)
-        solve(table, 3, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old)))
-        solve(table, 3, shape="levels", budget=budget, seed=1)
-    if shape in (None, "classes", "cohorts"):
-        # People with one row are points, whose neighbours are found in another way than those of people with several.
-        for people in (table, replace(table, individuals=np.arange(n) // 2)):
-            solve(people, 3, shape="classes", budget=budget, seed=1)
-        if gated:
-            rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
-            solve(table, 3, shape="classes", budget=budget, seed=1, sensitive=[rule])
+    if shape in (None, "graph"):
+        _graphs(table, loss)
+    if shape in (None, "classes"):
+        _classes(table, gated)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,15 +14,18 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.partition_clock import PartitionClock
-from kanonflow.transforms.raw_batch import RejectedRows, Release, from_ipc, to_ipc
-from kanonflow.transforms.seeds import Secret, partition_key
-from kanonflow.transforms.solve_windows import BAGS, METRICS_TAG, SolveWindows, read_header
-from kanonflow.transforms.split import split
-from kanonflow.transforms.warm_state import warm_state_from_bytes
+from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
+from kanonflow.transforms.release.warm_state import warm_state_from_bytes
+from kanonflow.transforms.release.window_structures import solver_shape
+from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc, to_ipc
+from kanonflow.transforms.rows.split import split
+from kanonflow.transforms.secret.seeds import Secret, partition_key
+from kanonflow.transforms.windows.partition_clock import PartitionClock
+from kanonflow.transforms.windows.solve_windows import BAGS, METRICS_TAG, SolveWindows, read_header
 from tests.small_feeds import Row, canonical
 
 MOST_FIRINGS = 500
+_WARM: set[tuple[object, ...]] = set()
 
 
 class Value:
@@ -83,16 +87,32 @@ class Cells:
 
 
 class DrivenPartitions:
-    """Every partition of a feed. released, metrics, rejected: what came out, in the order in which it did."""
+    """Every partition of a feed. released, metrics, rejected: what came out, in the order in which it did.
 
-    def __init__(self, bound: BoundPolicy, secret: Secret) -> None:
+    made: the releases with their metrics, in which there are times; ``released`` is without them.
+    """
+
+    def __init__(
+        self,
+        bound: BoundPolicy,
+        secret: Secret,
+        published: EarlierReleases | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.bound = bound
         self.secret = secret
-        self.step = SolveWindows(bound, secret, 1)
-        self.step.setup()
+        self.step = SolveWindows(bound, secret, 1, published=published, clock=clock)
+        # Loading kernels means solving something: once a shape and process.
+        shape = (solver_shape(bound.policy), bool(bound.policy.gated))
+        if shape in _WARM:
+            self.step._secret = secret.resolve()
+        else:
+            self.step.setup()
+            _WARM.add(shape)
         self.cells: dict[bytes, Cells] = {}
         self.watermark: int | None = None
         self.released: list[Release] = []
+        self.made: list[Release] = []
         self.metrics: list[dict[str, Any]] = []
         self.rejected: list[RejectedRows] = []
         self.firings = 0
@@ -104,7 +124,7 @@ class DrivenPartitions:
             cells = self.cells.setdefault(key, Cells())
             reads = sum(bag.reads for bag in cells.bags)
             self._collect(
-                self.step.process((key, (number, to_ipc(part))), cells.clock, cells.due, *cells.bags)
+                self.step.process((key, (number, to_ipc(part), b"")), cells.clock, cells.due, *cells.bags)
             )
             assert reads == sum(bag.reads for bag in cells.bags), "process must not read a bag"
             self._check(cells)
@@ -130,9 +150,14 @@ class DrivenPartitions:
         self._collect(self.step.fire(key, cells.clock, cells.warm, cells.due, *cells.bags))
         self._check(cells)
 
-    def copy(self) -> DrivenPartitions:
-        """A checkpoint: the same state, and outputs of its own."""
-        other = DrivenPartitions(self.bound, self.secret)
+    def copy(
+        self,
+        secret: Secret | None = None,
+        published: EarlierReleases | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> DrivenPartitions:
+        """A checkpoint: the same state, and outputs of its own; perhaps of another job."""
+        other = DrivenPartitions(self.bound, secret or self.secret, published, clock)
         other.cells, other.watermark = copy.deepcopy(self.cells), self.watermark
         return other
 
@@ -176,7 +201,8 @@ class DrivenPartitions:
             if isinstance(value, TimestampedValue):
                 value = value.value
             if tag is None:
-                self.released.append(value)
+                self.made.append(value)
+                self.released.append(value._replace(metrics=None))
             elif tag == METRICS_TAG:
                 self.metrics.append(value)
             else:

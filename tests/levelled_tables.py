@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
+from kanonflow.solvers.problem.table import Table
 from tests.mixed_tables import tables
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units, group_rows
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.starts.circulant import constructive_members
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests import naive
 
 

@@ -54,7 +54,7 @@ def calendar_unit(day: date, unit: str) -> tuple[date, date]:
     return first, last
 
 
-# ---- Avro (transforms/avro_encoding.py)
+# ---- Avro (transforms/columns/avro_encoding.py)
 
 
 def avro_rows(rows: list[dict], schema: dict) -> list[bytes]:
@@ -68,7 +68,7 @@ def avro_rows(rows: list[dict], schema: dict) -> list[bytes]:
     return out
 
 
-# ---- boxes (transforms/boxes.py)
+# ---- boxes (transforms/release/boxes.py)
 
 
 def hull(values: list) -> tuple[list, bool]:
@@ -76,7 +76,7 @@ def hull(values: list) -> tuple[list, bool]:
     return sorted({value for value in values if value is not None}), None in values
 
 
-# ---- audit (pipelines/audit_graph.py, audit_matching.py, audit_concealment.py)
+# ---- audit (pipelines/audit/candidate_graph.py, matching.py, concealment.py)
 
 
 def complete_placements(fits: list[list[bool]]) -> list[tuple[int, ...]]:
@@ -125,7 +125,7 @@ def shared_counts(least: list[int], most: list[int], rows: int, k: int) -> bool:
     )
 
 
-# ---- losses of boxes (solvers/loss, solvers/neighbours.py, solvers/search)
+# ---- losses of boxes (solvers/loss, solvers/units/neighbours.py, solvers/search)
 
 
 def ncp(table, records: list[int]) -> list[float]:
@@ -257,7 +257,7 @@ def least_graph_loss(table, k: int) -> float:
     return best / n
 
 
-# ---- row counts (solvers/trimming.py, solvers/search/class_state.py)
+# ---- row counts (solvers/units/trimming.py, solvers/class_search/state.py)
 
 
 def row_limit(counts: list[int], k: int) -> int:

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 from scipy.optimize import linprog
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.distinct_rows import Units
 from tests import naive
 from tests.mixed_tables import unit_rows
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the clusterings (solvers/starts, solvers/population): lists, and every loss from its rows.
+"""Slow, obvious twins of the clusterings (solvers/rivals): lists, and every loss from its rows.
 
 Tables without individuals: each row is one unit. A class is a list of rows. ``pick``: the random choices, as drawn.
 """

@@ -1,4 +1,4 @@
-"""Slow, literal twins of the heterogeneous constructions (solvers/starts: greedy, sort_greedy, hungarian)."""
+"""Slow, literal twins of the heterogeneous constructions (solvers/rivals: greedy, sort_greedy, hungarian)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.distinct_rows import Units
 from tests import naive
 from tests.mixed_tables import unit_rows
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 from itertools import product
 
-from kanonflow.solvers.lattice.level_table import Lattice, LevelVector
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 
 
 def naive_groups(lattice: Lattice, levels: LevelVector) -> dict[tuple[int, ...], list[int]]:

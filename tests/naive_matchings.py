@@ -1,4 +1,4 @@
-"""Slow, obvious twins of matching and factorization (solvers/random_words.py, components.py, peeling.py, kempe.py)."""
+"""Slow, obvious twins of matching and factorization (solvers/matching: random_words, components, peeling, kempe)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stand-in for Google Cloud Storage: the part of its JSON protocol that uploads, looks at and reads objects."""
+"""A stand-in for Google Cloud Storage: what its JSON protocol needs to upload, list, look at and read objects."""
 
 from __future__ import annotations
 
@@ -23,6 +23,19 @@ class ObjectStore:
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     lose_answers: int = 0
     lock: Any = field(default_factory=threading.Lock)
+
+    def listing(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
+        """The objects of a bucket whose names begin with a prefix."""
+        begin = f"gs://{bucket}/"
+        names = [path.removeprefix(begin) for path in sorted(self.objects) if path.startswith(begin)]
+        about = {"bucket": bucket, "generation": "1", "updated": "2024-03-01T00:00:00.000Z"}
+        return {
+            "items": [
+                {**about, "name": name, "size": str(len(self.objects[begin + name]))}
+                for name in names
+                if name.startswith(query.get("prefix", ""))
+            ]
+        }
 
     def upload(self, path: str, data: bytes, query: dict[str, str]) -> int:
         """Keep an object if its precondition holds; the HTTP status."""
@@ -77,7 +90,9 @@ def _handler(store: ObjectStore) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             bucket, name, query = self._request("GET")
             path = f"gs://{bucket}/{name}"
-            if path not in store.objects:
+            if not name:
+                self._send(200, json.dumps(store.listing(bucket, query)).encode(), "application/json")
+            elif path not in store.objects:
                 self._answer(404, path)
             elif query.get("alt") == "media":
                 self._send(200, store.objects[path], "application/octet-stream")

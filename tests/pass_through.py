@@ -8,10 +8,10 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import no_annotations
 
-from kanonflow.schemas.avro_schema import release_arrow_schema
+from kanonflow.schemas.avro_schema import metrics_defaults, release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.raw_batch import RawBatch, RejectedRows, Release, from_ipc, to_ipc
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, Release, from_ipc, to_ipc
 
 
 class Outputs(NamedTuple):
@@ -47,8 +47,10 @@ class _Publish(beam.DoFn):
             yield TaggedOutput("rejected", RejectedRows(batch.name, (*batch.broken, *rejected)))
         rows = rows.slice(self._lose)
         if rows.num_rows:
-            yield Release(batch.name, None, None, to_ipc(exact_boxes(rows, self._bound, batch.name)))
-            yield TaggedOutput("metrics", metrics_record(batch.name, rows_released=rows.num_rows))
+            told = metrics_record(batch.name, rows_released=rows.num_rows)
+            boxes = to_ipc(exact_boxes(rows, self._bound, batch.name))
+            yield Release(batch.name, None, None, boxes, metrics=told)
+            yield TaggedOutput("metrics", told)
 
 
 def exact_boxes(rows: pa.Table, bound: BoundPolicy, release_id: str) -> pa.Table:
@@ -71,51 +73,25 @@ def exact_boxes(rows: pa.Table, bound: BoundPolicy, release_id: str) -> pa.Table
 def metrics_record(release_id: str, **changes: Any) -> Mapping[str, Any]:
     """A complete record of metrics.avsc; keywords replace its fields."""
     record: dict[str, Any] = {
+        **metrics_defaults(),
         "release_id": release_id,
         "policy": "test",
         "partition": "00",
-        "window_start": None,
-        "window_end": None,
         "release_no": 0,
         "released": True,
         "kind": "window",
         "k": 5,
         "protect": "row",
-        "shape": None,
         "solver": "none",
-        "start": "none",
-        "warm": False,
         "rows_new": 0,
         "rows_waited": 0,
-        "rows_released": 0,
         "rows_waiting": 0,
         "rows_rejected": {},
         "waiting_reasons": {},
-        "individuals": 0,
-        "classes": None,
         "gcp": 0.123456,
-        "gcp_hull": None,
-        "ncp": {},
-        "sil": None,
-        "loss_start": None,
-        "loss_end": None,
         "lower_bound": 0.1,
-        "warm_loss": None,
-        "cold_loss": None,
-        "warm_kept": None,
-        "lattice_nodes": None,
-        "nodes_seeded": None,
-        "last_cold_evaluations": None,
-        "evaluations": 0,
-        "deadline_struck": False,
         "solve_ms": 2.0,
         "publish_ms": 1.0,
-        "peer_retention": None,
-        "linked_candidates": None,
-        "guaranteed_candidates": None,
-        "candidates_min": None,
-        "tied_edges": None,
-        "domains": {},
         "versions": {},
     }
     unknown = changes.keys() - record.keys()

@@ -12,9 +12,9 @@ import pyarrow as pa
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.element_rows import rows_to_table, text_schema
-from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
+from kanonflow.transforms.secret.seeds import Secret
 
 HOUR = 3_600_000
 START = 1_709_251_200_000

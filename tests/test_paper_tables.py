@@ -10,7 +10,7 @@ from benchmarks import paper_tables
 from benchmarks.data_sets import VARIABLE
 from benchmarks.generated_tables import census_table, wide_table
 from benchmarks.paper_runs import improvement
-from kanonflow.solvers.distinct_rows import group_rows
+from kanonflow.solvers.units.distinct_rows import group_rows
 
 SMALL = "--rows 30 40 --sil-rows 30 --optimum-rows 40 --k 3 --seeds 1 2 --times 0.01 --evaluations 3000 --per-row 40"
 

@@ -21,7 +21,7 @@ from benchmarks.stream_feed import (
     write_stream_policy,
 )
 from benchmarks.stream_run import kind_of
-from kanonflow.pipelines.demo_feed import FeedShape
+from kanonflow.pipelines.commands.demo_feed import FeedShape
 from kanonflow.schemas.policy_file import load_policy
 
 HOUR_MS = 3_600_000

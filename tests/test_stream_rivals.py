@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.rivals.castle import CastleParameters, castle
 from benchmarks.rivals.fads import FadsParameters, fads
 from benchmarks.rivals.stream_rows import OWN, REUSED, SUPPRESSED, StreamRelease
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
 from tests import naive_streams
 from tests.mixed_tables import mixed_table
 from tests.naive import box_loss

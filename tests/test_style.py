@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("pipelines", "transforms", "solvers", "schemas", "policies", "tests", "benchmarks", "deploy")
-MOST_LINES_OF_FILE = 400
-MOST_LINES_OF_FUNCTION = 60
+MOST_LINES_OF_FILE = 500
+MOST_LINES_OF_FUNCTION = 80
 MOST_LINES_OF_KERNEL = 100
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "core", "misc", "base", "stuff", "tools"}
 
@@ -45,7 +45,7 @@ def test_docstrings_do_not_count_and_kernels_are_known() -> None:
 
 
 def test_no_file_is_long() -> None:
-    """Files have at most 400 lines."""
+    """Files have at most 500 lines."""
     lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in sources()}
     assert len(lengths) > 100
     long = [f"{path}: {lines} lines" for path, lines in lengths.items() if lines > MOST_LINES_OF_FILE]
@@ -53,7 +53,7 @@ def test_no_file_is_long() -> None:
 
 
 def test_no_function_is_long() -> None:
-    """Functions have at most 60 lines of code, numba kernels at most 100."""
+    """Functions have at most 80 lines of code, numba kernels at most 100."""
     found = [each for path in sources() for each in functions(path.read_text(), str(path.relative_to(ROOT)))]
     most = {True: MOST_LINES_OF_KERNEL, False: MOST_LINES_OF_FUNCTION}
     long = [f"{each.name}: {each.lines} lines" for each in found if each.lines > most[each.kernel]]

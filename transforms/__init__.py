@@ -1,8 +1,23 @@
-"""Beam transforms: ``KAnonymize`` for pipelines, ``anonymize_table`` for one table in memory."""
+"""Beam transforms, and the public face of the package.
 
-# Not by a lazy __getattr__: the module anonymize_table would hide the function of that name.
+``KAnonymize`` for pipelines and ``anonymize_table`` for one table in memory, both under a policy (``load_policy``) and
+a secret (``Secret``); ``WriteReleases``, ``WriteMetrics`` and ``WriteRejected`` write what they make, once.
+"""
+
+from kanonflow.schemas.policy_file import load_policy
 from kanonflow.transforms.anonymize import Anonymized, KAnonymize
-from kanonflow.transforms.anonymize_table import AnonymizedTable, anonymize_table
-from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
+from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.sinks.sinks import WriteMetrics, WriteRejected, WriteReleases
 
-__all__ = ["Anonymized", "AnonymizedTable", "KAnonymize", "Secret", "anonymize_table"]
+__all__ = [
+    "Anonymized",
+    "AnonymizedTable",
+    "KAnonymize",
+    "Secret",
+    "WriteMetrics",
+    "WriteRejected",
+    "WriteReleases",
+    "anonymize_table",
+    "load_policy",
+]

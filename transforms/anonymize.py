@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, TimestampedValue
@@ -16,19 +17,23 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.element_rows import rows_to_table, text_schema
-from kanonflow.transforms.raw_batch import RawBatch, RejectedRows, from_ipc, to_ipc
-from kanonflow.transforms.seeds import Secret, SecretSource, partition_key
-from kanonflow.transforms.solve_windows import (
+from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
+from kanonflow.transforms.release.rejected import at_places
+from kanonflow.transforms.rows.classify import classify_places
+from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
+from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, arrivals, from_ipc, to_ipc
+from kanonflow.transforms.rows.row_places import RowPlaces, places_of
+from kanonflow.transforms.rows.split import split_numbered
+from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
+from kanonflow.transforms.secret.seeds import Secret, SecretSource, partition_key
+from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows.solve_windows import (
     CERTIFICATES_TAG,
     METRICS_TAG,
     NAMESPACE,
     REJECTED_TAG,
     SolveWindows,
 )
-from kanonflow.transforms.solver_check import check_solver
-from kanonflow.transforms.split import split
 
 BATCH_ROWS = 4096
 
@@ -56,15 +61,19 @@ class Certified(NamedTuple):
 class KAnonymize(beam.PTransform):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
-    policy: what every field is. secret: what all publishing randomness is derived from, or where workers get it; a
-    pickled pipeline holds what is given here.
+    policy: what every field is; or a policy that is bound to the records, and its solver checked, already (then without
+    ``input_schema``). secret: where workers get what all publishing randomness is derived from
+    (``SecretFile``...); a Secret itself on local runners only, for a pickled pipeline holds what is given here:
+    ``expand`` raises SecretError where the job graph would go elsewhere with it.
     input_schema: Arrow schema of the records; needed for Arrow elements. Without one, elements are dicts, beam.Row or
     NamedTuples, and the policy's ``as`` gives the type of each field. text: the columns of ``input_schema`` are text.
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
     watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
     soon as the watermark passes its end; else windows stay open that much longer.
-    certificates: also make a certificate of each release, for whoever has to check it (certificates.py); the output is
-    then ``Certified``.
+    certificates: also make a certificate of each release, for whoever has to check it (matching_record.py); the output
+    is then ``Certified``.
+    published: the releases that are there already, where this pipeline may make them again (a run that resumes, a
+    stream that goes on); None: it begins with nothing.
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
     are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
@@ -72,7 +81,7 @@ class KAnonymize(beam.PTransform):
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy | BoundPolicy,
         secret: SecretSource,
         *,
         input_schema: pa.Schema | None = None,
@@ -80,16 +89,15 @@ class KAnonymize(beam.PTransform):
         threads: int | None = None,
         watermark_waits: bool = False,
         certificates: bool = False,
+        published: EarlierReleases | None = None,
     ) -> None:
         super().__init__()
-        check_solver(policy)
-        rows = input_schema is None
-        schema = text_schema(policy) if input_schema is None else input_schema
-        self._bound = bind(policy, schema, text=text or rows, source="the PCollection")
+        self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy, input_schema, text)
         self._secret = secret
-        self._threads = threads or policy.solver.threads
+        self._threads = threads or self._bound.policy.solver.threads
         self._watermark_waits = watermark_waits
         self._certificates = certificates
+        self._published = published
 
     @property
     def bound(self) -> BoundPolicy:
@@ -99,6 +107,7 @@ class KAnonymize(beam.PTransform):
     @no_annotations
     def expand(self, records: beam.PCollection) -> Anonymized | Certified:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
+        refuse_secret_in_graph(records.pipeline, self._secret)
         parts = (
             records
             | "Global" >> beam.WindowInto(GlobalWindows())
@@ -108,10 +117,12 @@ class KAnonymize(beam.PTransform):
                 REJECTED_TAG, main="parts"
             )
         )
-        keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes]])
+        keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
+            tuple[bytes, tuple[int, bytes, bytes]]
+        )
         tags = (METRICS_TAG, REJECTED_TAG, *([CERTIFICATES_TAG] if self._certificates else []))
         solved = keyed | "Solve" >> beam.ParDo(
-            SolveWindows(self._timed(), self._secret, self._threads, self._certificates)
+            SolveWindows(self._timed(), self._secret, self._threads, self._certificates, self._published)
         ).with_outputs(*tags, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
         outputs = Anonymized(
@@ -137,6 +148,13 @@ class KAnonymize(beam.PTransform):
             Duration(micros=policy.window_ms * 1000), Timestamp(micros=policy.window_offset_ms * 1000)
         )
         return outputs | f"Window {name}" >> beam.WindowInto(windows)
+
+
+def _bind(policy: Policy, schema: pa.Schema | None, text: bool) -> BoundPolicy:
+    check_solver(policy)
+    if schema is None:
+        return bind(policy, text_schema(policy), text=True, source="the PCollection")
+    return bind(policy, schema, text=text, source="the PCollection")
 
 
 def _same(element: Any) -> Any:
@@ -179,7 +197,7 @@ class GatherBatches(beam.DoFn):
 
 
 class _ClassifyAndSplit(beam.DoFn):
-    """RawBatch -> (partition key, (window number, Arrow IPC bytes)); tagged: RejectedRows."""
+    """RawBatch -> (partition key, (window number, Arrow IPC bytes, places)); tagged: RejectedRows."""
 
     _secret: Secret
 
@@ -193,10 +211,17 @@ class _ClassifyAndSplit(beam.DoFn):
         self._secret = self._source.resolve()
 
     def process(self, batch: RawBatch) -> Iterator[Any]:
-        classified = classify(from_ipc(batch.ipc), self._bound, source=batch.name or None)
-        rejected: tuple[Mapping[str, Any], ...] = (*batch.broken, *classified.rejected)
+        table = from_ipc(batch.ipc)
+        classified = classify_places(table, self._bound, source=batch.name or None, arrived=arrivals(batch))
+        places = places_of(batch, table.num_rows)
+        refused: Iterable[Mapping[str, Any]] = classified.rejected
+        if batch.numbers and places is not None:  # else the batch is what it was, and its name tells
+            refused = at_places(refused, places.of_rows(~classified.good))
+        rejected = (*batch.broken, *refused)
         if rejected:
             yield beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(batch.name, rejected))
         self._valid.inc(classified.rows.num_rows)
-        for values, number, rows in split(classified.rows, self._bound):
-            yield partition_key(self._secret, values), (number, to_ipc(rows))
+        numbers = np.arange(classified.rows.num_rows) if places is None else places.numbers[classified.good]
+        for (values, window, rows), its in split_numbered(classified.rows, numbers, self._bound):
+            told = b"" if places is None else RowPlaces(places.origin, its).to_bytes()
+            yield partition_key(self._secret, values), (window, to_ipc(rows), told)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Field, Policy, QuasiType, Shape
+from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy, QuasiType
+from kanonflow.solvers.dispatch import GRAPH_ONLY, LARGEST_SEARCHED, METHODS, NCP_ONLY
 from kanonflow.solvers.search.slot_loss import PLACE
-from kanonflow.solvers.solve import GRAPH_ONLY, LARGEST_SEARCHED, METHODS, NCP_ONLY
-from kanonflow.solvers.solve_classes import CLASS_STARTS, LARGEST_K
-from kanonflow.solvers.solve_cohorts import ROOM
-from kanonflow.solvers.solve_graph import GRAPH_STARTS, LOSSES
-from kanonflow.solvers.starts.graph_starts import LARGEST_K as LARGEST_K_OF_START
-from kanonflow.solvers.starts.graph_starts import LARGEST_ROWS, NUMERIC_ONLY
-from kanonflow.transforms.lattice_windows import check_lattice_solver, lattice_mistakes
-from kanonflow.transforms.window_structures import solver_shape
+from kanonflow.solvers.shapes.classes import CLASS_STARTS, LARGEST_K
+from kanonflow.solvers.shapes.graph_starts import LARGEST_K as LARGEST_K_OF_START
+from kanonflow.solvers.shapes.graph_starts import LARGEST_ROWS, NUMERIC_ONLY
+from kanonflow.solvers.shapes.graphs import GRAPH_STARTS, LOSSES
+from kanonflow.transforms.release.full_domain import check_lattice_solver, lattice_mistakes
+from kanonflow.transforms.release.window_structures import solver_shape
 
 
 def check_solver(policy: Policy) -> None:
@@ -24,7 +23,7 @@ def check_solver(policy: Policy) -> None:
         check_lattice_solver(policy)
         return
     closed = policy.closed
-    kind = "shape: graph" if policy.shape is Shape.GRAPH else f"protect: {policy.protect}"
+    kind = f"protect: {policy.protect}"
     starts = CLASS_STARTS if closed else GRAPH_STARTS
     choice = policy.solver
     mistakes = []
@@ -46,10 +45,6 @@ def check_solver(policy: Policy) -> None:
     if choice.loss not in losses:
         mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
-    if policy.cohort is Cohort.STRICT:
-        largest = LARGEST_K // ROOM
-        if choice.method == "pass-through":
-            mistakes.append("solver.method: pass-through remembers no classes; cohort: strict needs them")
     if policy.k > largest:
         mistakes.append(f"k: the solver takes at most {largest}")
     built = METHODS.get(choice.method, (None, False))[0]

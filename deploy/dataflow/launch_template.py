@@ -14,6 +14,8 @@ METADATA = Path(__file__).with_name("metadata.json")
 COMMAND = "command"
 BEAM = ("sdk_container_image",)
 """Parameters of the template that are Beam's own flags."""
+REPEATED = ("previous_secret",)
+"""Parameters of several values, which are one flag each: a parameter is given once, with spaces between its values."""
 
 
 def command_line(arguments: Sequence[str], metadata: Mapping[str, Any]) -> list[str]:
@@ -39,7 +41,9 @@ def command_line(arguments: Sequence[str], metadata: Mapping[str, Any]) -> list[
 
 def _flag(parameter: Mapping[str, Any], value: str) -> Iterator[str]:
     flag = "--" + parameter["name"].replace("_", "-")
-    if parameter.get("paramType") != "BOOLEAN":
+    if parameter["name"] in REPEATED:
+        yield from (f"{flag}={each}" for each in value.split())
+    elif parameter.get("paramType") != "BOOLEAN":
         # A form leaves out what is empty, a script may not.
         if value:
             yield f"{flag}={value}"

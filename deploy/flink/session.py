@@ -1,11 +1,12 @@
 """A Flink session cluster on this machine: a JobManager, TaskManagers, and a pool of Python workers.
 
-    python -m deploy.flink.session up [--state DIR] [--task-managers 2] [--slots 2]
+    python -m deploy.flink.session up [--state DIR] [--task-managers 2] [--slots 2] [--prometheus]
     python -m deploy.flink.session flags      the flags that send a job there
     python -m deploy.flink.session down
 
-All of them listen on the loopback interface only. A job that runs here meets what it meets on a real cluster: workers
-in processes of their own, checkpoints in files, TaskManagers that die.
+All of them listen on the loopback interface only, and what they write only their user can read. Flink's reporter for
+Prometheus can do nothing but listen on all interfaces: without ``--prometheus`` it is off. A job that runs here meets
+what it meets on a real cluster: workers in processes of their own, checkpoints in files, TaskManagers that die.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy.flink.job_server_jar import MissingToolError, job_server_jar
+from deploy.flink.job_server_jar import FLINK_VERSION, MissingToolError, job_server_jar
 
-FLINK_VERSION = "1.19"
 START_SECONDS = 180
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _OPENED = ("java.lang", "java.net", "java.io", "java.nio", "java.text", "java.time", "java.util")
 _OPENED_TOO = ("java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks")
 _LOOPBACK = "127.0.0.1"
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 class SessionCluster:
     """The processes of one cluster. Their ids and ports are kept in ``state/cluster.json``.
 
     state: folder for configuration, logs, checkpoints and savepoints. python: whose worker pool runs the steps.
-    jvm: further flags of the Java processes.
+    jvm: further flags of the Java processes. prometheus: offer metrics, exact counts of rows, on all interfaces.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class SessionCluster:
         python: str = sys.executable,
         heap_mb: int = 512,
         jvm: Sequence[str] = (),
+        prometheus: bool = False,
     ) -> None:
         self.state = state
         self._count = task_managers
@@ -59,6 +61,7 @@ class SessionCluster:
         self._python = python
         self._heap_mb = heap_mb
         self._jvm = tuple(jvm)
+        self._prometheus = prometheus
         self._pids: dict[str, int] = {}
         self._ports: dict[str, int] = {}
 
@@ -80,6 +83,11 @@ class SessionCluster:
         """Where checkpoints are kept."""
         return self.state / "checkpoints"
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that were started: managers and the pool; workers descend from the pool."""
+        return tuple(self._pids.values())
+
     def flags(self, checkpointing_ms: int = 10_000) -> list[str]:
         """What sends a job here: runner, cluster, workers, checkpoints."""
         return [
@@ -95,9 +103,10 @@ class SessionCluster:
     def start(self) -> None:
         """Start everything and wait until all slots are there. Raises TimeoutError."""
         self.state.mkdir(parents=True, exist_ok=True)
+        self.state.chmod(0o700)  # it holds raw rows: in checkpoints and savepoints
         self._ports = dict(zip(("rest", "rpc", "workers"), _free_ports(3), strict=True))
         self._write_configuration()
-        self._java("job-manager", _JOB_MANAGER, "--executionMode", "cluster")
+        self.start_job_manager()
         for number in range(self._count):
             self.start_task_manager(number)
         self.start_workers()
@@ -125,6 +134,15 @@ class SessionCluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def start_job_manager(self) -> None:
+        """Start the JobManager, on the ports of an earlier one. It knows of no job: there is no high availability."""
+        self._java("job-manager", _JOB_MANAGER, "--executionMode", "cluster")
+        self._save()
+
+    def kill_job_manager(self) -> None:
+        """SIGKILL: every job is lost but for its retained checkpoints."""
+        self._signal("job-manager", signal.SIGKILL)
+
     def start_task_manager(self, number: int) -> None:
         """Start a TaskManager; it registers itself."""
         self._java(f"task-manager-{number}", _TASK_MANAGER, heap_mb=self._heap_mb)
@@ -136,7 +154,7 @@ class SessionCluster:
 
     def start_workers(self) -> None:
         """Start the pool that Flink asks for Python workers. Each worker is a process of the pool's group."""
-        command = [self._python, "-m", "apache_beam.runners.worker.worker_pool_main"]
+        command = [self._python, "-m", "kanonflow.pipelines.runs.worker_pool"]
         command.append(f"--service_port={self._ports['workers']}")
         # The pool starts `python` from the path.
         path = f"{Path(self._python).parent}{os.pathsep}{os.environ['PATH']}"
@@ -144,9 +162,21 @@ class SessionCluster:
         _wait_for_port(self._ports["workers"])
         self._save()
 
+    def task_manager_pid(self, number: int) -> int:
+        """The process id of a TaskManager."""
+        return self._pids[f"task-manager-{number}"]
+
+    def worker_pids(self) -> list[int]:
+        """The process ids of the Python workers that run now."""
+        return [pid for pid in _children(self._pids["workers"]) if _alive(pid)]
+
+    def kill_worker_pool(self) -> None:
+        """SIGKILL the pool and every worker: no new one can be had until ``start_workers``."""
+        self._signal("workers", signal.SIGKILL)
+
     def kill_workers(self) -> int:
         """SIGKILL every Python worker, but not the pool; how many there were."""
-        workers = [pid for pid in _children(self._pids["workers"]) if _alive(pid)]
+        workers = self.worker_pids()
         for pid in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -197,6 +227,8 @@ class SessionCluster:
             "taskmanager.host": _LOOPBACK,
             "taskmanager.bind-host": _LOOPBACK,
             "taskmanager.numberOfTaskSlots": self._slots,
+            # A job's workers on all TaskManagers, instead of all on the first.
+            "taskmanager.load-balance.mode": "SLOTS",
             # What Flink's shell scripts would work out from the total.
             "taskmanager.cpu.cores": 1.0,
             "taskmanager.memory.task.heap.size": f"{heap}m",
@@ -222,11 +254,14 @@ class SessionCluster:
             "io.tmp.dirs": self.state / "tmp",
             # Jobs bring the jar that the cluster runs from: each class must be there once.
             "classloader.resolve-order": "parent-first",
-            "metrics.reporter.prom.factory.class": (
-                "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
-            ),
-            "metrics.reporter.prom.port": "9249-9299",
         }
+        if self._prometheus:
+            values |= {
+                "metrics.reporter.prom.factory.class": (
+                    "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
+                ),
+                "metrics.reporter.prom.port": "9249-9299",
+            }
         for folder in ("conf", "log", "checkpoints", "savepoints", "tmp"):
             (self.state / folder).mkdir(exist_ok=True)
         lines = [f"{name}: {value}" for name, value in values.items()]
@@ -234,13 +269,14 @@ class SessionCluster:
 
     def _java(self, name: str, main: str, *arguments: str, heap_mb: int = 512) -> None:
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*_OPENED, *_OPENED_TOO)]
-        jvm = [f"-Xmx{heap_mb + 256}m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
-        jvm += self._jvm
+        # Without Java's second compiler, which took more than all that it compiled (decision 046).
+        jvm = [f"-Xmx{heap_mb + 256}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        jvm += ["-Dorg.slf4j.simpleLogger.showDateTime=true", *self._jvm]
         command = ["java", *jvm, *opened, "-cp", str(job_server_jar()), main]
         self._spawn(name, [*command, "--configDir", str(self.state / "conf"), *arguments], dict(os.environ))
 
     def _spawn(self, name: str, command: Sequence[str], environment: dict[str, str]) -> None:
-        with (self.state / "log" / f"{name}.log").open("ab") as log:
+        with os.fdopen(os.open(self.state / "log" / f"{name}.log", _APPEND, 0o600), "ab") as log:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -248,6 +284,7 @@ class SessionCluster:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,
+                umask=0o077,
             )
         self._pids[name] = process.pid
 
@@ -317,11 +354,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--state", type=Path, default=Path(".flink"), help="folder of the cluster")
     parser.add_argument("--task-managers", type=int, default=2)
     parser.add_argument("--slots", type=int, default=2, help="of each TaskManager")
+    parser.add_argument(
+        "--prometheus",
+        action="store_true",
+        help="offer metrics, which are exact counts, on ports 9249-9299 of ALL interfaces",
+    )
     options = parser.parse_args(arguments)
     state = options.state.resolve()
     try:
         if options.action == "up":
-            cluster = SessionCluster(state, task_managers=options.task_managers, slots=options.slots)
+            cluster = SessionCluster(
+                state,
+                task_managers=options.task_managers,
+                slots=options.slots,
+                prometheus=options.prometheus,
+            )
             cluster.start()
             print(f"Flink runs, http://{cluster.rest}/overview; logs in {state / 'log'}")
             return 0

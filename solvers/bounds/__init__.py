@@ -1,0 +1,1 @@
+"""How far from the best can an answer be?"""

@@ -18,10 +18,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.errors import StructureError
-from kanonflow.solvers.features import normalized_weights
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.features import normalized_weights
 
 # Slots may be violated by this much, as doubles are rounded; the bound allows for it.
 SLACK = 1e-9

@@ -25,7 +25,7 @@ from kanonflow.solvers.bounds.certificate import Certificate, certified_bound
 from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
 from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, Nodes, build_nodes, price_anchors
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
-from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.units.distinct_rows import Units
 
 # Anchors priced between two looks at the clock.
 CHUNK = 16

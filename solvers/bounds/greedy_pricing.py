@@ -10,8 +10,8 @@ import numba
 import numpy as np
 
 from kanonflow.solvers.bounds.pricing import TOLERANCE, Nodes, joined_loss, take_member
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.neighbours import pair_loss
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.neighbours import pair_loss
 
 # Second members that are tried for each anchor, and rounds of swaps.
 SECONDS = 4

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.units.distinct_rows import Units
 
 
 @numba.njit(cache=True, nogil=True)

@@ -16,7 +16,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import bits_cost
 from kanonflow.solvers.bounds.shared_costs import (
     Shares,
     build_shares,
@@ -25,9 +24,10 @@ from kanonflow.solvers.bounds.shared_costs import (
     join_with,
     share_values,
 )
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.features import Features
-from kanonflow.solvers.neighbours import pair_loss
+from kanonflow.solvers.units.bits import bits_cost
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.features import Features
+from kanonflow.solvers.units.neighbours import pair_loss
 
 # A slot counts as cheaper than another one only by more than this.
 TOLERANCE = 1e-10

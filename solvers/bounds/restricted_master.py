@@ -9,8 +9,8 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.features import Features
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.features import Features
 
 # Relative tolerance of the first-order method. At 1e-4 it takes three times as long, and graphs rounded are no better.
 ROUGH = 1e-3

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.warm_start import fill_holes
+from kanonflow.solvers.starts.holes import fill_holes
+from kanonflow.solvers.units.distinct_rows import Units
 
 # A share counts as whole when it is this near.
 NEAR = 1e-6

@@ -16,8 +16,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import lowest_bit
-from kanonflow.solvers.features import Features
+from kanonflow.solvers.units.bits import lowest_bit
+from kanonflow.solvers.units.features import Features
 
 
 class Shares(NamedTuple):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
-from kanonflow.solvers.levels import individual_levels
-from kanonflow.solvers.trimming import kept_rows
+from kanonflow.solvers.units.row_counts import individual_levels
+from kanonflow.solvers.units.trimming import kept_rows
 
 
 def closed_node(

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.lattice.level_table import Lattice, LevelVector
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 
 WORD = np.int64(2**62)
 _HASH = np.uint64(0x9E3779B97F4A7C15)

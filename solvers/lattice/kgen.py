@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.lattice.genetic_operators import (
     Levels,
     between,
@@ -18,6 +17,7 @@ from kanonflow.solvers.lattice.genetic_operators import (
 )
 from kanonflow.solvers.lattice.losses import log_of
 from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
+from kanonflow.solvers.problem.errors import BudgetError
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.errors import StructureError
 from kanonflow.solvers.lattice.group_by import encode_levels, kept_groups, new_grouping
-from kanonflow.solvers.lattice.level_table import Lattice, LevelVector
 from kanonflow.solvers.lattice.node_checks import NodeChecks
-from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
+from kanonflow.solvers.problem.partition import Partition
 
 
 @dataclass(frozen=True)

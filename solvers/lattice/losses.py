@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
-from kanonflow.solvers.lattice.level_table import Lattice, LevelTable, LevelVector
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable, LevelVector
 
 
 def log_of(levels: NDArray[np.int32], lattice: Lattice) -> NDArray[np.float64]:

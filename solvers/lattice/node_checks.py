@@ -14,14 +14,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.lattice.group_by import (
     check_columns,
     columns_of,
     encode_levels,
     new_grouping,
 )
-from kanonflow.solvers.lattice.level_table import Lattice, LevelVector
+from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 
 
 @numba.njit(cache=True, nogil=True)

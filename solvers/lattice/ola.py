@@ -7,8 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.errors import BudgetError
-from kanonflow.solvers.lattice.level_table import LevelVector
 from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 from kanonflow.solvers.lattice.tags import (
     NO_BETTER,
@@ -21,6 +19,8 @@ from kanonflow.solvers.lattice.tags import (
     spread,
     unknown_path,
 )
+from kanonflow.solvers.problem.errors import BudgetError
+from kanonflow.solvers.problem.hierarchy_levels import LevelVector
 
 MOST_NODES = 2**28
 """One byte a node: a quarter of a gigabyte."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.features import normalized_weights
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.leaf_orders import greatest_heights, leaf_numbers
-from kanonflow.solvers.level_graph import LevelGraph
-from kanonflow.solvers.partition import Partition
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.features import normalized_weights
+from kanonflow.solvers.units.leaf_orders import greatest_heights, leaf_numbers
 
 
 def _grouped(
-    structure: GeneralizationGraph | Partition | LevelGraph,
+    structure: GeneralizationGraph | Partition,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Records group after group, where groups start, and how many released rows carry each group's box."""
     if isinstance(structure, GeneralizationGraph):
@@ -24,18 +23,13 @@ def _grouped(
             np.arange(n, dtype=np.int64) * k,
             np.ones(n, dtype=np.int64),
         )
-    if isinstance(structure, LevelGraph):
-        grouped, bounds = structure.grouped()
-        return grouped, bounds[:-1], structure.slot_rows
     order = np.argsort(structure.labels, kind="stable")
     order = order[structure.labels[order] >= 0]
     _, starts, sizes = np.unique(structure.labels[order], return_index=True, return_counts=True)
     return order, starts, sizes
 
 
-def attribute_ncp(
-    table: Table, structure: GeneralizationGraph | Partition | LevelGraph
-) -> NDArray[np.float64]:
+def attribute_ncp(table: Table, structure: GeneralizationGraph | Partition) -> NDArray[np.float64]:
     """Mean NCP of each attribute over the released rows, float64 (d,), numeric attributes first.
 
     Numeric: (max - min) on [0, 1]; 1 when the box mixes nulls and numbers, 0 when it holds nulls only. Hierarchy: the
@@ -46,14 +40,6 @@ def attribute_ncp(
     if starts.size == 0:
         return np.zeros(table.attributes)
     return np.array([np.average(loss, weights=rows) for loss in _losses(table, records, starts)])
-
-
-def class_ncp(table: Table, partition: Partition) -> NDArray[np.float64]:
-    """Weighted mean NCP of the hull of each class, float64 (classes,); every label must occur. O(n d log n)."""
-    records, starts, _ = _grouped(partition)
-    if starts.size == 0:
-        return np.zeros(0)
-    return normalized_weights(table) @ np.array(_losses(table, records, starts))
 
 
 def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64]) -> list[NDArray[np.float64]]:
@@ -80,6 +66,6 @@ def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64])
     return losses
 
 
-def gcp(table: Table, structure: GeneralizationGraph | Partition | LevelGraph) -> float:
+def gcp(table: Table, structure: GeneralizationGraph | Partition) -> float:
     """Global certainty penalty in [0, 1]: weighted mean of the attributes' NCP over the released rows."""
     return float(attribute_ncp(table, structure) @ normalized_weights(table))

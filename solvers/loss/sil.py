@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.level_graph import LevelGraph
-from kanonflow.solvers.partition import Partition
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.table import Table
 
 
 def _numeric_distance(
@@ -48,7 +47,7 @@ def _categorical_distance(
     return misses
 
 
-def sil(table: Table, structure: GeneralizationGraph | Partition | LevelGraph) -> float:
+def sil(table: Table, structure: GeneralizationGraph | Partition) -> float:
     """Mean over all edges (record, slot) of (numeric + categorical distance) / d; waiting rows are left out.
 
     S0 takes "the" record of a slot, which depends on slot labels; the mean over edges is the expectation over the
@@ -61,9 +60,6 @@ def sil(table: Table, structure: GeneralizationGraph | Partition | LevelGraph) -
         n, k = structure.members.shape
         edges = structure.members.ravel().astype(np.int64)
         group = np.repeat(np.arange(n), k)
-    elif isinstance(structure, LevelGraph):
-        edges, starts = structure.grouped()
-        group = np.repeat(np.arange(structure.slots), np.diff(starts))
     else:
         edges = np.flatnonzero(structure.labels >= 0)
         group = structure.labels[edges].astype(np.int64)

@@ -15,9 +15,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.matching.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
 from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss, swap
-from kanonflow.solvers.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
+from kanonflow.solvers.units.distinct_rows import Units
 
 # Equal rows differ in where they stand only: so many of a near unit's are tried.
 ROWS_TRIED = 3

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from kanonflow.solvers.bits import next_random
-from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.workspace import EPSILON, Workspace
+from kanonflow.solvers.units.bits import next_random
+from kanonflow.solvers.units.distinct_rows import Units
 
 
 @numba.njit(cache=True, nogil=True)

@@ -12,12 +12,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from kanonflow.solvers.bits import next_random
-from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss, swap
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
+from kanonflow.solvers.units.bits import next_random
+from kanonflow.solvers.units.distinct_rows import Units
 
 # As numpy's numbers: for a literal the descent would be compiled once more than for the one that Python calls.
 _LOGGING = np.bool_(True)

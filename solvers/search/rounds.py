@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.kicks import kick
 from kanonflow.solvers.search.slot_loss import fill
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.two_opt import descend
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
+from kanonflow.solvers.units.distinct_rows import Units
 
 Progress = Callable[[int, float], None]
 

@@ -15,9 +15,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.slot_loss import fill, give_loss, place_fields
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import Units
 
 
 class SilFeatures(NamedTuple):

@@ -41,7 +41,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
+from kanonflow.solvers.units.distinct_rows import Units
 
 # Places are packed as slot * PLACE + position: a power of two, so that unpacking is a shift; k stays below it.
 PLACE = 256

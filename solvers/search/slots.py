@@ -15,11 +15,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import bits_cost, lowest_bit
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.features import Features
-from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.search.slot_loss import fill, give_loss, place_fields
+from kanonflow.solvers.units.bits import bits_cost, lowest_bit
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.features import Features
+from kanonflow.solvers.units.leaf_orders import range_cost
 
 
 class Slots(NamedTuple):

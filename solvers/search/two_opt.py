@@ -9,12 +9,12 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from kanonflow.solvers.bits import next_random
-from kanonflow.solvers.distinct_rows import Units
 from kanonflow.solvers.search.ejection import best_chain
 from kanonflow.solvers.search.slot_loss import PLACE, admits, least_added, replaced_loss, swap
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
+from kanonflow.solvers.units.bits import next_random
+from kanonflow.solvers.units.distinct_rows import Units
 
 
 @numba.njit(cache=True, nogil=True)

@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.errors import InfeasibleError
+from kanonflow.solvers.problem.errors import InfeasibleError
+from kanonflow.solvers.units.distinct_rows import Units
 
 
 @numba.njit(cache=True, nogil=True)

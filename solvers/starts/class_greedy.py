@@ -6,9 +6,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import bits_cost
-from kanonflow.solvers.individuals import Individuals
-from kanonflow.solvers.leaf_orders import range_cost
+from kanonflow.solvers.units.bits import bits_cost
+from kanonflow.solvers.units.individuals import Individuals
+from kanonflow.solvers.units.leaf_orders import range_cost
 
 
 @numba.njit(cache=True, nogil=True)

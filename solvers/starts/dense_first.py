@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.kd_tree import KdTree
 from kanonflow.solvers.starts.l_greedy import completed_classes
 from kanonflow.solvers.starts.l_greedy_tree import greedy_classes
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.kd_tree import KdTree
 
 # Adult, 30,162 rows, k=5, loss after 700 evaluations a row: sorted .01545, the farthest first .01535, the tour .01523,
 # the densest first .01525, quarters of density and the tour within each .01515; in the same order at k=10.

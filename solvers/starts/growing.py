@@ -8,10 +8,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.kd_tree import KdTree
-from kanonflow.solvers.neighbours import node_bound, pair_loss
 from kanonflow.solvers.search.slots import Slots
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.kd_tree import KdTree
+from kanonflow.solvers.units.neighbours import node_bound, pair_loss
 
 # Places of one unit that are considered, where equal rows give it more.
 MOST_PLACES = 48

@@ -13,15 +13,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import bits_cost
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.errors import InfeasibleError
-from kanonflow.solvers.kd_tree import KdTree
-from kanonflow.solvers.leaf_orders import range_cost
+from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.search.slot_loss import PLACE, admits, refresh, replaced_loss
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.starts.circulant import constructive_members
 from kanonflow.solvers.starts.growing import MOST_PLACES, Growing, growing_over, nearest_inserted
+from kanonflow.solvers.units.bits import bits_cost
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.kd_tree import KdTree
+from kanonflow.solvers.units.leaf_orders import range_cost
 
 # Near units whose edges are considered for a record: the more, the better the graph and the longer it takes.
 NEAR_FOR_EACH_MEMBER = 6

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.kd_tree import build_tree, leaf_ranges
 from kanonflow.solvers.starts.circulant import circulant_members
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.kd_tree import build_tree, leaf_ranges
 
 
 def kd_leaf_members(units: Units, k: int, *, distinct: bool) -> NDArray[np.int32]:

@@ -10,13 +10,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import bits_cost
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.errors import InfeasibleError
-from kanonflow.solvers.features import Features
-from kanonflow.solvers.kd_tree import KdTree
-from kanonflow.solvers.leaf_orders import range_cost
+from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.starts.circulant import circulant_members
+from kanonflow.solvers.units.bits import bits_cost
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.features import Features
+from kanonflow.solvers.units.kd_tree import KdTree
+from kanonflow.solvers.units.leaf_orders import range_cost
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -13,11 +13,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.features import Features
-from kanonflow.solvers.kd_tree import KdTree
-from kanonflow.solvers.leaf_orders import range_cost
 from kanonflow.solvers.starts.l_greedy import completed_classes, joined_loss, sorted_rows
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.features import Features
+from kanonflow.solvers.units.kd_tree import KdTree
+from kanonflow.solvers.units.leaf_orders import range_cost
 
 _HASH = np.int64(63)
 

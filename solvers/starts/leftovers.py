@@ -12,9 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import next_random
-from kanonflow.solvers.errors import InfeasibleError
-from kanonflow.solvers.individuals import Individuals, pair_class_loss
+from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.starts.class_hulls import (
     ClassHulls,
     add_to_hull,
@@ -23,6 +21,8 @@ from kanonflow.solvers.starts.class_hulls import (
     joined_ncp,
     joined_share,
 )
+from kanonflow.solvers.units.bits import next_random
+from kanonflow.solvers.units.individuals import Individuals, pair_class_loss
 
 
 class Mates(NamedTuple):

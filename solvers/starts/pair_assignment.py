@@ -19,9 +19,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units
-from kanonflow.solvers.kd_tree import KdTree
-from kanonflow.solvers.neighbours import nearest_units, pair_loss
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.kd_tree import KdTree
+from kanonflow.solvers.units.neighbours import nearest_units, pair_loss
 
 # Adult, 5,000 rows: the optimum over 5 neighbours a unit is .00792, over 10 it is .00785.
 PAIR_NEIGHBOURS = 10

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kanonflow.transforms.rejected import MESSAGES
+from kanonflow.transforms.release.rejected import MESSAGES
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -44,7 +44,7 @@ def names_in_code() -> tuple[set[str], set[str]]:
     """Names of counters and gauges that some step has, and those of distributions."""
     plain: set[str] = {"release_conflict"}  # by a constant
     distributions: set[str] = set()
-    for path in (*(ROOT / "transforms").glob("*.py"), *(ROOT / "pipelines").glob("*.py")):
+    for path in (*(ROOT / "transforms").rglob("*.py"), *(ROOT / "pipelines").rglob("*.py")):
         tree = ast.parse(path.read_text())
         plain.update(_calls(tree, ("counter", "gauge", "_count")))
         distributions.update(_calls(tree, ("distribution", "_measure")))

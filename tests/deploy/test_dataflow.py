@@ -16,16 +16,20 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2 as api
 
-from kanonflow.pipelines.anonymize_files import connect
-from kanonflow.pipelines.dataflow_jobs import check_for_dataflow, is_dataflow, only_submits
-from kanonflow.pipelines.options import OptionsError, beam_options
-from kanonflow.pipelines.polled_source import Chunk, ReadPolled
-from kanonflow.pipelines.secret_sources import ManagedSecret, PinnedSecret, SecretFile
+from kanonflow.pipelines.cli import main
+from kanonflow.pipelines.feeds.polled_source import Chunk, ReadPolled
+from kanonflow.pipelines.kafka.address import kafka_source_address
+from kanonflow.pipelines.kafka.source import KafkaSource
+from kanonflow.pipelines.options.options import OptionsError, beam_options
+from kanonflow.pipelines.runs.anonymize_files import connect
+from kanonflow.pipelines.runs.dataflow_jobs import check_for_dataflow, is_dataflow, only_submits
+from kanonflow.pipelines.runs.feed_address import release_sink
+from kanonflow.pipelines.runs.secret_sources import ManagedSecret, PinnedSecret, SecretFile, SecretVariable
 from kanonflow.transforms.anonymize import KAnonymize
-from kanonflow.transforms.element_rows import rows_to_table, text_schema
-from kanonflow.transforms.raw_batch import RawBatch, to_ipc
-from kanonflow.transforms.seeds import Secret, SecretSource
-from kanonflow.transforms.solve_windows import BAGS
+from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
+from kanonflow.transforms.rows.elements import RawBatch, to_ipc
+from kanonflow.transforms.secret.seeds import Secret, SecretError, SecretSource
+from kanonflow.transforms.windows.solve_windows import BAGS
 from tests.job_graphs import readable
 from tests.small_feeds import bound_feed, feed_policy, row
 
@@ -49,6 +53,7 @@ FLAGS = (
 PERSON = "somebody-whose-name-is-nobodys-business"
 POLICY = feed_policy(towns=True)
 SOLVE = "KAnonymize/Solve/ParDo(SolveWindows)"
+GATHER = "KAnonymize/GatherRejected/Gather"
 SINKS = ("WriteReleases/Write/ParDo(_WriteRelease)", "WriteMetrics/Write", "WriteRejected/Write")
 
 
@@ -72,19 +77,26 @@ def files() -> beam.PTransform:
     return beam.Create([RawBatch("", to_ipc(table), ())])
 
 
-def translated(streaming: bool, secret: SecretSource = BY_REFERENCE) -> Any:
-    """The job graph as Dataflow gets it."""
+def topic() -> beam.PTransform:
+    """A topic as source; nobody is asked for it before the job runs."""
+    address = kafka_source_address("kafka://broker:9092/rows?format=json")
+    return ReadPolled(KafkaSource(address, bound_feed(POLICY), None), 0)
+
+
+def translated(streaming: bool, secret: SecretSource = BY_REFERENCE, *, topics: bool = False) -> Any:
+    """The job graph as Dataflow gets it. topics: rows come from one, releases go into another."""
     flags = [*FLAGS, *(["--streaming"] if streaming else [])]
     pipeline = beam.Pipeline(options=PipelineOptions(flags))
     bound = bound_feed(POLICY)
     connect(
         pipeline,
-        ReadPolled(Nothing(), 0) if streaming else files(),
+        topic() if topics else ReadPolled(Nothing(), 0) if streaming else files(),
         KAnonymize(POLICY, secret, input_schema=text_schema(POLICY), text=True, watermark_waits=streaming),
         bound,
         OUTPUT,
         "DataflowRunner",
         streaming=streaming,
+        write_releases=release_sink("kafka://broker:9092/out?format=json" if topics else None, bound, "run"),
     )
     return pipeline.run().job.proto_pipeline
 
@@ -134,7 +146,21 @@ def test_the_stateful_step_has_its_cells_and_one_timer(graph: Any) -> None:
         for step in steps(graph).values()
         if step.spec.urn == "beam:transform:pardo:v1" and par_do(step).state_specs
     ]
-    assert stateful == [SOLVE]
+    assert set(stateful) == {SOLVE, GATHER}
+
+
+def test_rejected_rows_are_gathered_in_cells_of_their_own(graph: Any) -> None:
+    """A stream hands them on as time goes by, a run over files at its end; equal names would share a timer."""
+    payload = par_do(steps(graph)[GATHER])
+    streaming = "Read/Poll" in steps(graph)
+    rows = {"kanonflow_rejected_rows"} if streaming else set()
+    assert set(payload.state_specs) == {"kanonflow_rejected_parts"} | rows
+    domains = {
+        name.rpartition("-")[2]: timer.time_domain for name, timer in payload.timer_family_specs.items()
+    }
+    ends = [domain for name, domain in domains.items() if "_end" in name]
+    assert ends == [api.TimeDomain.EVENT_TIME]
+    assert len(domains) == (2 if streaming else 1)
 
 
 def test_state_is_bytes_and_keys_are_deterministic(graph: Any) -> None:
@@ -197,7 +223,32 @@ def test_the_graph_holds_the_secrets_name_and_not_the_secret(graph: Any) -> None
     text = readable(graph)
     assert NAME.encode() in text
     assert not any(form in text for form in (KEY, KEY.hex().encode(), b"mellon"))
-    assert KEY in readable(translated(False, Secret(KEY)))
+    with pytest.raises(SecretError, match="would hold the secret itself"):
+        translated(False, Secret(KEY))
+
+
+def test_a_rotated_job_has_the_same_steps_and_none_of_the_secrets() -> None:
+    """What an update with a new version matches by name is all there; the graph names both versions."""
+    old, new = ManagedSecret(NAME), ManagedSecret(NAME.replace("/7", "/8"))
+    later = b"friend, which is what one says to the door as well"
+    rotated = PinnedSecret(new, Secret(later, 8).commit(), 8, (PinnedSecret(old, Secret(KEY).commit(), 7),))
+    before, after = translated(True), translated(True, rotated)
+    assert set(steps(before)) == set(steps(after))
+    assert set(par_do(steps(before)[SOLVE]).state_specs) == set(par_do(steps(after)[SOLVE]).state_specs)
+    text = readable(after)
+    assert old.name.encode() in text
+    assert new.name.encode() in text
+    assert not any(key in text or key.hex().encode() in text for key in (KEY, later))
+
+
+def test_topics_translate_and_stand_behind_the_same_boundary() -> None:
+    """Source and sink are topics: nothing is asked of a broker, and only stable releases reach the sink."""
+    graph = translated(True, topics=True)
+    sink = "WriteReleases/Write/ParDo(_WriteRelease)"
+    boundary = "StableReleases/Reshuffle/ReshufflePerKey/GroupByKey"
+    assert sink in {step.unique_name for step in downstream(graph, boundary)}
+    assert "Read/Poll" in steps(graph)
+    assert not any("stable_input" in requirement for requirement in graph.requirements)
 
 
 def test_display_data_tells_classes_and_functions_only(graph: Any) -> None:
@@ -214,7 +265,7 @@ def test_the_guide_names_the_steps_that_an_update_matches(graph: Any) -> None:
     """The contract of --update, row by row of the guide's table: a step, or a folder of steps, that is there."""
     section = GUIDE.read_text().partition("## Update")[2].partition("\n## ")[0]
     named = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
-    assert len(named) == 5
+    assert len(named) == 6
     streaming = any(name == "Read/Poll" for name in steps(graph))
     for name in named:
         if streaming or not name.startswith("Read/"):
@@ -228,17 +279,73 @@ def test_what_dataflow_cannot_do_is_refused_at_once() -> None:
         check_for_dataflow(beam_options(flags), "out", ["in/*.csv", "gs://b/x.csv"], SecretFile("/etc/key"))
     message = str(caught.value)
     for words in (
-        "--output out",
+        "--restricted out is on",
         "in/*.csv is on",
         "--secret-manager",
         "--sdk_container_image",
         "at_least_once is refused",
+        "--temp_location is missing",
     ):
         assert words in message
     assert "gs://b/x.csv" not in message
     with pytest.raises(OptionsError, match="--secret-manager"):
         check_for_dataflow(beam_options(FLAGS), OUTPUT, [], None)
     check_for_dataflow(beam_options(FLAGS), OUTPUT, ["gs://b/x", "kafka://h:1/t"], ManagedSecret(NAME))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["anonymize", "--policy", "{}/no.yaml", "--input", "{}/no.csv", "--output", "{}/out"],
+        [
+            "anonymize",
+            "--policy",
+            "{}/no.yaml",
+            "--input",
+            "{}/no.csv",
+            "--output",
+            "{}/out",
+            "--second-release",
+        ],
+        ["stream", "--policy", "{}/no.yaml", "--source", "{}/feed", "--output", "{}/out"],
+        [
+            "stream",
+            "--policy",
+            "{}/no.yaml",
+            "--source",
+            "kafka://127.0.0.1:1/t?format=json",
+            "--output",
+            "{}/out",
+        ],
+        ["demo", "--output", "{}/out"],
+    ],
+    ids=["files", "second", "directory", "topic", "demo"],
+)
+def test_a_refusal_comes_before_anything_is_touched(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The policy and the input are not there, and nobody notices: arguments alone are judged, all of them.
+
+    No directory is made and no secret resolved.
+    """
+
+    def resolved(*_: object) -> Secret:
+        raise AssertionError("a secret was resolved")
+
+    for kind in (SecretFile, SecretVariable, ManagedSecret):
+        monkeypatch.setattr(kind, "resolve", resolved)
+    line = [part.format(tmp_path) for part in command]
+    line += ["--runner", "DataflowRunner", "--secret-env", "NOBODYS_SECRET"]
+    assert main(line) == 2
+    said = capsys.readouterr().err
+    for words in (
+        f"--restricted {tmp_path}/out is on",
+        "--secret-manager",
+        "--sdk_container_image",
+        "--project is",
+    ):
+        assert words in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_launcher_submits_and_ends() -> None:

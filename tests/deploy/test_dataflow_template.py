@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from deploy.dataflow.launch_template import BEAM, COMMAND, METADATA, command_line
-from kanonflow.pipelines import options
+from kanonflow.pipelines.options import options
+from kanonflow.pipelines.runs.feed_address import stream_places
+from kanonflow.pipelines.runs.secret_sources import ManagedSecret, previous_sources
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "dataflow"
@@ -25,10 +27,10 @@ LEFT_OUT = {
     "runner": "the launcher's, which knows one",
     "secret_file": "workers have no file of the launcher's",
     "secret_env": "workers have no variables of the launcher's",
-    "previous_secret": "may be given several times, which a parameter cannot",
     "second_release": "needs an output on the launcher's machine",
     "quiet": "nobody watches the launcher",
     "detach": "the launcher only submits",
+    "rewind": "there are no savepoints; an update goes on from the state that is there",
     "checkpointing_interval": "Flink's; Dataflow keeps its own state",
 }
 """Flags of the commands that are no parameters of the template, and why."""
@@ -94,6 +96,52 @@ def test_dataflow_can_read_the_metadata() -> None:
         assert all(re.search(pattern, example(parameter.name)) for pattern in parameter.regexes)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "fits"),
+    [
+        ("output", "gs://bucket/prefix", True),
+        ("output", "kafka://broker:9092/topic?format=json", True),
+        ("output", "gs://bucket", False),
+        ("output", "kafka://broker:9092", False),
+        ("output", "/home/me", False),
+        ("previous_secret", "manager:projects/p/secrets/s/versions/1", True),
+        (
+            "previous_secret",
+            "manager:projects/p/secrets/s/versions/1 manager:projects/p/secrets/s/versions/2",
+            True,
+        ),
+        ("previous_secret", "file:/etc/secret", False),
+        ("previous_secret", "manager:projects/p/secrets/s/versions/latest", False),
+    ],
+)
+def test_what_a_parameter_takes(name: str, value: str, fits: bool) -> None:
+    """Its patterns, and the console's own check of a bucket, which would refuse a topic."""
+    assert all(re.search(pattern, value) for pattern in PARAMETERS[name]["regexes"]) == fits
+    assert name != "output" or "paramType" not in PARAMETERS[name]
+
+
+def test_a_stream_between_topics_and_a_new_secret() -> None:
+    """Topics at both ends with a place for raw rows, and two earlier secrets in one parameter."""
+    versions = [f"projects/p/secrets/s/versions/{number}" for number in (1, 2, 3)]
+    line = [
+        *("--command=stream", "--policy=gs://b/p.yaml", "--source=kafka://h:1/t?format=json"),
+        *("--output=kafka://h:1/o?format=json", "--restricted=gs://b/r", "--resume=true"),
+        *(
+            f"--secret_manager={versions[2]}",
+            f"--previous_secret=manager:{versions[0]}  manager:{versions[1]}",
+        ),
+    ]
+    arguments, _ = options.parse(command_line(line, TEMPLATE))
+    places = stream_places(arguments.output, arguments.restricted)
+    assert (places.directory, places.topic) == ("gs://b/r", "kafka://h:1/o?format=json")
+    assert previous_sources(arguments.previous_secret) == (
+        ManagedSecret(versions[0]),
+        ManagedSecret(versions[1]),
+    )
+    assert arguments.resume
+    assert arguments.secret_manager == versions[2]
+
+
 def test_a_replay_must_not_be_seen_twice() -> None:
     """Dataflow's at-least-once mode would give the stateful step rows twice."""
     assert (TEMPLATE["supportsAtLeastOnce"], TEMPLATE["supportsExactlyOnce"]) == (False, True)
@@ -155,12 +203,27 @@ def test_the_image_is_made_of_what_is_there() -> None:
 
 
 def test_the_images_versions_are_those_of_the_package() -> None:
-    """Beam and Python of the base image, and the extra that is installed."""
-    image = re.search(r"^FROM apache/beam_python([\d.]+)_sdk:([\d.]+)$", DOCKERFILE, re.MULTILINE)
+    """Beam and Python of the base image, and the extras that are installed: the service's and Kafka's clients."""
+    image = re.search(r"^ARG SDK=apache/beam_python([\d.]+)_sdk:([\d.]+)$", DOCKERFILE, re.MULTILINE)
     assert image is not None
     python, beam = image.groups()
     assert f'"apache-beam=={beam}"' in SETUP
     assert f'GCP = ["apache-beam[gcp]=={beam}"]' in SETUP
     assert f'python_requires=">={python}' in SETUP
     assert f"python{python.replace('.', '')}-template-launcher-base" in DOCKERFILE
-    assert "'.[gcp]'" in DOCKERFILE
+    assert "locks/dataflow.lock" in DOCKERFILE
+    lock = (ROOT / "locks" / "dataflow.lock").read_text()
+    assert re.search(r"^confluent-kafka==", lock, re.MULTILINE), (
+        "topics as source and output need Kafka's client"
+    )
+
+
+def test_base_images_are_pinned() -> None:
+    """Every image that is built upon has an exact tag; a digest may be given for it."""
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert bases == ["$LAUNCHER", "$SDK"]
+    for base in bases:
+        pinned = re.search(rf"^ARG {base[1:]}=\S+:(\S+)$", DOCKERFILE, re.MULTILINE)
+        assert pinned is not None
+        assert re.search(r"\d", pinned[1])
+        assert "latest" not in pinned[1]

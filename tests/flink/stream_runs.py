@@ -22,7 +22,7 @@ import yaml
 from deploy.flink.session import SessionCluster
 from tests.small_feeds import Row
 
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 600.0
 ALIVE = (
     "CREATED",
     "INITIALIZING",
@@ -87,15 +87,23 @@ class StreamRun:
         self._vertex: str | None = None
         self._files = 0
 
-    def start(self, *extra: str, checkpointing_ms: int = 2_000, parallelism: int = 1) -> None:
-        """Submit a job, and wait until all of its steps run."""
+    def start(
+        self,
+        *extra: str,
+        checkpointing_ms: int = 2_000,
+        parallelism: int = 1,
+        awaited: bool = True,
+        quiet: bool = True,
+    ) -> None:
+        """Submit a job, and wait until all of its steps run (unless it is not to be ``awaited``)."""
         self.name = f"test-{uuid.uuid4().hex[:10]}"
         self._job_id = self._vertex = None
         output = ["--output", str(self.output)] if "--output" not in extra else []
         command = [
             *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream"),
             *("--policy", str(self.policy), "--source", self.source, *output),
-            *("--secret-file", str(self.secret), "--quiet", f"--job_name={self.name}"),
+            *("--secret-file", str(self.secret), f"--job_name={self.name}"),
+            *(["--quiet"] if quiet else []),
             *self.cluster.flags(checkpointing_ms),
             *(f"--parallelism={parallelism}", *extra),
         ]
@@ -103,7 +111,8 @@ class StreamRun:
         command.insert(command.index("--runner") + 1, "FlinkRunner")
         with (self.folder / "stream.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        wait_for(self.running, f"{self.name} running; see {self.folder}/stream.log")
+        if awaited:
+            wait_for(self.running, f"{self.name} running; see {self.folder}/stream.log")
 
     def rotate(self) -> str:
         """A new secret from the next job on; the flag that names the one it replaces."""
@@ -145,6 +154,21 @@ class StreamRun:
         """Wait for the end of the command; its exit code."""
         assert self._process is not None
         return self._process.wait(PATIENCE_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        """The command's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def interrupt(self) -> None:
+        """Ctrl-C: the command and whatever it started get it."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def said(self) -> str:
+        """What the commands have written."""
+        return (self.folder / "stream.log").read_text()
 
     def kill(self) -> None:
         """Kill the command; the job goes on."""
@@ -234,6 +258,11 @@ class StreamRun:
         """Where the last complete checkpoint is."""
         told = self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")
         return str(told["latest"]["completed"]["external_path"])
+
+    def checkpoint_bytes(self) -> int:
+        """How large the state in the last complete checkpoint is."""
+        told = self.cluster.get(f"/jobs/{self.job_id()}/checkpoints")
+        return int(told["latest"]["completed"]["state_size"])
 
     def stop_with_savepoint(self) -> str:
         """Stop the job; where its savepoint is."""

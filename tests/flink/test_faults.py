@@ -1,4 +1,7 @@
-"""What a stream on a cluster withstands: machines and workers that die, restarts, bad rows.
+"""What a stream on a cluster withstands: machines that die at a chosen moment, restarts, bad rows.
+
+What dies at a moment that chance chooses is in test_chaos.py; restarts from checkpoints and savepoints are in
+test_parallelism.py.
 
 After each fault: every row is released or rejected, once; no slot is there twice; the audit passes.
 """
@@ -10,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from deploy.flink.session import SessionCluster
-from kanonflow.pipelines.audit import audit
-from kanonflow.pipelines.cli import main
-from tests.flink.stream_runs import SELDOM_MS, StreamRun, accounts, policy_text, records, wait_for
+from kanonflow.pipelines.audit.audit import audit
+from tests.flink.stream_runs import SELDOM_MS, StreamRun, accounts, policy_text, wait_for
 from tests.small_feeds import HOUR, START, Row, hourly, row
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -87,69 +89,6 @@ def restart(cluster: SessionCluster, run: StreamRun) -> None:
     wait_for(run.running, "the job to run again")
 
 
-def test_workers_that_die(cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path) -> None:
-    """Every Python worker is killed, twice, while windows close; then one TaskManager of two."""
-    run = begin(cluster, runs, tmp_path)
-    run.put(hours(0, 2))
-    run.start(checkpointing_ms=1_000, parallelism=2)
-    run.wait_for_releases(1)
-    for first, last in ((2, 4), (4, 6)):
-        run.put(hours(first, last))
-        assert cluster.kill_workers() > 0
-        run.wait_for_releases(last - 1)
-    cluster.kill_task_manager(0)
-    cluster.start_task_manager(0)
-    run.put(hours(6, HOURS))
-    run.end()
-    accounts(run, FEED)
-    passes(run)
-
-
-def test_a_new_job_goes_on_from_checkpoint_and_savepoint(
-    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
-) -> None:
-    """The job is cancelled and goes on from its last checkpoint, is stopped and goes on from its savepoint.
-
-    It writes certificates, and goes on from the savepoint with a new secret.
-    """
-    run = begin(cluster, runs, tmp_path)
-    run.put(hours(0, 3))
-    run.start("--certificates", checkpointing_ms=1_000)
-    run.wait_for_releases(2)
-    run.complete_checkpoint()
-    checkpoint = run.last_checkpoint()
-    cluster.patch(f"/jobs/{run.job_id()}?mode=cancel")
-    assert run.wait() == 0
-    run.put(hours(3, 5))
-
-    run.start("--certificates", "--resume", f"--savepoint_path={checkpoint}", checkpointing_ms=1_000)
-    run.wait_for_releases(4)
-    savepoint = run.stop_with_savepoint()
-    assert run.wait() == 0
-    run.put(hours(5, HOURS))
-
-    old = run.rotate()
-    run.start("--certificates", "--resume", old, f"--savepoint_path={savepoint}", checkpointing_ms=1_000)
-    run.end()
-    accounts(run, FEED)
-    passes(run)
-    told = records(run.output / "restricted" / "metrics")
-    assert {record["versions"]["secret"] for record in told} == {"1", "2"}
-    certified = [
-        *(
-            "verify",
-            "--policy",
-            str(run.policy),
-            "--input",
-            str(run.feed / "*.csv"),
-            "--release",
-            str(run.output),
-        ),
-        *("--certificates", "--secret-file", str(run.secret), old),
-    ]
-    assert main(certified) == 0
-
-
 def test_rows_that_are_wrong_late_or_out_of_order(
     cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
 ) -> None:
@@ -177,15 +116,4 @@ def test_rows_that_are_wrong_late_or_out_of_order(
     assert {row["reference"] for row in late} <= set(run.released()) | {
         reference for reference, reason in run.rejected() if reason != "late"
     }
-    passes(run)
-
-
-def test_a_window_above_its_limit(cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path) -> None:
-    """A window of more rows than max_window_rows is released in parts, each with its own people."""
-    run = begin(cluster, runs, tmp_path, max_window_rows=30)
-    run.put(FEED)
-    run.start(checkpointing_ms=1_000)
-    run.end()
-    accounts(run, FEED)
-    assert len(run.releases()) > HOURS
     passes(run)

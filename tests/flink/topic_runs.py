@@ -15,11 +15,11 @@ import fastavro
 import yaml
 
 from deploy.flink.session import SessionCluster
-from kanonflow.pipelines.release_topic import slots_topic
+from kanonflow.pipelines.kafka.release_topic import slots_topic
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
-from kanonflow.transforms.element_rows import text_schema
+from kanonflow.transforms.rows.element_rows import text_schema
 from tests.flink.stream_runs import StreamRun, policy_text, wait_for
 from tests.kafka.topics import Topics
 from tests.small_feeds import Row

@@ -12,13 +12,13 @@ from typing import Any
 
 import fastavro
 
-from kanonflow.pipelines.kafka_address import kafka_source_address
-from kanonflow.pipelines.kafka_input import kafka_input
-from kanonflow.pipelines.kafka_source import KafkaReader, KafkaSource
-from kanonflow.pipelines.polled_source import Chunk
+from kanonflow.pipelines.feeds.polled_source import Chunk
+from kanonflow.pipelines.kafka.address import kafka_source_address
+from kanonflow.pipelines.kafka.input import kafka_input
+from kanonflow.pipelines.kafka.source import KafkaReader, KafkaSource
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.transforms.raw_batch import from_ipc
+from kanonflow.transforms.rows.elements import from_ipc
 from tests.kafka.topics import Topics, wait_for
 
 POLICY = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kanonflow.pipelines.kafka_source import KafkaReader
+from kanonflow.pipelines.kafka.source import KafkaReader
 from tests.kafka.person_rows import (
     MINUTE_MS,
     NOON_MS,

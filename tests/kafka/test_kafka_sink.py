@@ -1,5 +1,6 @@
 """Releases in a topic of a real broker: once, whole or not at all, whoever else writes and whatever dies."""
 
+import contextlib
 import io
 import json
 import signal
@@ -20,9 +21,8 @@ import pytest
 from apache_beam.metrics import MetricsFilter
 
 from deploy.kafka.broker import Broker
-from kanonflow.pipelines.kafka_address import kafka_sink_address
-from kanonflow.pipelines.kafka_sink import WriteReleasesToKafka
-from kanonflow.pipelines.release_topic import (
+from kanonflow.pipelines.kafka.address import kafka_sink_address
+from kanonflow.pipelines.kafka.release_topic import (
     BUCKETS,
     KafkaSinkError,
     Patience,
@@ -30,15 +30,16 @@ from kanonflow.pipelines.release_topic import (
     bucket_of,
     slots_topic,
 )
+from kanonflow.pipelines.kafka.sink import WriteReleasesToKafka
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.transforms.create_if_absent import Outcome
-from kanonflow.transforms.raw_batch import RejectedRows, Release, to_ipc
+from kanonflow.transforms.files.create_if_absent import Outcome
+from kanonflow.transforms.rows.elements import RejectedRows, Release, to_ipc
 from tests.kafka.topics import Topics, wait_for
 from tests.pass_through import exact_boxes
-from tests.pipelines.registry_stub import stub_registry
+from tests.pipelines.kafka.registry_stub import stub_registry
 
 pytestmark = pytest.mark.cluster
 
@@ -115,6 +116,35 @@ def _writer(topics: Topics, topic: str, **how: Any) -> ReleaseTopic:
 
 def _values(topics: Topics, topic: str) -> list[bytes | None]:
     return sorted(message.value or b"" for message in topics.committed(topic))
+
+
+def test_a_topic_says_what_it_holds_and_nobody_can_add_to_that(topics: Topics) -> None:
+    """The digest counts; a writer that had begun before is shut out when the answer was no; and one that was shut out
+    since, and does not know it, looks anew."""
+    topic = topics.create()
+    first = _writer(topics, topic)
+    assert not first.holds(ONE, "d1")
+    assert first.write(ONE, "d1", [b"row"]) is Outcome.CREATED
+    late = Halfway([b"a", b"b"])
+    writing = threading.Thread(target=_ignoring, args=(_writer(topics, topic, seconds=0.0), late))
+    writing.start()
+    assert late.reached.wait(60)
+    asking = _writer(topics, topic)
+    assert [asking.holds(ONE, "d1"), asking.holds(ONE, "d2"), asking.holds(OTHER, "d")] == [
+        True,
+        False,
+        False,
+    ]
+    late.go_on.set()
+    writing.join(120)
+    assert _values(topics, topic) == [b"row"]
+    assert asking.write(OTHER, "d", [b"other"]) is Outcome.CREATED
+    assert first.holds(OTHER, "d")
+
+
+def _ignoring(writer: ReleaseTopic, values: "Halfway") -> None:
+    with contextlib.suppress(KafkaSinkError):
+        writer.write(OTHER, "d", values)
 
 
 class Halfway(list[bytes]):
@@ -223,8 +253,8 @@ def test_a_writer_that_dies_leaves_nothing(topics: Topics) -> None:
     topic = topics.create()
     code = f"""
 import time
-from kanonflow.pipelines.kafka_address import kafka_sink_address
-from kanonflow.pipelines.release_topic import ReleaseTopic
+from kanonflow.pipelines.kafka.address import kafka_sink_address
+from kanonflow.pipelines.kafka.release_topic import ReleaseTopic
 
 class Halfway(list):
     def __iter__(self):
@@ -283,7 +313,7 @@ def test_a_release_that_cannot_be_written_in_time_says_so(
     times = iter(range(0, 1000, 50))
     writer = _writer(topics, topic, seconds=100, clock=lambda: float(next(times)), sleep=lambda seconds: None)
     with monkeypatch.context() as patch:
-        patch.setattr("kanonflow.pipelines.release_topic._Bucket._commit", fail)
+        patch.setattr("kanonflow.pipelines.kafka.release_topic._Bucket._commit", fail)
         with pytest.raises(
             KafkaSinkError, match=rf"release {ONE} could not be written in 100 s \(_TRANSPORT\)"
         ):

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import Broker
-from kanonflow.pipelines.kafka_progress import decode_position
-from kanonflow.pipelines.polled_source import Chunk
+from kanonflow.pipelines.feeds.polled_source import Chunk
+from kanonflow.pipelines.kafka.progress import decode_position
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.row_places import places_of
 from tests.kafka.person_rows import (
     NOON_MS,
     SCHEMA,
@@ -23,7 +25,7 @@ from tests.kafka.person_rows import (
     source_of,
 )
 from tests.kafka.topics import Topics
-from tests.pipelines.registry_stub import stub_registry
+from tests.pipelines.kafka.registry_stub import stub_registry
 
 pytestmark = pytest.mark.cluster
 
@@ -82,7 +84,7 @@ def _passed(position: bytes) -> int:
 
 def test_going_back_passes_nothing_over(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Back and forth on one reader that waits for nothing: no position runs ahead of the rows."""
-    monkeypatch.setattr("kanonflow.pipelines.kafka_source.CONSUME_SECONDS", 0.0)
+    monkeypatch.setattr("kanonflow.pipelines.kafka.source.CONSUME_SECONDS", 0.0)
     topic = topics.create(partitions=2)
     for partition in (0, 1):
         topics.write(topic, [json_row(each) for each in range(500)], partition)
@@ -113,6 +115,37 @@ def test_poison_is_rejected_with_its_place(topics: Topics) -> None:
     assert "hunter2" not in repr([batch.broken for _, batch in first.batches])
 
 
+def test_a_row_has_the_same_place_however_the_topic_is_polled(topics: Topics) -> None:
+    """Its offset, whatever batches reads cut; broken ones as well, each a part by itself."""
+    topic = topics.create(partitions=2)
+    for partition in (0, 1):
+        values = [b"no row" if each % 9 == 4 else json_row(each) for each in range(50)]
+        topics.write(topic, values, partition)
+    seen = []
+    for most in (3, 1000):
+        reader = source_of(topics, topic, "format=json&until=end").open()
+        chunk, places, batches = Chunk((), b"", None, more=True), {}, 0
+        while not chunk.done:
+            chunk = reader.read(chunk.position, most)
+            for _, batch in chunk.batches:
+                rows = from_ipc(batch.ipc)
+                own = places_of(batch, rows.num_rows)
+                who = enumerate(rows.column("who").to_pylist())
+                places |= {own.of(at): name for at, name in who}
+                places |= {record["part"]: record["source"] for record in batch.broken}
+                batches += 1
+        reader.close()
+        seen.append((places, batches))
+    (few, many), (all_at_once, together) = seen
+    assert many > together
+    assert few == all_at_once
+    assert few == {
+        f"{topic}/{partition}/{each}": f"{topic}/{partition}/{each}" if each % 9 == 4 else f"p{each}"
+        for partition in (0, 1)
+        for each in range(50)
+    }
+
+
 def test_the_end_is_where_it_was_at_the_beginning(topics: Topics) -> None:
     """until=end: later rows are not read, also after a restart; rows of aborted transactions never; the end is
     reached although ends of transactions stand there, and a partition is empty."""
@@ -134,6 +167,42 @@ def test_the_end_is_where_it_was_at_the_beginning(topics: Topics) -> None:
     rest, _ = read_all(source, rows.last.position)
     assert sorted(rows.who + rest.who) == ids([0, 1])
     assert sorted(read_all(source)[0].who) == ids([0, 1, 3])
+
+
+def test_a_stream_that_goes_on_ends_where_the_topic_ends_then(topics: Topics) -> None:
+    """until=end for a position without an end: each partition ends where it is now, a new one too, and stays there."""
+    topic = topics.create()
+    topics.write(topic, [json_row(each) for each in range(3)])
+    reader = source_of(topics, topic).open()
+    rows = read_until(reader, Rows(), lambda rows: len(rows.who) == 3)
+    reader.close()
+    topics.write(topic, [json_row(3)])
+    topics.widen(topic, 2)
+    topics.write(topic, [json_row(4)], partition=1)
+    reader = source_of(topics, topic, "format=json&until=end").open()
+    rows.add(reader.read(rows.last.position, 1))
+    reader.close()
+    topics.write(topic, [json_row(5)])
+    # What goes on from there needs no until=end.
+    for options in ("format=json&until=end", "format=json"):
+        rest, _ = read_all(source_of(topics, topic, options), rows.last.position)
+        assert sorted(rows.who + rest.who) == ids(range(5))
+
+
+def test_a_running_stream_ends_when_it_is_asked_to(topics: Topics) -> None:
+    """With the rows that are there then, none that comes later; asked again, it stays with its end."""
+    topic = topics.create(partitions=2)
+    topics.write(topic, [json_row(each) for each in range(3)])
+    reader = source_of(topics, topic).open()
+    rows = read_until(reader, Rows(), lambda rows: len(rows.who) == 3)
+    topics.write(topic, [json_row(3)], partition=1)
+    ending = reader.ending(rows.last.position)
+    topics.write(topic, [json_row(4)])
+    assert reader.ending(ending) == ending
+    rows.last = rows.last._replace(position=ending)
+    read_until(reader, rows, lambda rows: rows.last.done)
+    reader.close()
+    assert sorted(rows.who) == ids(range(4))
 
 
 def test_an_open_transaction_is_not_seen(topics: Topics) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kanonflow.pipelines.kafka_address import KafkaAddress, kafka_sink_address
-from kanonflow.pipelines.topic_copies import committed_messages
+from kanonflow.pipelines.commands.topic_copies import committed_messages
+from kanonflow.pipelines.kafka.address import KafkaAddress, kafka_sink_address
 from kanonflow.schemas.errors import InputError
 from tests.kafka.topics import Topics
 
@@ -17,7 +17,7 @@ def _address(topics: Topics, topic: str) -> KafkaAddress:
 def test_all_that_was_committed(topics: Topics) -> None:
     """Of every partition, behind the ends of transactions too; what was aborted or is open is not there."""
     topic = topics.create(partitions=3)
-    topics.write(topic, [b"plain", None])
+    topics.write(topic, [b"plain", None], partition=0)
     for number, outcome in enumerate(("commit", "abort", "commit", "open")):
         producer = topics.producer(**{"transactional.id": f"{topic}-{number}"})
         producer.init_transactions(30)

@@ -72,12 +72,23 @@ class Topics:
             found = []
             for number in range(self._partitions(topic)):
                 place = self.library.TopicPartition(topic, number, 0)
-                _, end = consumer.get_watermark_offsets(place, timeout=DEADLINE_SECONDS)
+                end = self._end(consumer, place)
                 if end > 0:
                     found += self._until(consumer, place, end)
             return found
         finally:
             consumer.close()
+
+    def _end(self, consumer: Any, place: Any) -> int:
+        """Where a partition ends. A client that is new, on a machine with much else to do, may not know it yet."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            try:
+                return int(consumer.get_watermark_offsets(place, timeout=DEADLINE_SECONDS)[1])
+            except self.library.KafkaException as error:
+                if error.args[0].name() != "_UNKNOWN_PARTITION" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def _until(self, consumer: Any, place: Any, end: int) -> list[Message]:
         consumer.assign([place])

@@ -16,13 +16,14 @@ import pyarrow as pa
 from kanonflow.schemas.avro_schema import certificate_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_source import read_policy
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.transforms import certificates, publish
-from kanonflow.transforms.canonical_order import canonical_order
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.raw_batch import Release, to_ipc
-from kanonflow.transforms.row_bytes import content_digest
-from kanonflow.transforms.seeds import (
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.transforms.columns.row_bytes import content_digest
+from kanonflow.transforms.release import matching_record as certificates
+from kanonflow.transforms.release import publish
+from kanonflow.transforms.release.canonical_order import canonical_order
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.elements import Release, to_ipc
+from kanonflow.transforms.secret.seeds import (
     ReleaseSlot,
     Secret,
     array_digest,
@@ -30,7 +31,7 @@ from kanonflow.transforms.seeds import (
     publish_keystream,
     release_id,
 )
-from kanonflow.transforms.sinks import release_file
+from kanonflow.transforms.sinks.sinks import release_file
 from tests.regular_graphs import ring
 
 SECRET = Secret(bytes(range(32)))
@@ -70,13 +71,16 @@ def certified_run(folder: Path, windows: int, *, fixed: bool = False, seed: int 
     table = pa.table(list(map(list, zip(*lines[1:], strict=True))), names=lines[0])
     bound = bind(read_policy(str(policy)), table.schema, text=True, source="rows")
     out = folder / "out"
-    for place in ("release", "restricted/certificates"):
-        (out / place).mkdir(parents=True)
+    (out / "release").mkdir(parents=True)
+    for place in ("restricted", "restricted/certificates"):
+        (out / place).mkdir(mode=0o700)
     rows = classify(table, bound).rows
     for window in range(windows):
         name, release, certificate = _publish(rows.slice(window * ROWS, ROWS), bound, window, fixed=fixed)
         (out / "release" / f"{name}.avro").write_bytes(release)
-        (out / "restricted/certificates" / f"{name}.avro").write_bytes(certificate)
+        path = out / "restricted/certificates" / f"{name}.avro"
+        path.touch(mode=0o600)
+        path.write_bytes(certificate)
     return {"policy_path": policy, "input_patterns": [str(folder / "input.csv")], "release_dir": out}
 
 

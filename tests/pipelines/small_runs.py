@@ -6,12 +6,18 @@ Two shapes. ``people``: windows of a day, individuals, two classes and a late ro
 
 import copy
 import datetime as dt
+import hashlib
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+
+from kanonflow.schemas.avro_schema import avro_to_arrow, release_avro_schema
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.policy_source import read_policy
 
 DAY = dt.timedelta(days=1)
 FIRST = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
@@ -38,7 +44,7 @@ max_delay: 1d
 fields:
   who: {role: individual}
   when: {role: time}
-  age: {role: quasi, type: numeric, as: int, domain: [0, 120], outside: code}
+  age: {role: quasi, type: numeric, as: int, domain: [0, 120], outside: code, grid: 10}
   city: {role: quasi, type: categorical}
   amount: {role: sensitive, as: "decimal(9,2)"}
   ref: {role: insensitive}
@@ -61,7 +67,7 @@ RING_POLICY = """
 version: 1
 k: 2
 fields:
-  x: {role: quasi, type: numeric}
+  x: {role: quasi, type: numeric, grid: 1}
   tint: {role: quasi, type: categorical, domain: [red, blue]}
   note: {role: sensitive}
 """
@@ -93,18 +99,37 @@ class Run:
     def write(self, folder: Path) -> tuple[Path, list[str], Path]:
         """Write everything below ``folder``; returns policy file, input patterns and release directory."""
         out = folder / "out"
-        for place in ("release", "restricted/rejected", "restricted/metrics"):
-            (out / place).mkdir(parents=True)
+        (out / "release").mkdir(parents=True)
+        for place in ("restricted", "restricted/rejected", "restricted/metrics"):
+            (out / place).mkdir(mode=0o700)
         (folder / "policy.yaml").write_text(self.policy)
         (folder / "input.csv").write_text("\n".join(self.lines) + "\n")
+        schema = self.whole_schema(folder / "policy.yaml")
         for stem, rows in self.releases.items():
-            _write(out / "release" / f"{stem}.avro", self.schema, self.in_order(rows))
+            _write(out / "release" / f"{stem}.avro", schema, self.in_order(rows))
         rejected = [{"reason": reason, "row": row} for reason, row in self.rejected]
         _write(out / "restricted/rejected/all.avro", REJECTED, rejected)
         for stem, number in self.numbers.items():
             metrics = [{"release_id": stem, "release_no": number}]
             _write(out / f"restricted/metrics/{stem}.avro", METRICS, metrics)
         return folder / "policy.yaml", [str(folder / "*.csv")], out
+
+    def whole_schema(self, policy: Path) -> dict[str, Any]:
+        """The run's schema with documentation and properties as a pipeline writes them, where names and types are as
+        the policy says."""
+        columns = pa.schema([(name, pa.string()) for name in self.lines[0].split(",")])
+        told = release_avro_schema(bind(read_policy(str(policy)), columns, text=True, source="input.csv"))
+        right = {field["name"]: field for field in told["fields"]}
+        fields = [
+            right[own["name"]] if own["name"] in right and _same(own, right[own["name"]]) else own
+            for own in self.schema["fields"]
+        ]
+        return {**told, "fields": fields}
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    kinds = [avro_to_arrow({"type": "record", "name": "One", "fields": [each]}) for each in (one, other)]
+    return kinds[0] == kinds[1]
 
 
 def _order(row: dict[str, Any]) -> list[Any]:
@@ -117,8 +142,11 @@ def _order(row: dict[str, Any]) -> list[Any]:
 
 
 def _write(path: Path, schema: dict[str, Any], records: list[dict[str, Any]]) -> None:
+    marker = hashlib.blake2b(path.stem.encode(), digest_size=16, person=b"kanonflow sync").digest()
     with path.open("wb") as stream:
-        fastavro.writer(stream, schema, records)
+        fastavro.writer(stream, schema, records, codec="deflate", sync_marker=marker)
+    if "restricted" in path.parts:
+        path.chmod(0o600)
 
 
 def _range(name: str, kind: str) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import apache_beam as beam
 import fastavro
 import pytest
 
-from kanonflow.pipelines import anonymize_files, cli
-from kanonflow.pipelines.input_files import InputSchema
-from kanonflow.schemas.bound_policy import bind
+from kanonflow.pipelines import cli
+from kanonflow.pipelines.runs import anonymize_files
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.secret.seeds import Secret
 from tests.pass_through import PassThrough
 
 POLICY = """\
@@ -52,9 +52,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Replace the anonymizer. The dict takes faults to plant: ``lose`` rows of each batch, or ``fail``."""
     faults: dict[str, Any] = {"lose": 0, "fail": False}
 
-    def make(policy: Policy, secret: Secret, schema: InputSchema, *, certificates: bool) -> beam.PTransform:
+    def make(bound: BoundPolicy, secret: Secret, *, certificates: bool, published: Any) -> beam.PTransform:
         assert not certificates
-        bound = bind(policy, schema.columns, text=schema.text, source="test")
         inner = PassThrough(bound, lose=faults["lose"])
         return Failing(inner) if faults["fail"] else inner
 
@@ -104,10 +103,11 @@ def test_rejected_rows_say_why(run: Run, tmp_path: Path) -> None:
 
 
 def test_quiet_prints_nothing_when_all_is_well(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only what must be known: where the secret is."""
+    """Only what must be known: where the secret is, and what k = 2 with rows means."""
     run("--quiet")
     out, err = capsys.readouterr()
-    assert (out, len(err.splitlines())) == ("", 1)
+    assert (out, len(err.splitlines())) == ("", 2)
+    assert "k is 2" in err
 
 
 def test_resuming_releases_the_same_and_nothing_twice(run: Run, tmp_path: Path) -> None:
@@ -240,7 +240,8 @@ def test_values_that_are_none_are_refused(run: Run, flags: list[str]) -> None:
 
 def test_a_secret_is_never_a_value_on_the_command_line(run: Run, tmp_path: Path) -> None:
     """It comes from a file or a variable; then none is drawn."""
-    (tmp_path / "secret").write_bytes(b"x" * 32)
+    (tmp_path / "secret").write_bytes(bytes(range(32)))
+    (tmp_path / "secret").chmod(0o600)
     assert run("--secret-file", str(tmp_path / "secret")) == 0
     assert not (tmp_path / "out" / "restricted" / "secret").exists()
     assert run("--secret", "x" * 32) == 2
@@ -256,9 +257,9 @@ def test_the_solver_can_be_overridden(run: Run, monkeypatch: pytest.MonkeyPatch)
     seen: list[Policy] = []
     make = anonymize_files.kanonymize
 
-    def spy(policy: Policy, secret: Secret, schema: InputSchema, *, certificates: bool) -> beam.PTransform:
-        seen.append(policy)
-        return make(policy, secret, schema, certificates=certificates)
+    def spy(bound: BoundPolicy, secret: Secret, **others: Any) -> beam.PTransform:
+        seen.append(bound.policy)
+        return make(bound, secret, **others)
 
     monkeypatch.setattr(anonymize_files, "kanonymize", spy)
     assert run("--evaluations", "7.5", "--deadline-ms", "900", "--threads", "2", "--seed", "4") == 0
@@ -344,7 +345,7 @@ def test_verify_ends_with_the_audits_verdict(
         audited.append((*paths, delimiter))
         return Report(len(audited) == 1)
 
-    monkeypatch.setattr("kanonflow.pipelines.audit.audit", audit)
+    monkeypatch.setattr("kanonflow.pipelines.audit.audit.audit", audit)
     flags = ["verify", "--policy", "p", "--input", "a", "--input", "b", "--release", "r"]
     assert cli.main(flags) == 0
     assert cli.main([*flags, "--json", "--delimiter", "tab"]) == 1
@@ -361,9 +362,9 @@ def test_an_input_error_is_found_in_what_a_runner_wraps_it_in() -> None:
         "Traceback:\n  raise InputError(f'...')\nkanonflow.schemas.errors.InputError: a.csv: damaged"
         " [while running 'Read/Read']\n"
     )
-    assert str(anonymize_files.input_error_in(RuntimeError(text))) == "a.csv: damaged"
-    assert str(anonymize_files.input_error_in(InputError("b.csv: cut off"))) == "b.csv: cut off"
-    assert anonymize_files.input_error_in(RuntimeError("something else")) is None
+    assert str(anonymize_files.told_error_in(RuntimeError(text))) == "a.csv: damaged"
+    assert str(anonymize_files.told_error_in(InputError("b.csv: cut off"))) == "b.csv: cut off"
+    assert anonymize_files.told_error_in(RuntimeError("something else")) is None
 
 
 def test_a_policy_can_live_in_an_avro_schema(

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit import audit
-from kanonflow.pipelines.certificate_recipe import recipe_check
-from kanonflow.transforms.raw_batch import Certificate
-from kanonflow.transforms.release_window import release_window
-from kanonflow.transforms.seeds import ReleaseSlot, Secret
-from kanonflow.transforms.warm_state import WarmState
+from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.commands.certificate_recipe import recipe_check
+from kanonflow.transforms.release.release_window import release_window
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.rows.elements import Certificate
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
 from tests.pipelines.certified_runs import SECRET, alter, certificate_files, certified_run
 from tests.transforms.window_rows import bound_policy, window_rows
 

@@ -15,7 +15,7 @@ from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.grid import snap_outward
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.transforms.classify import classify
+from kanonflow.transforms.rows.classify import classify
 
 checked = settings(derandomize=True, deadline=None, max_examples=200)
 

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from kanonflow.solvers.matching import random_factor
-from kanonflow.transforms.seeds import Secret, publish_keystream
+from kanonflow.solvers.matching.matching import random_factor
+from kanonflow.transforms.secret.seeds import Secret, publish_keystream
 from tests import naive_matchings
 from tests.regular_graphs import ring, searched, side_by_side
 

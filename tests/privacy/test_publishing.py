@@ -13,11 +13,11 @@ from apache_beam.transforms.display import DisplayData
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Quasi, QuasiType, Role
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.transforms.canonical_order import canonical_order
-from kanonflow.transforms.publish import publish
-from kanonflow.transforms.row_bytes import content_digest
-from kanonflow.transforms.seeds import (
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.transforms.columns.row_bytes import content_digest
+from kanonflow.transforms.release.canonical_order import canonical_order
+from kanonflow.transforms.release.publish import publish
+from kanonflow.transforms.secret.seeds import (
     Keystream,
     ReleaseSlot,
     Secret,

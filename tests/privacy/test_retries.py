@@ -21,13 +21,14 @@ from apache_beam.testing import test_stream as stepped
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.demo_feed import FeedShape, write_feed
+from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms import release_window, sinks
 from kanonflow.transforms.anonymize import KAnonymize
-from kanonflow.transforms.seeds import Keystream
-from kanonflow.transforms.solve_windows import SolveWindows
-from tests.pipelines import test_resume
+from kanonflow.transforms.release import release_window
+from kanonflow.transforms.secret.seeds import Keystream
+from kanonflow.transforms.sinks import sinks
+from kanonflow.transforms.windows.solve_windows import SolveWindows
+from tests.pipelines.runs import test_resume
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
 
@@ -258,6 +259,7 @@ def test_a_command_that_failed_resumes(
     write_feed(FeedShape(rows=600, days=6, seed=3), tmp_path)
     (tmp_path / "p.yaml").write_text(test_resume.POLICY)
     (tmp_path / "secret").write_bytes(bytes(range(100, 140)))
+    (tmp_path / "secret").chmod(0o600)
     assert cli.main(test_resume.arguments(tmp_path, "undisturbed")) == cli.DONE
     FAILURES[point](Failure(3), monkeypatch)
     assert cli.main(test_resume.arguments(tmp_path, "failed")) == cli.RUN_FAILED

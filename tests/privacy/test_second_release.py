@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.second_release import LOSS
+from kanonflow.pipelines.runs.second_release import LOSS
 
 POLICY = """
 version: 1
@@ -35,7 +35,8 @@ def run(tmp_path: Path) -> Run:
         policy = tmp_path / f"{name}-{k}.yaml"
         policy.write_text(POLICY.format(name=name, k=k))
         if secret is not None:
-            (tmp_path / secret).write_bytes(secret.encode() * 32)
+            (tmp_path / secret).write_bytes(bytes(ord(secret) + place for place in range(32)))
+            (tmp_path / secret).chmod(0o600)
             flags = (*flags, "--secret-file", str(tmp_path / secret))
         places = ["--input", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out")]
         return cli.main(["anonymize", "--policy", str(policy), *places, "--quiet", *flags])

@@ -27,10 +27,8 @@ from benchmarks.attacks.naive_publishers import (
     stamped_release,
 )
 from benchmarks.data_sets import Feed, Window
-from kanonflow.schemas.errors import PolicyError
-from kanonflow.solvers.matching import random_factor, random_factorization
-from kanonflow.transforms.seeds import publish_keystream
-from kanonflow.transforms.solver_check import check_solver
+from kanonflow.solvers.matching.matching import random_factor, random_factorization
+from kanonflow.transforms.secret.seeds import publish_keystream
 from tests.small_feeds import HOUR, START, bound_feed, canonical, feed_policy, row
 
 FALSE_ALARM = 1e-4
@@ -41,20 +39,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "rows": {"people": False},
     "people": {"people": True, "protect": "row"},
     "classes": {"people": True},
-    "graph": {"people": True, "protect": "individual", "shape": "graph"},
 }
 
 
-def is_available(head: dict[str, Any]) -> bool:
-    """Whether this version's policies know a shape."""
-    try:
-        check_solver(feed_policy(**head))
-    except PolicyError:
-        return False
-    return True
-
-
-SHAPES = {shape: head for shape, head in SHAPES.items() if is_available(head)}
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
 SCORES: dict[str, scores.Score] = {
     "arrival": scores.first_to_come,

@@ -16,8 +16,6 @@ SHAPES = {
     "classes": {"people": True},
     "people": {"people": True, "protect": "row"},
     "rows": {"people": False},
-    "levels": {"people": True, "shape": "graph"},
-    "strict": {"people": True, "cohort": "strict"},
 }
 Steps = list[list[Row]]
 

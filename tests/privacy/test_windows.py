@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.solution import Solution
-from kanonflow.transforms import release_window as module
-from kanonflow.transforms.release_window import WindowResult, release_window
-from kanonflow.transforms.seeds import ReleaseSlot
-from kanonflow.transforms.warm_state import WarmState
+from kanonflow.transforms.release import release_window as module
+from kanonflow.transforms.release.release_window import WindowResult, release_window
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, hourly, row
 
@@ -24,8 +24,6 @@ SHAPES = {
     "classes": {"people": True},
     "people": {"people": True, "protect": "row"},
     "rows": {"people": False},
-    "levels": {"people": True, "shape": "graph"},
-    "strict": {"people": True, "cohort": "strict"},
 }
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
 SLOT = ReleaseSlot(b"partition", START + 2 * HOUR, 5)
@@ -258,7 +256,7 @@ def test_no_payload_at_all_can_change_the_graph(
 
 def test_rows_published_from_a_table_are_in_no_order_of_the_input() -> None:
     """anonymize_table: reversing the input changes nothing, not even the order of partitions."""
-    from kanonflow.transforms.anonymize_table import anonymize_table
+    from kanonflow.transforms.one_table import anonymize_table
 
     policy = feed_policy(towns=True, max_delay="1h")
     feed = hourly(3, 20, 9, towns=("Bonn", "Kiel", "Ulm", "Worms"))

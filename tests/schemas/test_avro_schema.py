@@ -221,6 +221,7 @@ def test_packaged_schemas_are_valid() -> None:
 def test_a_rejected_row_survives_the_file() -> None:
     """Missing cells are null, and so is a window that is not known."""
     row = {"reason": "late", "field": None, "message": "too late", "window_end": None, "source": "a.csv"}
+    row["part"] = "p"
     row["row"] = {"a": None, "b": "1"}
     assert through_avro(rejected_schema(), [row])[1] == [row]
 

@@ -1,67 +1,103 @@
-"""Which cohorts and shapes a policy may ask for, and for how long they are remembered."""
+"""What policies could say before about individuals: read as what it is called now, or refused with what to write."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from kanonflow.schemas.policy import Cohort, Shape
-from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mapping
+from kanonflow.pipelines import cli
+from kanonflow.schemas.policy import Cohort
+from kanonflow.schemas.policy_file import parse_policy, policy_digest, policy_from_avro_schema, to_mapping
 from tests.schemas.test_policy_file import feed, mistakes_of
 
 
 @pytest.mark.parametrize(
-    ("mapping", "start"),
+    ("mapping", "start", "instead"),
     [
-        (feed(shape="graph", protect="row"), "shape: belongs to protect: individual"),
-        (feed(shape="graph", cohort="keep"), "cohort: keep needs shape: classes"),
-        (feed(shape="graph", cohort="strict"), "cohort: strict needs shape: classes"),
-        (feed(cohort="strict", protect="row"), "cohort: strict needs protect: individual"),
-        (feed(cohort="strict", state_ttl="3d"), "state_ttl: must be at least cohort_windows * window"),
-        (feed(cohort="stict"), "cohort: must be one of free, keep, strict (did you mean strict?)"),
-        (feed(cohort_windows=1), "cohort_windows: must be a whole number of at least 2"),
-        (feed(stability="much"), "stability: must be a number from 0 to 1"),
-        (feed(stability=1.5), "stability: must be a number from 0 to 1"),
-        (feed(stability=True), "stability: must be a number from 0 to 1"),
-        (feed(stability=0.5, protect="row"), "stability: weighs the classes of before"),
-        (feed(stability=0.5, shape="graph"), "stability: weighs the classes of before"),
-        (feed(stability=0.5, cohort="strict"), "stability: belongs to cohort: free"),
-        (feed(cohort_windows=101), "cohort_windows: must be a whole number from 2 to 100"),
+        (feed(cohort="keep"), "cohort: keep is gone", "write cohort: window, or leave it out"),
+        (feed(cohort="strict"), "cohort: strict is gone", "write cohort: window, or leave it out"),
+        (feed(cohort_windows=6), "cohort_windows: is gone", "leave it out"),
+        (feed(stability=0.25), "stability: is gone", "leave it out"),
+        (feed(stability=0), "stability: is gone", "leave it out"),
+        (feed(hold_share=0.1), "hold_share: is gone", "leave it out"),
+        (feed(shape="graph"), "shape: graph over individuals is gone", "cohort: window"),
+        (feed(shape="ring"), "shape: is gone but for classes", "leave it out"),
+        (feed(shape="graph", protect="row"), "shape: belongs to protect: individual", "leave it out"),
+        (feed(cohort="window", protect="row"), "cohort: belongs to protect: individual", "leave it out"),
+        (feed(cohort="windw"), "cohort: must be one of window", "did you mean window?"),
+        (feed(cohort=["strict"]), "cohort: must be one of window", "window"),
     ],
 )
-def test_what_does_not_fit_is_refused(mapping: dict[str, Any], start: str) -> None:
-    """One mistake each, which names the key and what to do."""
+def test_what_is_gone_is_refused_with_what_to_write(
+    mapping: dict[str, Any], start: str, instead: str
+) -> None:
+    """One mistake each, which names the key and the mend."""
     (mistake,) = mistakes_of(mapping)
     assert mistake.startswith(start)
+    assert instead in mistake
 
 
-def test_graphs_and_strict_cohorts_are_policies() -> None:
-    """Both can be asked for; the number of windows is part of what tells policies apart."""
-    assert parse_policy(feed(shape="graph"), "", "feed").shape is Shape.GRAPH
-    strict = parse_policy(feed(cohort="strict"), "", "feed")
-    assert (strict.cohort, strict.cohort_windows) == (Cohort.STRICT, 5)
-    longer = parse_policy(feed(cohort="strict", cohort_windows=6), "", "feed")
-    assert policy_digest(longer) != policy_digest(strict)
+def test_all_that_is_gone_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, a sentence for each, beside the mistakes of other keys."""
+    mapping = feed(cohort="strict", shape="graph", stability=0.2, hold_share=0.1, cohort_windows=6, k=1)
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(mapping))
+    assert cli.main(["policy", "check", str(path)]) == 2
+    told = capsys.readouterr().err
+    for key in (
+        "cohort: strict",
+        "shape: graph",
+        "stability: is",
+        "hold_share: is",
+        "cohort_windows: is",
+        "k: must",
+    ):
+        assert told.count(f"- {key}") == 1, key
 
 
-def test_state_lasts_as_long_as_strict_cohorts_remember() -> None:
-    """40 windows of a day are longer than 30 days; without ``strict`` nothing has to be remembered so long."""
-    day = 86_400_000
-    assert parse_policy(feed(cohort="strict", cohort_windows=40), "", "feed").state_ttl_ms == 40 * day
-    assert parse_policy(feed(cohort_windows=40), "", "feed").state_ttl_ms == 30 * day
-    timeless = feed(cohort="strict", window=None, max_delay=None)
-    timeless["fields"] = {
-        name: entry for name, entry in timeless["fields"].items() if entry != {"role": "time"}
-    }
-    assert any("cohort: strict is about several windows" in mistake for mistake in mistakes_of(timeless))
+@pytest.mark.parametrize(
+    "former", [{"cohort": "free"}, {"shape": "classes"}, {"cohort": "free", "shape": "classes"}]
+)
+def test_former_names_are_read_as_those_of_now(former: dict[str, str]) -> None:
+    """The same policy as without them, a note for each, also from the properties of an Avro schema."""
+    now = parse_policy(feed(), "", "feed")
+    policy = parse_policy(feed(**former), "", "feed")
+    assert policy == now
+    assert policy.cohort is Cohort.WINDOW
+    assert (len(policy.notes), now.notes) == (len(former), ())
+    assert policy_digest(policy) == policy_digest(now)
+    assert not {"shape", "stability", "hold_share"} & to_mapping(policy).keys()
+    head = {key: value for key, value in feed(**former).items() if key not in ("fields", "individual")}
+    fields = [
+        {"name": name, "type": "string", "kanonflow": entry}
+        for name, entry in to_mapping(now)["fields"].items()
+    ]
+    assert (
+        policy_from_avro_schema({"name": "feed", "kanonflow": head, "fields": fields}, "").notes
+        == policy.notes
+    )
 
 
-def test_stability_is_part_of_a_policy() -> None:
-    """It is read, written out again and tells policies apart; 0 is the same as none."""
-    weighed = parse_policy(feed(stability=0.25), "", "feed")
-    assert weighed.stability == 0.25
-    assert parse_policy(to_mapping(weighed), "", "other") == weighed
-    free = parse_policy(feed(stability=0), "", "feed")
-    assert free == parse_policy(feed(), "", "feed")
-    assert policy_digest(free) != policy_digest(weighed)
+def test_cohort_window_is_the_default() -> None:
+    """Written or left out; it is part of what the digest tells apart from protect: row."""
+    assert parse_policy(feed(cohort="window"), "", "feed") == parse_policy(feed(), "", "feed")
+    assert to_mapping(parse_policy(feed(), "", "feed"))["cohort"] == "window"
+    assert "cohort" not in to_mapping(parse_policy(feed(protect="row"), "", "feed"))
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_free_says_nothing_where_rows_are_protected(explicit: bool) -> None:
+    """As policies of before were written out, with and without ``protect``: read with a note, as if it were absent."""
+    mapping = feed(individual=None, cohort="free")
+    plain = feed(individual=None)
+    if explicit:
+        mapping, plain = mapping | {"protect": "row"}, plain | {"protect": "row"}
+    policy = parse_policy(mapping, "", "feed")
+    assert policy == parse_policy(plain, "", "feed")
+    (note,) = policy.notes
+    assert "leave it out" in note
+    (mistake,) = mistakes_of(mapping | {"shape": "classes"})
+    assert mistake.startswith("shape: belongs to protect: individual")

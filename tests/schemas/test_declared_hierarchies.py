@@ -1,5 +1,6 @@
 """Hierarchies in policies: named files, rows in the policy itself, and what is refused."""
 
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -134,3 +135,37 @@ def test_all_mistakes_of_a_named_file_stand_with_the_others(tmp_path: Path) -> N
         "fields.job.hierarchy: jobs.csv: cannot be read",
     ):
         assert part in str(caught.value)
+
+
+def test_hierarchy_files_stay_below_the_folder_of_the_policy(tmp_path: Path) -> None:
+    """Also through a link or an absolute path: a message would repeat labels of any file. A folder can be named."""
+    inside, outside = tmp_path / "policies", tmp_path / "shared"
+    (inside / "more").mkdir(parents=True)
+    outside.mkdir()
+    rows = "Bonn;Rhine;*\nKiel;North;*\n"
+    for place in (inside / "more" / "towns.csv", outside / "towns.csv"):
+        place.write_text(rows)
+    (inside / "link.csv").symlink_to(outside / "towns.csv")
+    (inside / "inner.csv").symlink_to(inside / "more" / "towns.csv")
+
+    def policy(file: str, head: str = "") -> Policy:
+        (inside / "p.yaml").write_text(
+            f"version: 1\nk: 2\n{head}fields:\n  town: {{role: quasi, type: hierarchy, hierarchy: {file}}}\n"
+        )
+        return load_policy(inside / "p.yaml")
+
+    for file in ("more/towns.csv", "inner.csv", "more/../more/towns.csv", str(inside / "more" / "towns.csv")):
+        policy(file)
+    for file in (
+        "../shared/towns.csv",
+        "link.csv",
+        str(outside / "towns.csv"),
+        "more/../../shared/towns.csv",
+    ):
+        told = rf"fields\.town\.hierarchy: {re.escape(file)}: is outside of the folder .*hierarchy_folder"
+        with pytest.raises(PolicyError, match=told) as caught:
+            policy(file)
+        assert "Bonn" not in str(caught.value)
+        policy(file, "hierarchy_folder: ../shared\n")
+    with pytest.raises(PolicyError, match="hierarchy_folder: must name a folder"):
+        policy("more/towns.csv", "hierarchy_folder: 3\n")

@@ -92,11 +92,9 @@ def test_all_mistakes_are_reported_at_once() -> None:
 
 
 def test_graphs_are_refused() -> None:
-    """A graph meets such rules only on average: neither rows of individuals nor a graph over individuals."""
+    """A graph meets such rules only on average: no rows of individuals one by one."""
     given = mapping({"diversity": FREQUENT}, individual="card", protect="row")
     assert "say protect: individual" in "\n".join(mistakes(given))
-    given = mapping({"diversity": FREQUENT}, individual="card", shape="graph")
-    assert "say shape: classes" in "\n".join(mistakes(given))
     assert parse_policy(mapping({"diversity": FREQUENT}, individual="card"), "a test", "test").closed
 
 

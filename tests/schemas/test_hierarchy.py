@@ -22,7 +22,7 @@ from kanonflow.schemas.hierarchy_builders import (
     star_hierarchy,
 )
 from kanonflow.schemas.hierarchy_file import parse_hierarchy, read_hierarchy, render_hierarchy
-from kanonflow.solvers.lattice.level_table import LevelTable
+from kanonflow.solvers.problem.hierarchy_levels import LevelTable
 
 PLACES = "Den Bosch;Noord Brabant;*\nBreda;Noord Brabant;*\nUtrecht;Utrecht;*\n"
 

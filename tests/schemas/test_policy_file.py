@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.durations import format_duration, parse_duration
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Cohort, Others, Policy, Protection, Role, Shape
+from kanonflow.schemas.policy import Cohort, Others, Policy, Protection, Role
 from kanonflow.schemas.policy_file import (
     load_policy,
     parse_policy,
@@ -86,16 +86,12 @@ def test_a_complete_policy_is_read(tmp_path: Path) -> None:
     assert policy.others is Others.DROP
 
 
-def test_an_individual_means_classes_that_are_kept() -> None:
-    """A policy that names an individual protects individuals, by closed classes kept across windows."""
+def test_an_individual_means_closed_classes() -> None:
+    """A policy that names an individual protects individuals, put together afresh in each window."""
     policy = parse_policy(feed(), "", "feed")
-    assert (policy.protect, policy.shape, policy.cohort) == (
-        Protection.INDIVIDUAL,
-        Shape.CLASSES,
-        Cohort.FREE,
-    )
+    assert (policy.protect, policy.cohort, policy.closed) == (Protection.INDIVIDUAL, Cohort.WINDOW, True)
     rows = parse_policy(feed(protect="row"), "", "feed")
-    assert (rows.protect, rows.shape, rows.cohort) == (Protection.ROW, None, Cohort.FREE)
+    assert (rows.protect, rows.cohort, rows.closed) == (Protection.ROW, None, False)
 
 
 def test_how_many_rows_are_solved_in_one_go() -> None:
@@ -165,7 +161,7 @@ def test_the_message_lists_the_mistakes_under_the_file() -> None:
         (feed(max_delay="-1d"), "max_delay: must be a whole number and a unit"),
         (feed(protect="everyone"), "protect: must be one of row, individual"),
         (feed(protect="individual", individual=None), "protect: individual needs a field"),
-        (feed(cohort="keep", protect="row"), "cohort: keep needs protect: individual"),
+        (feed(cohort="window", protect="row"), "cohort: belongs to protect: individual"),
         (feed(others="refused"), "others: must be one of refuse, drop (did you mean refuse?)"),
         (feed(max_window_rows="200k"), "max_window_rows: must be a whole number of at least 1"),
         (feed(max_window_rows=0), "max_window_rows: must be a whole number of at least 1"),
@@ -333,11 +329,10 @@ MAPPINGS = st.fixed_dictionaries(
     },
     optional={
         "max_delay": DURATIONS,
+        "max_ahead": DURATIONS,
         "max_window_rows": st.integers(500, 10**9),
         "protect": st.sampled_from(["row", "individual"]),
         "others": st.sampled_from(["refuse", "drop"]),
-        "cohort_windows": st.integers(2, 100),
-        "stability": st.just(0),
         "metrics": st.sampled_from(["restricted", "public"]),
         "solver": st.fixed_dictionaries(
             {},

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from kanonflow.solvers.two_edge_cuts import without_two_edge_cuts
+from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.warm_up import tied_graph
 
 SOLVES = """
@@ -17,14 +17,15 @@ SOLVES = """
     from dataclasses import replace
     import numpy as np
     from numba.core.dispatcher import Dispatcher
-    from kanonflow.solvers.budget import Budget
-    from kanonflow.solvers.solve import solve
-    from kanonflow.solvers.warm_start import WarmGraph
+    from kanonflow.solvers.problem.budget import Budget
+    from kanonflow.solvers.dispatch import solve
+    from kanonflow.solvers.shapes.warm_start import WarmGraph
     from kanonflow.solvers.warm_up import warm_up
     from tests.mixed_tables import mixed_table
 
     asked = sys.argv[1] if len(sys.argv) > 1 else None
-    warm_up(asked)
+    loss = sys.argv[2] if len(sys.argv) > 2 else "ncp"
+    warm_up(asked, loss=loss)
     kernels = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
     loaded = {id(kernel): len(kernel.signatures) for kernel in kernels}
     table = mixed_table(1, 400)
@@ -32,26 +33,27 @@ SOLVES = """
     everybody = replace(table, individuals=np.arange(400))
     for shape, rows in (
         ("graph", table), ("graph", pairs), ("graph", everybody),
-        ("classes", pairs), ("classes", everybody), ("levels", pairs),
+        ("classes", pairs), ("classes", everybody),
     ):
         if asked not in (None, shape):
             continue
-        found = solve(rows, 5, shape=shape, budget=Budget(300.0), seed=1)
+        found = solve(rows, 5, shape=shape, loss=loss, budget=Budget(300.0), seed=1)
         if shape == "graph" and rows is everybody:
             old = found.graph.members[3:].astype(np.int64)
-            solve(rows, 5, budget=Budget(300.0), seed=1, warm=WarmGraph(np.where(old % 50 == 7, -1, old)))
-            solve(rows, 2, budget=Budget(300.0), seed=1)
-            solve(rows, 3, budget=Budget(5000.0), seed=1)
-            solve(rows, 5, budget=Budget(13_000.0), seed=1)
+            before = WarmGraph(np.where(old % 50 == 7, -1, old))
+            solve(rows, 5, loss=loss, budget=Budget(300.0), seed=1, warm=before)
+            solve(rows, 2, loss=loss, budget=Budget(300.0), seed=1)
+            solve(rows, 3, loss=loss, budget=Budget(5000.0), seed=1)
+            solve(rows, 5, loss=loss, budget=Budget(13_000.0), seed=1)
     print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
 """
 
 
-@pytest.mark.parametrize("asked", [(), ("graph",), ("classes",), ("levels",)])
+@pytest.mark.parametrize("asked", [(), ("graph",), ("classes",), ("graph", "sil")])
 def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -> None:
     """A process of its own, where nothing was called before: each shape, with one row a person and with several.
 
-    Of graphs also k = 2, searches that are merged, and the window after another one.
+    Of graphs also k = 2, searches that are merged, the window after another one, and the other loss.
     """
     told = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SOLVES), *asked],

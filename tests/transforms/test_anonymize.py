@@ -18,11 +18,14 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms import anonymize as module
 from kanonflow.transforms.anonymize import BATCH_ROWS, GatherBatches, KAnonymize
-from kanonflow.transforms.durable_boundary import durable_boundary
-from kanonflow.transforms.element_rows import rows_to_table
-from kanonflow.transforms.raw_batch import RawBatch, from_ipc, to_ipc
+from kanonflow.transforms.rows.element_rows import rows_to_table
+from kanonflow.transforms.rows.elements import RawBatch, from_ipc, to_ipc
+from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows import solve_windows
+from kanonflow.transforms.windows.solve_windows import SolveWindows
 from tests.driven_partitions import DrivenPartitions
 from tests.runners import bounded_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
@@ -252,10 +255,8 @@ def _equals(wanted: list[int]) -> Any:
         ({"solver": {"start": "one-class"}, "protect": "row"}, "solver.start: with protect: row"),
         ({"solver": {"loss": "entropy"}, "protect": "row"}, "solver.loss: .* one of ncp, sil"),
         ({"solver": {"loss": "sil"}}, "solver.loss: with protect: individual .* one of ncp"),
-        ({"solver": {"loss": "sil"}, "shape": "graph"}, "solver.loss: with shape: graph .* one of ncp"),
         ({"solver": {"loss": "sil", "method": "pass-through"}, "protect": "row"}, "solver.loss"),
         ({"solver": "paper-local-search"}, "solver.method: with protect: individual"),
-        ({"solver": "paper-local-search", "shape": "graph"}, "solver.method: with shape: graph"),
         ({"k": 300}, "k: the solver takes at most 255"),
     ],
 )
@@ -264,6 +265,29 @@ def test_a_solver_that_cannot_serve_is_refused_before_it_runs(head: dict[str, An
     for make in (check_solver, lambda policy: KAnonymize(policy, SECRET)):
         with pytest.raises(PolicyError, match=message):
             make(feed_policy(**head))
+
+
+def test_a_policy_that_is_bound_is_neither_bound_nor_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command binds and checks before it makes a directory; the transform takes what came of it."""
+    asked = []
+    monkeypatch.setattr(module, "check_solver", asked.append)
+    bound = bound_feed(POLICY)
+    assert KAnonymize(bound, SECRET).bound is bound
+    assert asked == []
+    KAnonymize(POLICY, SECRET)
+    assert asked == [POLICY]
+
+
+@pytest.mark.parametrize("loss", ["ncp", "sil"])
+def test_workers_load_the_kernels_of_the_policys_loss(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first window: a search for another loss would compile in a timer."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        solve_windows, "warm_up", lambda shape, **given: asked.append({"shape": shape, **given})
+    )
+    policy = feed_policy(protect="row", solver={"loss": loss, "evaluations_per_row": 20})
+    SolveWindows(bound_feed(policy), SECRET, 1).setup()
+    assert asked == [{"shape": "graph", "gated": False, "hierarchies": False, "loss": loss}]
 
 
 @pytest.mark.parametrize("method", ["auto", "iterated-local-search", "l-greedy", "pass-through"])

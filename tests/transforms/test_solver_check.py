@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.solvers import certify
-from kanonflow.solvers.starts.graph_starts import BUILT_STARTS, LARGEST_ROWS, NUMERIC_ONLY
+from kanonflow.solvers.shapes import certify
+from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LARGEST_ROWS, NUMERIC_ONLY
 from kanonflow.transforms.solver_check import check_solver
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly

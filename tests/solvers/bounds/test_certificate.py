@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.bounds.certificate import SLACK, Certificate, certified_bound, check_bound
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.errors import StructureError
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive_bounds
 from tests.mixed_tables import mixed_table, tables
 

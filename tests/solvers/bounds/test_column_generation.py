@@ -13,10 +13,10 @@ from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimit
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound, neighbour_reach
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster, slot_losses
 from kanonflow.solvers.bounds.rounding import round_slots
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.kd_tree import build_tree
-from kanonflow.solvers.neighbours import nearest_units
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
+from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive, naive_bounds
 from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
 from tests.ticking import Ticking

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.kd_tree import build_tree
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.neighbours import nearest_units
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
+from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_graph, tables
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from kanonflow.solvers.bounds.certificate import Certificate, certified_bound, check_bound
 from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
 from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, build_nodes, price_anchors
-from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.errors import StructureError
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests import naive, naive_bounds
 from tests.mixed_tables import mixed_table, tables
 

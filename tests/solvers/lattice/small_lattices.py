@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 
 
 def random_table(

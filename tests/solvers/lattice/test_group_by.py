@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.errors import StructureError, TableError
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
-from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
 from kanonflow.solvers.lattice.node_checks import Border, NodeChecks
+from kanonflow.solvers.problem.errors import StructureError, TableError
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 from tests.naive_lattice import naive_groups, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
-from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
 from kanonflow.solvers.lattice.losses import accuracy, classification_metric, log_of, node_losses
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 from tests.naive_lattice import naive_gcp, naive_groups, naive_log, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import attribute_ncp, gcp
-from kanonflow.solvers.partition import Partition
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.table import Table
 from tests import naive
 from tests.mixed_tables import scrambled_graph, tables
 

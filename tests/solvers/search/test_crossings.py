@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.matching.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search import crossings
 from kanonflow.solvers.search.crossings import mend_cuts
 from kanonflow.solvers.search.slots import Slots, build_slots
-from kanonflow.solvers.table import Table
-from kanonflow.solvers.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
-from kanonflow.solvers.untied import units_of_rows
+from kanonflow.solvers.shapes.untied import units_of_rows
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests.mixed_tables import mixed_table
 from tests.naive import box_loss
 from tests.regular_graphs import ring, searched, side_by_side

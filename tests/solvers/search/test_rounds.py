@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.kd_tree import build_tree
-from kanonflow.solvers.neighbours import nearest_units
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.rounds import SearchResult, search_graph
 from kanonflow.solvers.search.slots import Slots, build_slots
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
+from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.errors import BudgetError
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import BudgetError
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search import sil_slots
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
 from kanonflow.solvers.search.slot_loss import swap
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.solve_graph import solve_graph
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.shapes.graphs import solve_graph
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
 from tests.naive_paper_search import slot_loss
 

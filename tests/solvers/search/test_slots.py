@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.distinct_rows import Units, group_rows
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.slot_loss import PLACE, admits, swap
 from kanonflow.solvers.search.slots import Slots, build_slots, least_added, replaced_loss
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests import naive
 from tests.mixed_tables import scrambled_members, tables, unit_rows
 

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.kd_tree import build_tree
-from kanonflow.solvers.neighbours import nearest_units
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.ejection import best_chain
 from kanonflow.solvers.search.kicks import kick
 from kanonflow.solvers.search.slot_loss import swap
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.search.two_opt import best_swap, descend
 from kanonflow.solvers.search.workspace import build_workspace, push
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
+from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive
 from tests.mixed_tables import scrambled_members, tables, unit_rows
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.errors import InfeasibleError
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.solve_graph import deal_rows
+from kanonflow.solvers.problem.errors import InfeasibleError
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.circulant import circulant_members, constructive_members
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
 
 
 def people_units(counts: list[int], *, same_rows: bool) -> tuple[Units, np.ndarray]:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.individuals import gather_individuals
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.individuals import gather_individuals
 from tests import naive
 from tests.mixed_tables import tables
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.errors import InfeasibleError
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.kd_tree import build_tree
-from kanonflow.solvers.solve_graph import deal_rows
+from kanonflow.solvers.problem.errors import InfeasibleError
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.ring import ring_members
+from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.insertion import coarse_to_fine, insertion_members
-from kanonflow.solvers.starts.ring import ring_members
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 

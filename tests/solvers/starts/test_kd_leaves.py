@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.components import component_labels
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.solve_graph import deal_rows
+from kanonflow.solvers.matching.components import component_labels
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 

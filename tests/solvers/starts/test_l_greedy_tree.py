@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.errors import InfeasibleError
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.kd_tree import build_tree
-from kanonflow.solvers.solve_graph import deal_rows
+from kanonflow.solvers.problem.errors import InfeasibleError
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.dense_first import dense_first_members, opening_order
 from kanonflow.solvers.starts.l_greedy_tree import greedy_classes, whole_l_greedy_members
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive
 from tests.mixed_tables import mixed_table, tables, unit_rows
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.distinct_rows import Units, group_rows
-from kanonflow.solvers.kd_tree import build_tree
-from kanonflow.solvers.neighbours import nearest_units
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.slots import build_slots
-from kanonflow.solvers.solve_graph import solve_graph
+from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.starts.pair_assignment import PAIR_NEIGHBOURS, pair_members
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import Units, group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
+from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
 

@@ -1,0 +1,459 @@
+"""``kanonflow verify``: are these releases, over this input, k-concealing?
+
+An independent check for somebody who has the input and need not believe the pipeline: it shares the policy
+and the schemas with it, and none of the code that reads, casts, solves, gates or publishes.
+
+1. Read the input and the rejected rows; what was not rejected must have been released.      audit_records
+2. Read the releases; check each file by itself, and that no release slot was used twice.    audit_releases
+   Headers and blocks hold nothing but what the policy gives.                                audit_header
+   Metrics say what the releases say; what is restricted is for its owner.                   audit_metrics
+3. The released payload is, as a multiset, that of the records not rejected.                 audit_records
+   Where the policy sets rules for sensitive fields, every class of equal boxes meets them.    audit_diversity
+4. One bipartite graph over all releases: which record may stand behind which row.           audit_graph
+   The payload plays no part in it: the promise is about somebody who knows every quasi-identifier.
+   Each box is the least of its grid around records in it.                                   audit_held
+5. A perfect matching exists (else: not a generalization of the original).                   audit_matching
+   So does one in which every row has its record's payload.                                  audit_payload
+6. Pairs that some perfect matching uses; at least k of them for every record and row.       audit_concealment
+7. ``protect: individual``: classes in which every number of rows can be shared by k.        audit_classes
+8. On request, the certificates: the members themselves, and how the matching was drawn.     audit_certificates
+
+What it cannot see, or was not given, stands in the report by name (audit_unchecked): without certificates, for one,
+that the published matching was drawn with equal chances (1/k), which takes the members and the seed.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from kanonflow.pipelines.audit.boxes import BoxBook, encode_boxes, encode_records
+from kanonflow.pipelines.audit.candidate_graph import (
+    CandidateGraph,
+    RecordGroups,
+    RowGroups,
+    candidate_graph,
+    group_records,
+    group_rows,
+)
+from kanonflow.pipelines.audit.certificates import Ground, Recipe, check_certificates
+from kanonflow.pipelines.audit.classes import check_classes
+from kanonflow.pipelines.audit.concealment import Concealment, GroupMembers, conceal, group_members
+from kanonflow.pipelines.audit.diversity import check_diversity
+from kanonflow.pipelines.audit.held import HeldBoxes, judge_boxes
+from kanonflow.pipelines.audit.judgement import (
+    judge_classes,
+    judge_concealment,
+    judge_placement,
+    judge_starts,
+)
+from kanonflow.pipelines.audit.known import left_after
+from kanonflow.pipelines.audit.matching import place
+from kanonflow.pipelines.audit.metrics import (
+    check_metrics,
+    check_modes,
+    check_public_metrics,
+    told_releases,
+    told_withheld,
+)
+from kanonflow.pipelines.audit.payload import class_members, judge_payloads, match_payloads
+from kanonflow.pipelines.audit.ranks import ALARM
+from kanonflow.pipelines.audit.read_input import find_input, read_input, read_rejected
+from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead, check_slots, read_releases
+from kanonflow.pipelines.audit.records import (
+    check_payload,
+    check_reasons,
+    check_rejections,
+    check_unique_fields,
+    released_records,
+)
+from kanonflow.pipelines.audit.report import AuditFigures, AuditReport, Findings
+from kanonflow.pipelines.audit.unchecked import Seen, not_checked
+from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.pipelines.audit.waiting import (
+    may_wait,
+    released_concealment,
+    released_part,
+    told_waiting,
+    with_waiting,
+)
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy_source import read_policy
+
+# No window has this number: a record whose time is unknown fits no release.
+_NO_WINDOW = -(2**62)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What was read: the records not rejected and the released rows, both as codes. ``every``: all records, of which
+    ``stays``, bool, are ``records``. ``waiting``: whether some of these may wait for their
+    release; ``metrics``: whether there are any."""
+
+    bound: BoundPolicy
+    books: tuple[CodeBook, ...]
+    box_books: tuple[BoxBook, ...]
+    records: np.ndarray
+    released: ReleasedRows
+    every: np.ndarray
+    stays: np.ndarray
+    waiting: bool
+    metrics: bool
+
+
+def audit(
+    policy_path: Path,
+    input_patterns: Sequence[str],
+    release_dir: Path,
+    *,
+    delimiter: str | None = None,
+    broken: int = 0,
+    waiting: bool = False,
+    certificates: bool = False,
+    recipe: Recipe | None = None,
+    known: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> AuditReport:
+    """Audit the releases of a run.
+
+    Args:
+        policy_path: the policy of the run.
+        input_patterns: globs of the input's files (local).
+        release_dir: the directory that the run wrote to: releases in release/, rejected rows and metrics in
+            restricted/.
+        delimiter: of CSV files; None: the one that the header has most of.
+        broken: records of the input that are no rows and that its files do not show (messages of a topic).
+        waiting: the run goes on: rows whose time is not over may be in no release yet.
+        certificates: also check the certificates; recipe: what of them takes the secret (certificate_recipe.py).
+        known: also tell what is left when so many matches are known; of complete runs only.
+        clock: seconds, for the report.
+
+    Raises:
+        PolicyError, InputError: the policy, the input or the directory cannot be read at all. What is wrong
+            with a release is a failure in the report.
+    """
+    started = clock()
+    findings = Findings()
+    evidence, figures = _read(
+        read_policy(policy_path), input_patterns, Path(release_dir), delimiter, broken, waiting, findings
+    )
+    read = clock()
+    if evidence.released.unread:
+        findings.add("not audited further: some releases could not be read")
+    else:
+        figures = _examine(evidence, figures, findings, known)
+        if certificates:
+            figures = _certified(evidence, figures, Path(release_dir), findings, recipe)
+    figures = replace(
+        figures, seconds_reading=round(read - started, 3), seconds_checking=round(clock() - read, 3)
+    )
+    seen = Seen(
+        certificates=certificates,
+        secret=recipe is not None,
+        metrics=evidence.metrics,
+        waiting=waiting,
+        structure=figures.components is not None,
+    )
+    return AuditReport(findings.messages(), figures, not_checked(evidence.bound.policy, seen))
+
+
+def _read(
+    policy: Policy,
+    patterns: Sequence[str],
+    folder: Path,
+    delimiter: str | None,
+    broken: int,
+    waiting: bool,
+    findings: Findings,
+) -> tuple[_Evidence, AuditFigures]:
+    columns = find_input(patterns, delimiter)
+    bound = bind(policy, columns.schema, text=columns.text, source=str(columns.files[0]))
+    books = {column.name: CodeBook(column) for column in bound.columns}
+    kept = tuple(books.values())
+    records = read_input(columns, bound, kept, delimiter)
+    published = told_releases(folder / "restricted" / "metrics")
+    rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, published)
+    stays = released_records(records.codes, rejected.codes, findings)
+    check_reasons(rejected.codes, rejected.reasons, kept, findings)
+    if not waiting:
+        check_rejections(records.codes[stays], kept, findings)
+    broken += records.broken
+    if broken < rejected.broken or (broken > rejected.broken and not waiting):
+        findings.add(f"{broken} broken input lines, but {rejected.broken} were rejected as such")
+    if rejected.conflicts:
+        findings.add(
+            f"{rejected.conflicts} rows belong to releases that lost their slot: their records cannot be told"
+        )
+    told_rows = None if waiting else told_withheld(folder / "restricted" / "metrics", published)
+    if told_rows not in (None, rejected.conflicts):
+        findings.add(
+            f"the metrics say that {told_rows} rows were withheld, but {rejected.conflicts} were rejected as such"
+        )
+    box_books = tuple(BoxBook(books[column.name]) for column in bound.quasis)
+    payload_books = [books[column.name] for column in bound.payload]
+    released = read_releases(folder / "release", bound, box_books, payload_books, findings)
+    check_slots(released.heads, folder / "restricted" / "metrics", findings)
+    told = _check_places(released, folder, policy, findings, waiting=waiting)
+    if not released.unread:
+        payload = [bound.input_columns.index(book.column.name) for book in payload_books]
+        check_payload(records.codes[stays][:, payload], released.payload, findings, waiting=waiting)
+        check_unique_fields(records.codes[:, payload], released.payload, payload_books, findings)
+        check_diversity(released, payload_books, findings)
+    figures = AuditFigures(
+        k=policy.k,
+        records=len(records.codes),
+        broken=broken,
+        rejected=len(rejected.codes),
+        releases=len(released.heads),
+        rows=len(released.release),
+    )
+    if waiting:
+        figures = _count_waiting(figures, int(stays.sum()), folder, findings)
+    every = records.codes
+    return _Evidence(bound, kept, box_books, every[stays], released, every, stays, waiting, told), figures
+
+
+def _check_places(
+    released: ReleasedRows, folder: Path, policy: Policy, findings: Findings, *, waiting: bool
+) -> bool:
+    """What lies beside the releases; whether there are metrics among it."""
+    check_modes(folder, findings)
+    check_public_metrics(folder, policy, findings, waiting=waiting)
+    count = len(released.heads)
+    distinct = np.unique(np.column_stack([released.release, released.boxes]), axis=0)[:, 0]
+    return check_metrics(
+        folder,
+        policy,
+        released.heads,
+        np.bincount(released.release, minlength=count),
+        np.bincount(distinct, minlength=count),
+        findings,
+        waiting=waiting,
+    )
+
+
+def _count_waiting(figures: AuditFigures, stays: int, folder: Path, findings: Findings) -> AuditFigures:
+    """How many rows wait, by what is missing and by what the job told."""
+    missing, told = max(stays - figures.rows, 0), told_waiting(folder / "restricted" / "metrics")
+    if told > missing:
+        findings.add(
+            f"the metrics say that {told} rows wait, but {missing} are neither released nor rejected"
+        )
+    return replace(figures, waiting=missing, waiting_told=told)
+
+
+def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, known: int) -> AuditFigures:
+    """Steps 4 to 7: the graph over all releases and what follows from it."""
+    policy, heads = evidence.bound.policy, evidence.released.heads
+    if not len(evidence.records) and not len(evidence.released.release):
+        return figures
+    records, rows = _groups(evidence)
+    graph = candidate_graph(records, rows)
+    waits = np.zeros(len(records.size), bool)
+    whole = graph
+    if figures.waiting:
+        waits = may_wait(records, heads, _partitions_of(evidence)[1], policy)
+        whole = with_waiting(graph, waits, figures.waiting)
+    placement = place(whole)
+    members, individuals = _members(evidence, records)
+    shown = released_part(placement) if figures.waiting else placement
+    figures = replace(
+        figures,
+        individuals=individuals,
+        record_groups=len(records.size),
+        row_groups=len(rows.size),
+        pairs=graph.pairs,
+        unplaced=int(shown.row_left.sum()),
+    )
+    judge_placement(graph, shown, rows, heads, findings)
+    if not placement.perfect or not len(rows.size):
+        return figures
+    _examine_payloads(evidence, records, rows, graph, waits, figures.waiting or 0, findings)
+    if known and not figures.waiting:
+        left = left_after(whole, placement, members, records.window, known, policy.k)
+        figures = replace(
+            figures,
+            known=known,
+            known_rows=left.rows_of_record,
+            known_individuals=left.behind_row,
+            known_below_k=left.below_k,
+        )
+    concealment = conceal(whole, placement, members, records.window)
+    if figures.waiting:
+        concealment, waits = released_concealment(concealment, waits)
+    return _judge(evidence, graph, rows, members, concealment, waits, figures, findings)
+
+
+def _examine_payloads(
+    evidence: _Evidence,
+    records: RecordGroups,
+    rows: RowGroups,
+    graph: CandidateGraph,
+    waits: np.ndarray,
+    waiting: int,
+    findings: Findings,
+) -> None:
+    """The second matching, and the boxes; with closed classes both together tell more (``class_members``)."""
+    bound, heads, released = evidence.bound, evidence.released.heads, evidence.released
+    columns = [bound.input_columns.index(column.name) for column in bound.payload]
+    payload = np.ascontiguousarray(evidence.records[:, columns])
+    matching = match_payloads(records, rows, payload, released.payload, waits, waiting)
+    boxes = np.zeros((len(rows.size), released.boxes.shape[1]), np.int32)
+    boxes[rows.group_of] = released.boxes
+    held = HeldBoxes(boxes, rows.release, graph, records)
+    if judge_payloads(matching, heads, findings) and bound.policy.closed:
+        own = bound.policy.individual
+        individual = None if own is None else evidence.records[:, bound.input_columns.index(own.name)]
+        pruned, allowed = class_members(matching, len(rows.size))
+        held = HeldBoxes(boxes, rows.release, pruned, matching.records)
+        if individual is not None and bound.policy.protect is Protection.INDIVIDUAL:
+            members = group_members(matching.records.group_of, individual + 1, len(matching.records.size))
+            faults = check_classes(pruned, allowed, members, rows.release, bound.policy.k, matching.waits)
+            judge_classes(faults, rows, bound.policy.k, heads, findings)
+    judge_boxes(held, evidence.box_books, heads, findings, by_levels=bound.policy.by_levels)
+
+
+def _judge(
+    evidence: _Evidence,
+    graph: CandidateGraph,
+    rows: RowGroups,
+    members: GroupMembers,
+    concealment: Concealment,
+    resting: np.ndarray,
+    figures: AuditFigures,
+    findings: Findings,
+) -> AuditFigures:
+    """Steps 6 and 7. resting: bool, groups of records that may still wait."""
+    policy, heads = evidence.bound.policy, evidence.released.heads
+    behind = concealment.records_of_row if figures.individuals is None else concealment.individuals_of_row
+    judge_concealment(concealment, behind, graph, rows, policy.k, heads, findings, resting)
+    if policy.window_ms is not None:
+        starts = [_window_number(head.start, policy) for head in heads]
+        judge_starts(concealment, rows, np.array(starts, np.int64), heads, findings)
+    if policy.protect is Protection.INDIVIDUAL:
+        faults = check_classes(graph, concealment, members, rows.release, policy.k, resting)
+        judge_classes(faults, rows, policy.k, heads, findings)
+        figures = replace(figures, classes=len(rows.size))
+    may_be = concealment.rows_of_record[~resting]
+    size = graph.record_size[~resting]
+    return replace(
+        figures,
+        components=concealment.components,
+        fewest_rows_of_record=int(may_be.min()) if len(may_be) else None,
+        records_at_k=float(np.average(may_be == policy.k, weights=size)) if len(may_be) else None,
+        fewest_individuals_of_row=int(behind.min()),
+        rows_at_k=float(np.average(behind == policy.k, weights=graph.row_size)),
+        mean_individuals_of_row=float(np.average(behind, weights=graph.row_size)),
+    )
+
+
+def _certified(
+    evidence: _Evidence, figures: AuditFigures, folder: Path, findings: Findings, recipe: Recipe | None
+) -> AuditFigures:
+    """Step 8: the certificates of all releases."""
+    policy = evidence.bound.policy
+    ground = Ground(
+        bound=evidence.bound,
+        books=evidence.books,
+        box_books=evidence.box_books,
+        records=evidence.every,
+        stays=evidence.stays,
+        windows=_windows(evidence, evidence.every),
+        released=evidence.released,
+        ranges=np.array([_window_range(head, policy) for head in evidence.released.heads], np.int64),
+    )
+    count, ranks = check_certificates(ground, folder, findings, recipe)
+    value, score = ranks.p_value()
+    if value < ALARM:
+        findings.add(
+            f"the published matchings are no fair draws: their ranks by {score} have a chance of {value:.1e}"
+        )
+    return replace(
+        figures, certificates=count, draws=ranks.draws, rank_p_value=value if ranks.draws else None
+    )
+
+
+def _groups(evidence: _Evidence) -> tuple[RecordGroups, RowGroups]:
+    bound, released = evidence.bound, evidence.released
+    position = {column.name: place for place, column in enumerate(bound.columns)}
+    partition, of_release = _partitions_of(evidence)
+    quasis = [position[book.book.column.name] for book in evidence.box_books]
+    codes = encode_records(evidence.records[:, quasis], evidence.box_books)
+    records = group_records(codes, partition, _windows(evidence, evidence.records))
+
+    keys = np.column_stack([released.release, released.boxes])
+    first, group_of, size = group_rows(keys)
+    release, boxes = released.release[first], released.boxes[first]
+    encoded = encode_boxes(evidence.box_books)
+    bounds = [_window_range(head, bound.policy) for head in released.heads]
+    windows = np.array(bounds, np.int64).reshape(-1, 2)[release]
+    fields = range(len(evidence.box_books))
+    rows = RowGroups(
+        low=np.column_stack([encoded.low[field][boxes[:, field]] for field in fields]),
+        high=np.column_stack([encoded.high[field][boxes[:, field]] for field in fields]),
+        nulls=np.column_stack([encoded.nulls[field][boxes[:, field]] for field in fields]),
+        set_of=np.column_stack([encoded.set_of[field][boxes[:, field]] for field in fields]),
+        sets=encoded.sets,
+        partition=np.array(of_release, np.int32)[release],
+        first_window=windows[:, 0],
+        last_window=windows[:, 1],
+        release=release,
+        size=size,
+        group_of=group_of,
+    )
+    return records, rows
+
+
+def _partitions_of(evidence: _Evidence) -> tuple[np.ndarray, list[int]]:
+    """The number int32 (n,) of each record's partition, and that of each release's: -1 for one no record has."""
+    names = evidence.bound.input_columns
+    own = evidence.records[:, [names.index(name) for name in evidence.bound.policy.partition_by]]
+    first, partition, _ = group_rows(own)
+    number_of = {tuple(own[row].tolist()): number for number, row in enumerate(first)}
+    return partition, [number_of.get(head.partition, -1) for head in evidence.released.heads]
+
+
+def _windows(evidence: _Evidence, records: np.ndarray) -> np.ndarray:
+    """Window number int64 (n,) of every record: floor((time - offset) / size); 0 without windows."""
+    policy = evidence.bound.policy
+    if policy.time is None:
+        return np.zeros(len(records), np.int64)
+    column = evidence.bound.input_columns.index(policy.time.name)
+    numbers = [_window_number(value, policy) for value in evidence.books[column].values]
+    return np.array([*numbers, _NO_WINDOW], np.int64)[records[:, column]]
+
+
+def _window_number(instant: object, policy: Policy) -> int:
+    """The number of the window that holds an instant, in milliseconds since 1970 UTC."""
+    if not isinstance(instant, int) or policy.window_ms is None:
+        return _NO_WINDOW
+    return (instant - policy.window_offset_ms) // policy.window_ms
+
+
+def _window_range(head: ReleaseHead, policy: Policy) -> tuple[int, int]:
+    """First and last window whose records may be in the release.
+
+    The release says that its oldest record is of the window at its start, and the policy that no record waits
+    longer than max_delay after its own window's end. A release of unknown windows holds nothing.
+    """
+    if policy.window_ms is None:
+        return 0, 0
+    if head.start is None or head.end is None:
+        return 1, 0
+    # Rounded up: only a window that ends at head.end - max_delay or later may have waited for this release.
+    patient = _window_number(head.end - policy.max_delay_ms - 1, policy)
+    return max(_window_number(head.start, policy), patient), _window_number(head.end, policy) - 1
+
+
+def _members(evidence: _Evidence, records: RecordGroups) -> tuple[GroupMembers, int | None]:
+    """Individuals of the record groups, and how many there are; nobody and None without such a field."""
+    field = evidence.bound.policy.individual
+    if field is None:
+        nobody = np.zeros(0, np.int32)
+        return GroupMembers(np.zeros(len(records.size) + 1, np.int64), nobody, nobody.astype(np.int64)), None
+    # A missing individual (-1) was reported already; it must not be anybody's number.
+    individual = evidence.records[:, evidence.bound.input_columns.index(field.name)] + 1
+    return group_members(records.group_of, individual, len(records.size)), len(np.unique(individual))

@@ -1,0 +1,250 @@
+"""The audit's own reading of the input and of the rejected rows, as codes of the fields' values.
+
+CSV goes through Python's csv module (text_rows.py), Avro through fastavro, Parquet through pyarrow; nothing of
+the pipeline's readers is used. Files are local.
+"""
+
+import glob
+import re
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kanonflow.pipelines.audit.text_rows import BROKEN, text_rows
+from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.schemas.avro_schema import avro_to_arrow
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
+
+CHUNK_ROWS = 65_536
+_PUBLISHED_FORM = "release_conflict"
+_NO_ROW = "unparseable"
+_NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """The input's files and the schema they share; ``text``: all columns are text."""
+
+    files: tuple[Path, ...]
+    schema: pa.Schema
+    text: bool
+
+
+@dataclass(frozen=True)
+class InputRecords:
+    """Every record of the input. ``codes`` int32 (n, c): a code for each kept field, in the bound policy's
+    order. ``broken``: lines of text files that are no rows."""
+
+    codes: np.ndarray
+    broken: int
+
+
+@dataclass(frozen=True)
+class RejectedRecords:
+    """What the run rejected. ``codes`` int32 (r, c) as in ``InputRecords``; ``broken``: lines that are no
+    rows; ``conflicts``: rows of releases that lost their slot, which are kept in published form only.
+    ``reasons``: why each of the r records was rejected."""
+
+    codes: np.ndarray
+    reasons: tuple[str, ...]
+    broken: int
+    conflicts: int
+
+
+def find_input(patterns: Sequence[str], delimiter: str | None) -> InputColumns:
+    """The files that the patterns match, and their schema.
+
+    Raises InputError: nothing matches, formats are mixed, or a file is not what its name says.
+    """
+    paths: set[str] = set()
+    for pattern in patterns:
+        found = [path for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file()]
+        if not found:
+            raise InputError(f"--input {pattern}: no file matches")
+        paths.update(found)
+    files = tuple(Path(path) for path in sorted(paths))
+    formats = {_format(path) for path in files}
+    if len(formats) > 1:
+        raise InputError(
+            f"--input: files of several formats ({', '.join(sorted(formats))}); give those of one"
+        )
+    schemas = [_schema(path, delimiter) for path in files]
+    for path, schema in zip(files, schemas, strict=True):
+        if set(zip(schema.names, schema.types, strict=True)) != set(
+            zip(schemas[0].names, schemas[0].types, strict=True)
+        ):
+            raise InputError(f"{path}: other columns or types than {files[0]}")
+    return InputColumns(files, schemas[0], formats == {"csv"})
+
+
+def read_input(
+    columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook], delimiter: str | None
+) -> InputRecords:
+    """All records of the files as codes. Raises InputError when a file is damaged."""
+    parts: list[np.ndarray] = []
+    broken = 0
+    for path in columns.files:
+        if columns.text:
+            found, bad = _read_csv(path, bound.input_columns, books, delimiter)
+            parts += found
+            broken += bad
+        else:
+            parts += _read_typed(path, bound, books)
+    return InputRecords(_stack(parts, len(books)), broken)
+
+
+def read_rejected(
+    folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], published: Container[str] = ()
+) -> RejectedRecords:
+    """All rejected rows in ``folder``/*.avro (none if there is no folder). Raises InputError.
+
+    published: releases that are out, as id and digest; withheld once, their rows are no rejected ones any more.
+    """
+    parts: list[np.ndarray] = []
+    reasons: list[str] = []
+    broken = conflicts = 0
+    file_of: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.avro")):
+        rows: list[dict[str, Any]] = []
+        for record in avro_records(path):
+            # A part in two files came again from an older checkpoint: the same rows.
+            part = record.get("part")
+            if part is not None and file_of.setdefault(part, path) != path:
+                continue
+            if record.get("reason") == _NO_ROW:
+                broken += 1
+            elif record.get("reason") == _PUBLISHED_FORM:
+                conflicts += part is None or part not in published
+            else:
+                rows.append(record.get("row") or {})
+                reasons.append(str(record.get("reason")))
+        parts.append(
+            np.column_stack(
+                [
+                    book.codes_of_rejected((row.get(name) for row in rows), len(rows))
+                    for book, name in zip(books, bound.input_columns, strict=True)
+                ]
+            )
+        )
+    return RejectedRecords(_stack(parts, len(books)), tuple(reasons), broken, conflicts)
+
+
+def avro_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of an Avro file. Raises InputError when it is none, or damaged."""
+    with path.open("rb") as stream:
+        try:
+            yield from fastavro.reader(stream)  # type: ignore[misc]
+        except OSError:
+            raise
+        except Exception as error:  # whatever the decoder trips over, the file is damaged
+            raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
+
+
+def _format(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(".avro"):
+        return "avro"
+    return "parquet" if name.endswith((".parquet", ".pq")) else "csv"
+
+
+def _schema(path: Path, delimiter: str | None) -> pa.Schema:
+    match _format(path):
+        case "avro":
+            with path.open("rb") as stream:
+                try:
+                    written = fastavro.reader(stream).writer_schema
+                except OSError:
+                    raise
+                except Exception as error:  # whatever the decoder trips over, the header is not one
+                    raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
+            return avro_to_arrow(written)  # type: ignore[arg-type]
+        case "parquet":
+            try:
+                return pq.read_schema(path)
+            except (pa.ArrowException, OSError):
+                raise InputError(f"{path}: not a Parquet file, or cut off") from None
+        case _:
+            names = next(text_rows(path, delimiter))
+            return pa.schema([(name, pa.string()) for name in names])
+
+
+def _read_csv(
+    path: Path, names: Sequence[str], books: Sequence[CodeBook], delimiter: str | None
+) -> tuple[list[np.ndarray], int]:
+    parts: list[np.ndarray] = []
+    broken = 0
+    lines = text_rows(path, delimiter)
+    header = next(lines)
+    positions = [header.index(name) for name in names]
+    while chunk := list(islice(lines, CHUNK_ROWS)):
+        whole = [row for row in chunk if row is not BROKEN]
+        broken += len(chunk) - len(whole)
+        cells = [[row[position] for row in whole] for position in positions]
+        foul = {n for column in cells for n in _no_text(column)}
+        if foul:
+            broken += len(foul)
+            cells = [[cell for n, cell in enumerate(column) if n not in foul] for column in cells]
+        count = len(whole) - len(foul)
+        parts.append(
+            np.column_stack(
+                [book.codes_of_texts(column, count) for book, column in zip(books, cells, strict=True)]
+            )
+        )
+    return parts, broken
+
+
+def _no_text(cells: list[str]) -> list[int]:
+    """Positions of the cells that hold a NUL, a SUB, or a byte kept as a surrogate."""
+    if _NO_TEXT.search("".join(cells)) is None:
+        return []
+    return [n for n, cell in enumerate(cells) if _NO_TEXT.search(cell)]
+
+
+def _read_typed(path: Path, bound: BoundPolicy, books: Sequence[CodeBook]) -> Iterator[np.ndarray]:
+    names = bound.input_columns
+    if _format(path) == "avro":
+        records = avro_records(path)
+        while chunk := list(islice(records, CHUNK_ROWS)):
+            yield _codes([[record.get(name) for record in chunk] for name in names], bound, books)
+        return
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(CHUNK_ROWS, columns=list(names)):
+            cells = [
+                _plain(batch.column(batch.schema.names.index(column.name)), column.arrow_type)
+                for column in bound.columns
+            ]
+            yield _codes(cells, bound, books)
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
+
+
+def _codes(cells: list[list[Any]], bound: BoundPolicy, books: Sequence[CodeBook]) -> np.ndarray:
+    columns = []
+    for column, book, values in zip(bound.columns, books, cells, strict=True):
+        read = book.codes_of_texts if column.from_text else book.codes_of_objects
+        columns.append(read(values, len(values)))
+    return np.column_stack(columns)
+
+
+def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
+    """Python values of a column; instants as integers in the unit of ``kind`` (of a date: days), which no datetime
+    limits."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if not pa.types.is_timestamp(array.type) or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return array.to_pylist()
+    per_day = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+    have, want = per_day[array.type.unit], 1 if pa.types.is_date(kind) else per_day[kind.unit]
+    return [None if value is None else value * want // have for value in array.cast(pa.int64()).to_pylist()]
+
+
+def _stack(parts: Sequence[np.ndarray], columns: int) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros((0, columns), np.int32)

@@ -1,0 +1,1 @@
+"""What do the commands do that run no job: demo, policy, compare, verify?"""

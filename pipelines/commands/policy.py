@@ -1,0 +1,150 @@
+"""``kanonflow policy draft`` and ``policy check``."""
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv
+
+from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
+from kanonflow.pipelines.commands.row_mode_notes import ends_of_ranges_notes, row_mode_notes
+from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
+from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, find_inputs, input_schema
+from kanonflow.pipelines.risks.payload_risks import payload_risks
+from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.draft import draft_policy
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.printable import printable
+from kanonflow.transforms.solver_check import check_solver
+
+_COVERS = {
+    Protection.ROW: (
+        "protect: row. To somebody who knows all quasi-identifiers, a record is the origin of a single row"
+        " with a probability of at most 1/k.",
+        "It does not cover several rows of one individual that their payload links (together they can have"
+        " fewer than k candidates), nor how many rows an individual has.",
+    ),
+    Protection.INDIVIDUAL: (
+        "protect: individual. Any set of rows of one release, linked or not, belongs to a given individual"
+        " with a probability of at most 1/k.",
+        "It does not cover payload that itself tells whose it is (free text, account numbers, exact places),"
+        " nor what several releases tell together about an individual whose class changes between them.",
+    ),
+}
+
+_GATED = (
+    "Every class meets the rules for {fields}, each field by itself, in the rows that are released. The classes,"
+    " and who waits, then depend on these values: somebody who knows the method and works out what the search would"
+    " have done without the rules can learn from where it did not (minimality)."
+)
+
+
+def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
+    """A policy (YAML) with every field of the files unclassified. Raises InputError."""
+    files = find_inputs(patterns)
+    schema = input_schema(files, delimiter)
+    columns = _guessed_types(files[0], delimiter) if schema.text else schema.columns
+    return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
+
+
+class PolicyCheck(NamedTuple):
+    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can."""
+
+    text: str
+    refusal: PolicyError | None
+
+
+def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
+    """What the policy promises and what it does not; also that it fits the files, if there are any.
+
+    Over files the risks of every payload field are measured (see ``payload_risks``).
+    Raises PolicyError with all mistakes, InputError.
+    """
+    policy = read_policy(path)
+    check_solver(policy)
+    lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
+    table, refusal = "", None
+    if patterns:
+        files = find_inputs(patterns)
+        schema = input_schema(files, delimiter)
+        bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+        dropped = [name for name in schema.columns.names if name not in bound.input_columns]
+        lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
+        lines += [f"- {line}" for line in values_without_leaf(files, bound, delimiter)]
+        risks = payload_risks(read_sample(files, bound, delimiter), bound)
+        table, refusal = f"\n{risks.render()}", risks.refusal(path)
+    lines += [f"- {note}" for note in _notes(policy)]
+    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal)
+
+
+def unmeasured(policy: Policy, path: str) -> str:
+    """A line for runs over files, which do not measure payload themselves; empty when every risk is accepted.
+
+    Why not: it reads the input a second time, and takes seconds; and a run that goes on must not be refused by a
+    measure that came out otherwise.
+    """
+    fields = [field.name for field in policy.payload if field.accept_risk is None]
+    if not fields:
+        return ""
+    told = (
+        f"Published as they are, not measured here: {', '.join(fields)}. What they tell about people:"
+        f" kanonflow policy check {path} --input ..."
+    )
+    return f"{printable(told)}\n"
+
+
+def _notes(policy: Policy) -> list[str]:
+    notes = [*policy.notes, *_COVERS[policy.protect]]
+    notes += row_mode_notes(policy)
+    if policy.gated:
+        notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
+    if policy.by_levels:
+        notes.append(
+            f"solver: {policy.solver.method}. Every field of a release stands at one level of its hierarchy; at most"
+            f" {policy.solver.suppression:.3g} of a window's rows are rejected (suppressed) so that it can be lower."
+        )
+    accepted = [field for field in policy.payload if field.accept_risk is not None]
+    notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
+    if policy.event_id is None:
+        notes.append(
+            "No event_id: rows that are equal count as separate records. If the source may deliver a row"
+            " twice, give the field that tells (role: event_id)."
+        )
+    if policy.time is None:
+        notes.append("No time field: the whole input is one window.")
+    notes += ends_of_ranges_notes(policy)
+    open_ended = [
+        field.name
+        for field in policy.quasis
+        if field.quasi is not None and field.quasi.type in ("numeric", "date") and field.quasi.domain is None
+    ]
+    if open_ended:
+        notes.append(
+            f"No domain for {', '.join(open_ended)}: the loss is measured against what was seen so far, and"
+            " no value is refused as impossible."
+        )
+    if policy.max_delay_ms == 0 and policy.window_ms is not None:
+        notes.append("max_delay is 0: rows of a window with too few individuals are rejected, none waits.")
+    return notes
+
+
+def _guessed_types(file: InputFile, delimiter: str | None) -> pa.Schema:
+    """Types that the first rows of a CSV file look like; what a user then confirms."""
+    assert file.format is FileFormat.CSV
+    names = csv_header(file.path, delimiter).columns
+    for rows, _ in read_csv(file.path, names, delimiter):
+        if rows is not None:
+            return _reparsed(rows)
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _reparsed(rows: pa.RecordBatch) -> pa.Schema:
+    text = pa.BufferOutputStream()
+    pa.csv.write_csv(rows, text)
+    return pa.csv.read_csv(
+        pa.BufferReader(text.getvalue()), parse_options=pa.csv.ParseOptions(newlines_in_values=True)
+    ).schema

@@ -1,0 +1,342 @@
+"""Topics copied into files, so that an audit, which reads files only, can read them.
+
+Values are decoded here by Python's json module and by fastavro, value by value, and not by what a stream decodes
+them with: the audit must not share a mistake with what it audits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fastavro
+
+from kanonflow.pipelines.audit.header import sync_marker
+from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
+from kanonflow.pipelines.kafka.avro_values import usable_schema
+from kanonflow.pipelines.kafka.client import ASK_SECONDS, connect, kafka_library, of_the_group, partitions_of
+from kanonflow.pipelines.kafka.input import registry_of
+from kanonflow.schemas.errors import InputError
+
+SILENT_SECONDS = 30.0
+"""After so long without an answer a copy is given up."""
+
+_ID = re.compile(rb"[A-Za-z0-9_-]{1,200}")
+_FRAME = 5
+_PLACES = 30
+
+
+class CopiedRows(NamedTuple):
+    """path: the file.     broken: messages that are no rows, which the file does not show."""
+
+    path: Path
+    broken: int
+
+
+class Message(NamedTuple):
+    """A committed message."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+def copy_rows(
+    address: KafkaAddress, avro: str | None, columns: Sequence[str], kept: frozenset[str], folder: Path
+) -> CopiedRows:
+    """The rows of a topic as a file in ``folder``: CSV for JSON values, else Avro.
+
+    avro: the Avro schema of the rows, as JSON; None for JSON values. columns: the file's, for JSON; of those that are
+    not in ``kept`` the cells stay empty.
+    Raises InputError: the topic cannot be read from its beginning to its end.
+    """
+    if avro is None:
+        return _copy_json_rows(address, columns, kept, folder / "rows.csv")
+    decode = _avro_decoder(address, json.loads(avro))
+    broken = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal broken
+        for message in committed_messages(address):
+            row = None if message.value is None else decode(message.value)
+            if row is None:
+                broken += 1
+            else:
+                yield row
+
+    path = folder / "rows.avro"
+    with path.open("wb") as stream:
+        fastavro.writer(stream, usable_schema(json.loads(avro)), rows())
+    return CopiedRows(path, broken)
+
+
+def copy_releases(address: KafkaAddress, schema: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    """The releases of a topic as files ``folder``/ID.avro; what is wrong with messages that are no rows of one.
+
+    schema: of the releases. Behind the id of a registry's schema, rows are written with that one.
+    Raises InputError: the topic cannot be read from its beginning to its end.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {}
+    schemas: dict[str, Mapping[str, Any]] = {}
+    strangers = damaged = 0
+    read = _release_reader(address, schema)
+    given = usable_schema(schema)
+    for message in committed_messages(address):
+        if message.key is None or _ID.fullmatch(message.key) is None:
+            strangers += 1
+            continue
+        found = None if message.value is None else read(message.value)
+        if found is None:
+            damaged += 1
+            continue
+        release = message.key.decode()
+        schemas.setdefault(release, found[1])
+        rows.setdefault(release, []).append(found[0])
+    mixed = 0
+    for release, its_rows in rows.items():
+        try:
+            with (folder / f"{release}.avro").open("wb") as stream:
+                its_own = schemas[release]
+                # What follows from the policy is written as files of releases have it; all else stays to be found.
+                written = schema if its_own in (schema, given) else usable_schema(its_own)
+                fastavro.writer(
+                    stream,
+                    written,
+                    its_rows,
+                    codec="deflate",
+                    sync_marker=sync_marker(release),
+                    strict=True,
+                )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            (folder / f"{release}.avro").unlink()
+            mixed += 1
+    return tuple(_told(strangers, damaged, mixed))
+
+
+def _told(strangers: int, damaged: int, mixed: int) -> Iterator[str]:
+    if strangers:
+        yield f"the topic holds {strangers} messages whose key is no release's id"
+    if damaged:
+        yield f"the topic holds {damaged} messages that are no rows of a release under this policy"
+    if mixed:
+        yield f"the topic holds {mixed} releases whose rows do not have the fields and types of the policy"
+
+
+def committed_messages(address: KafkaAddress) -> Iterator[Message]:
+    """Every committed message of a topic up to where it ends now, partition by partition.
+
+    Raises InputError: no such topic, no access, no answer; or the broker does not keep its beginning any more, so
+    that nobody can tell what stood there.
+    """
+    library = kafka_library()
+    settings = {
+        "group.id": "kanonflow-verify",  # asked for by the library; nothing is committed to it
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "error_cb": _ignore,
+    }
+    consumer = connect(library.Consumer, address, settings)
+    try:
+        for number in partitions_of(consumer, address):
+            place = library.TopicPartition(address.topic, number, 0)
+            first, end = consumer.get_watermark_offsets(place, timeout=ASK_SECONDS * 10)
+            if first > 0:
+                raise InputError(
+                    f"{address}: partition {number} begins at offset {first}; what stood before it is deleted, and an"
+                    " audit needs all of it"
+                )
+            if end > 0:
+                yield from _partition(consumer, place, end, address)
+    except library.KafkaException as error:
+        raise InputError(f"{address}: cannot be read ({error.args[0].name()})") from None
+    finally:
+        consumer.close()
+
+
+def _partition(consumer: Any, place: Any, end: int, address: KafkaAddress) -> Iterator[Message]:
+    consumer.assign([place])
+    heard = time.monotonic()
+    while (
+        consumer.position([place])[0].offset < end
+    ):  # behind ends of transactions as well, which are no messages
+        for message in consumer.consume(10_000, 0.1):
+            heard = time.monotonic()
+            error = message.error()
+            if error is not None:
+                if of_the_group(error):
+                    continue
+                raise InputError(f"{address}: cannot be read ({error.name()})")
+            if message.offset() < end:
+                yield Message(message.key(), message.value())
+        if time.monotonic() - heard > SILENT_SECONDS:
+            raise InputError(f"{address}: no answer for {SILENT_SECONDS:.0f} s")
+
+
+def _copy_json_rows(
+    address: KafkaAddress, columns: Sequence[str], kept: frozenset[str], path: Path
+) -> CopiedRows:
+    broken = 0
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        for message in committed_messages(address):
+            cells = _cells(message.value, [name if name in kept else None for name in columns])
+            if cells is None:
+                broken += 1
+            else:
+                writer.writerow(cells)
+    return CopiedRows(path, broken)
+
+
+def _cells(value: bytes | None, names: Sequence[str | None]) -> list[str] | None:
+    """The fields of a JSON object as text, None: it is no row."""
+    try:
+        row = json.loads(
+            (value or b"").decode(), parse_float=_number, parse_int=_number, parse_constant=_refuse
+        )
+        if not isinstance(row, dict):
+            return None
+        cells = [_cell(None if name is None else row.get(name)) for name in names]
+        text = "".join(cells)
+        text.encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError):
+        return None
+    return None if "\0" in text or "\x1a" in text else cells
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    raise ValueError("nested")
+
+
+def _number(text: str) -> str:
+    """A JSON number as text: 1, 1.0 and 1e0 are 1; with an exponent far from 0 as it came."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return text
+    if value == 0:
+        return "0"
+    if "e" in text.lower() and abs(value.adjusted()) > _PLACES:
+        return text
+    whole, point, fraction = f"{value:f}".partition(".")
+    fraction = fraction.rstrip("0")
+    return whole + point + fraction if fraction else whole
+
+
+def _refuse(constant: str) -> str:
+    raise ValueError("NaN and Infinity are not JSON")
+
+
+def _avro_decoder(
+    address: KafkaAddress, schema: Mapping[str, Any]
+) -> Callable[[bytes], dict[str, Any] | None]:
+    """What reads a value as a row of the schema; None: it is none."""
+    reader = usable_schema(schema)
+    if address.value_format is ValueFormat.AVRO:
+        return lambda value: _record(value, reader, None)
+    writers = _registered(address)
+
+    def framed(value: bytes) -> dict[str, Any] | None:
+        writer = writers(value)
+        return None if writer is None else _record(value[_FRAME:], writer, reader)
+
+    return framed
+
+
+def _registered(address: KafkaAddress) -> Callable[[bytes], dict[str, Any] | None]:
+    """What finds the schema that a framed value was written with; None: no frame, or not known."""
+    registry = registry_of(address)
+    known: dict[int, dict[str, Any] | None] = {}
+
+    def writer(value: bytes) -> dict[str, Any] | None:
+        if len(value) < _FRAME or value[0] != 0:
+            return None
+        number = int.from_bytes(value[1:_FRAME], "big")
+        if number not in known:
+            told = registry.schema(number)
+            known[number] = None if isinstance(told, str) else usable_schema(told)
+        return known[number]
+
+    return writer
+
+
+def _record(value: bytes, writer: dict[str, Any], reader: dict[str, Any] | None) -> dict[str, Any] | None:
+    stream = io.BytesIO(value)
+    try:
+        record = fastavro.schemaless_reader(stream, writer, reader)
+    except Exception:  # whatever the decoder trips over, the value is no such record
+        return None
+    return record if isinstance(record, dict) and stream.tell() == len(value) else None
+
+
+def _release_reader(
+    address: KafkaAddress, schema: Mapping[str, Any]
+) -> Callable[[bytes], tuple[dict[str, Any], Mapping[str, Any]] | None]:
+    """What reads a value as a row of a release, and the schema that it was written with."""
+    if address.value_format is ValueFormat.REGISTRY:
+        writers = _registered(address)
+
+        def framed(value: bytes) -> tuple[dict[str, Any], Mapping[str, Any]] | None:
+            writer = writers(value)
+            row = None if writer is None else _record(value[_FRAME:], writer, None)
+            return None if row is None or writer is None else (row, writer)
+
+        return framed
+    if address.value_format is ValueFormat.AVRO:
+        plain = usable_schema(schema)
+
+        def unframed(value: bytes) -> tuple[dict[str, Any], Mapping[str, Any]] | None:
+            row = _record(value, plain, None)
+            return None if row is None else (row, schema)
+
+        return unframed
+
+    def from_json(value: bytes) -> tuple[dict[str, Any], Mapping[str, Any]] | None:
+        try:
+            row = json.loads(value.decode(), parse_constant=_refuse)
+            return _typed(row, schema), schema
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidOperation):
+            return None
+
+    return from_json
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    """A JSON value as fastavro wants it for an Avro type. Raises ValueError and its like: it is none."""
+    if isinstance(kind, list):
+        if value is None and "null" in kind:
+            return None
+        (kind,) = (branch for branch in kind if branch != "null")
+    if isinstance(kind, str):
+        return bytes.fromhex(value) if kind == "bytes" else value
+    match kind.get("logicalType", kind["type"]):
+        case "record":
+            types = {field["name"]: field["type"] for field in kind["fields"]}
+            if set(value) != set(types):
+                raise ValueError("other fields")
+            return {name: _typed(value[name], its) for name, its in types.items()}
+        case "array":
+            return [_typed(item, kind["items"]) for item in value]
+        case "date":
+            return date.fromisoformat(value)
+        case "timestamp-millis" | "timestamp-micros":
+            return datetime.fromisoformat(value)
+        case "decimal":
+            return Decimal(value)
+    return _typed(value, kind["type"])
+
+
+def _ignore(error: Any) -> None:
+    """Errors of connections: the client tries again by itself."""

@@ -1,0 +1,1 @@
+"""Where do rows come from: files, and directories that files arrive in?"""

@@ -1,0 +1,180 @@
+"""Avro and Parquet files as Arrow batches. A damaged file is an InputError that names it.
+
+Storage that fails while it is read is not: a feed counts a damaged file as read, and the rest of its rows as gone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.pipelines.feeds.avro_plain import plain_column, plain_schema
+from kanonflow.schemas.avro_schema import avro_to_arrow
+from kanonflow.schemas.errors import InputError
+
+ROWS_PER_BATCH = 16_384
+
+
+class StorageError(Exception):
+    """A file could not be read for now; it may be sound. The message names it."""
+
+    exit_code = 3
+
+
+class _Watched:
+    """A stream that remembers whether reading it failed, which decoders report as if its bytes were wrong."""
+
+    def __init__(self, path: str, stream: Any) -> None:
+        self._path, self._stream = path, stream
+        self._failure: Exception | None = None
+
+    def read(self, *size: int) -> bytes:
+        return self._noting(self._stream.read, *size)
+
+    def seek(self, *place: int) -> int:
+        return self._noting(self._stream.seek, *place)
+
+    def _noting(self, call: Callable[..., Any], *arguments: int) -> Any:
+        try:
+            return call(*arguments)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def blame_storage(self) -> None:
+        """Raise StorageError if it is to blame."""
+        if self._failure is not None:
+            raise StorageError(
+                f"{self._path}: reading failed ({type(self._failure).__name__}), try again"
+            ) from self._failure
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> "_Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+
+def avro_file_schema(path: str) -> pa.Schema:
+    """The Arrow schema of an Avro file's records. Raises InputError."""
+    schema = avro_writer_schema(path)
+    try:
+        return avro_to_arrow(schema)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def avro_writer_schema(path: str) -> dict[str, Any]:
+    """The schema in the file's header, with its custom properties. Raises InputError: not an Avro file."""
+    with _open(path) as stream:
+        try:
+            schema = fastavro.block_reader(stream).writer_schema
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # whatever the decoder trips over, the header is not one
+            stream.blame_storage()
+            raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise InputError(f"{path}: the Avro file does not hold records")
+    return schema
+
+
+def read_avro(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The file's records in order, as batches of up to 16,384 rows of the ``columns``.
+
+    Raises InputError: the file is damaged or cut off. (A file that lost whole blocks at its end is a valid
+    Avro file: the format does not say how many records there should be.)
+    """
+    full = avro_file_schema(path)
+    schema = pa.schema([full.field(name) for name in columns])
+    with _open(path) as stream:
+        records: list[dict[str, Any]] = []
+        blocks = _AvroBlocks(path, stream, schema)
+        for block in blocks.read():
+            records.extend(block)
+            while len(records) >= ROWS_PER_BATCH:
+                yield _record_batch(path, records[:ROWS_PER_BATCH], schema, blocks.plain)
+                del records[:ROWS_PER_BATCH]
+        if records:
+            yield _record_batch(path, records, schema, blocks.plain)
+
+
+def parquet_file_schema(path: str) -> pa.Schema:
+    """The Arrow schema of a Parquet file. Raises InputError."""
+    with _open(path) as stream:
+        return _parquet(path, stream).schema_arrow.remove_metadata()
+
+
+def read_parquet(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The file's rows in order, as batches of up to 16,384 rows of the ``columns``. Raises InputError."""
+    with _open(path) as stream:
+        try:
+            yield from _parquet(path, stream).iter_batches(ROWS_PER_BATCH, columns=list(columns))
+        except MemoryError:  # Arrow's is an ArrowException too
+            raise
+        except (pa.ArrowException, OSError):  # pyarrow reports damaged pages as OSError
+            stream.blame_storage()
+            raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
+
+
+class _AvroBlocks:
+    """A file's records, block by block. plain: the fields that come as numbers (``avro_plain``), from the first on."""
+
+    def __init__(self, path: str, stream: _Watched, schema: pa.Schema) -> None:
+        self.plain: set[str] = set()
+        self._path, self._stream = path, stream
+        self._types = dict(zip(schema.names, schema.types, strict=True))
+
+    def read(self) -> Iterator[list[Any]]:
+        try:
+            plain = None
+            for block in fastavro.block_reader(self._stream):
+                if plain is None:
+                    plain, self.plain = plain_schema(block.writer_schema, self._types)
+                block.writer_schema = plain
+                yield list(block)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # whatever the decoder trips over, the file is damaged
+            self._stream.blame_storage()
+            raise InputError(
+                f"{self._path}: the Avro file is damaged or cut off ({type(error).__name__})"
+            ) from None
+
+
+def _record_batch(
+    path: str, records: list[dict[str, Any]], schema: pa.Schema, plain: set[str]
+) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        try:
+            values = list(map(itemgetter(field.name), records))
+            make = plain_column if field.name in plain else pa.array
+            arrays.append(make(values, field.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise InputError(
+                f"{path}: field {field.name} holds values beyond its type {field.type}"
+            ) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _parquet(path: str, stream: _Watched) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(stream)
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError):
+        stream.blame_storage()
+        raise InputError(f"{path}: not a Parquet file, or cut off") from None
+
+
+def _open(path: str) -> _Watched:
+    return _Watched(path, FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))

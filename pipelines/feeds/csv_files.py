@@ -1,0 +1,346 @@
+"""CSV and CSV.gz files as batches of text columns, row by row as robust as text can be.
+
+What is a row, and what is none, stands in schemas/text_inputs.py. A broken row is data and the rest of the file is
+read; types are no matter here (a typed read would fail the file for one bad cell). Only what leaves no rows to speak
+of stops the run: no header, a header that is not UTF-8, damaged compression, a quoted value that does not end.
+"""
+
+import contextlib
+import csv
+import gzip
+import re
+import zlib
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT
+
+BLOCK_BYTES = MOST_ROW_BYTES
+BROKEN_PER_CHUNK = 1000
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# How far back a broken row is searched for: more than the blocks that the CSV reader parses ahead.
+_REMEMBERED_BLOCKS = 32
+_NUL, _SUB = (character.encode() for character in NO_TEXT)
+_END = _SUB + b"end of file" + _SUB
+_ESCAPED = re.compile("[\udc80-\udcff]")
+_TO_LINE_END = re.compile(rb'(?:[^"\r]+|"[^"]*"?)*')
+
+
+@dataclass(frozen=True)
+class CsvHeader:
+    """The column names of a CSV file, and what separates them."""
+
+    columns: tuple[str, ...]
+    delimiter: str
+
+
+class BrokenRow(NamedTuple):
+    """A row that is no row of the table. field: the column at fault, if there is one; no values anywhere."""
+
+    field: str | None
+    message: str
+
+
+class TextRows(NamedTuple):
+    """A batch of rows as text, and rows that are broken.
+
+    rows: string columns, "" for an empty cell; None when this only reports broken rows.
+    """
+
+    rows: pa.RecordBatch | None
+    broken: tuple[BrokenRow, ...]
+
+
+def csv_header(path: str, delimiter: str | None = None) -> CsvHeader:
+    """Read the header; without ``delimiter``, that one of , ; tab | which the header has most of.
+
+    Raises InputError: no header, a name missing or given twice, not UTF-8, damaged gzip.
+    """
+    with _open(path) as stream:
+        try:
+            line = _first_line(stream)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise _damaged(path) from None
+    if not line:
+        raise InputError(f"{path}: no header line; the first line must name the columns")
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: the header is not UTF-8 text; convert the file to UTF-8") from None
+    if any(character in text for character in NO_TEXT):
+        raise InputError(f"{path}: the header is not text (UTF-16?); convert the file to UTF-8")
+    delimiter = delimiter or sniff_delimiter(text)
+    try:
+        columns = next(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=False))
+    except csv.Error:
+        raise InputError(
+            f"{path}: the header is not readable as CSV, or a column's name is too long"
+        ) from None
+    for number, column in enumerate(columns, 1):
+        if not column:
+            raise InputError(f"{path}: column {number} of the header has no name")
+    twice = sorted(column for column, count in Counter(columns).items() if count > 1)
+    if twice:
+        raise InputError(f"{path}: the header names a column more than once: {', '.join(twice)}")
+    return CsvHeader(tuple(columns), delimiter)
+
+
+def sniff_delimiter(header: str) -> str:
+    """The delimiter that occurs most often outside of quotes; a comma if none occurs."""
+    bare = "".join(header.split('"')[::2])
+    return max(DELIMITERS, key=bare.count)
+
+
+def read_csv(path: str, columns: Sequence[str], delimiter: str | None = None) -> Iterator[TextRows]:
+    """The file's rows in order, in batches of about 1 MiB of text, with only the ``columns`` asked for.
+
+    Equal files give equal batches and equal broken rows: a retry reports the same.
+
+    Raises InputError: see ``csv_header``; damaged gzip; a row beyond 1 MiB; a quoted value that does not end, once
+    the rows before it are handed on.
+    """
+    header = csv_header(path, delimiter)
+    ragged = _RaggedRows(len(header.columns))
+    with _open(path) as stream:
+        ragged.lines = lines = _RememberedLines(stream, header)
+        rows_before = 0
+        # One batch is held back: the last one ends with the row that marks the end.
+        held: pa.RecordBatch | None = None
+        failure: InputError | None = None
+        try:
+            for batch in pyarrow.csv.open_csv(
+                pa.PythonFile(lines, mode="r"),
+                read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+                parse_options=pyarrow.csv.ParseOptions(
+                    delimiter=header.delimiter, newlines_in_values=True, invalid_row_handler=ragged
+                ),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    # Binary: a string column would fail the whole file for one byte that is not UTF-8.
+                    column_types=dict.fromkeys(header.columns, pa.binary()),
+                    include_columns=list(columns),
+                    strings_can_be_null=False,
+                ),
+            ):
+                if held is not None:
+                    yield _as_text(held, rows_before, lines.no_text)
+                    rows_before += held.num_rows
+                held = batch
+                # Parsed ahead of the batch at an uncertain distance, so handed on in chunks of a fixed size.
+                while len(ragged.found) > BROKEN_PER_CHUNK:
+                    yield TextRows(None, ragged.take())
+        except pa.ArrowInvalid:
+            failure = InputError(
+                f"{path}: not readable as CSV from some line on; a row is longer than {BLOCK_BYTES:,} bytes, perhaps"
+                " because a quoted value does not end"
+            )
+    if failure is not None:
+        failure = _damaged(path) if lines.damaged else failure
+        if held is not None:
+            yield _as_text(held, rows_before, lines.no_text)
+        raise failure
+    whole, ended = _without_end(held)
+    if whole is not None:
+        yield _as_text(whole, rows_before, lines.no_text)
+    if not ended and (whole is held):
+        del ragged.found[-1:]  # the row that swallowed the end: the error tells of it
+    while ragged.found:
+        yield TextRows(None, ragged.take())
+    if lines.damaged:
+        raise _damaged(path)
+    if not ended:
+        raise InputError(f"{path}: a quoted value does not end; rows after it would be lost in it")
+
+
+def _without_end(last: pa.RecordBatch | None) -> tuple[pa.RecordBatch | None, bool]:
+    """The last batch without the row that marks the end (None: nothing is left), and whether that was there.
+
+    Where it was not, a quoted value has swallowed it: the last row, which then is taken away, or one that is broken.
+    """
+    if last is None or not last.num_rows:
+        return last, False
+    cells = [column[-1].as_py() for column in last.columns]
+    ended = all(cell == _END for cell in cells)
+    if not ended and not any(_END in cell for cell in cells):
+        return last, False
+    return (last.slice(0, last.num_rows - 1) if last.num_rows > 1 else None), ended
+
+
+class _RaggedRows:
+    """Collects the rows with too few or too many values, in the order of the file."""
+
+    def __init__(self, expected: int) -> None:
+        self._expected = expected
+        self.found: list[BrokenRow] = []
+        self.lines: _RememberedLines
+
+    def __call__(self, row: Any) -> str:
+        line = self.lines.number_of(row.text)
+        where = "a row" if line is None else f"line {line}"
+        self.found.append(
+            BrokenRow(None, f"{where}: {row.actual_columns} values where the header names {self._expected}")
+        )
+        return "skip"
+
+    def take(self) -> tuple[BrokenRow, ...]:
+        chunk = tuple(self.found[:BROKEN_PER_CHUNK])
+        del self.found[:BROKEN_PER_CHUNK]
+        return chunk
+
+
+class _RememberedLines:
+    """A stream that remembers its last blocks, to tell the line number of a row that turns out to be broken.
+
+    pyarrow's streaming reader does not know line numbers. Rows must be asked for in the order of the file.
+    Two things are changed on the way. A byte that is not UTF-8 is handed on as SUB, and so is NUL: the reader fails
+    the whole file for the former in a row of another width, and behind the latter it overlooks delimiters (where
+    cells are long, it looks for them with an instruction for C's strings). And behind the last line comes a row of
+    ``_END``, in the same block, so that batches are what they were: only a quoted value that does not end swallows it.
+    """
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO, header: CsvHeader) -> None:
+        self._stream = stream
+        self._end = header.delimiter.encode().join([_END] * len(header.columns)) + b"\n"
+        self._ahead: bytes | None = None
+        self.damaged = False  # whether the compression is, from where reading ended on
+        self._begun = 0  # bytes of a character that the last block has begun
+        self._blocks: deque[bytes] = deque()
+        self.no_text = False  # whether there was any
+        self._line = 1  # of the first remembered byte
+        self._from = 0  # everything before it was searched already
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._full(size) if self._ahead is None else self._ahead
+        self._ahead = b"" if self.damaged else self._full(size)
+        data = self._text(data, self._ahead)
+        self.no_text = self.no_text or _SUB in data
+        if data and not self._ahead:
+            if self.damaged:  # the last line is not whole
+                data = data[: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1]
+            data += (b"" if data.endswith((b"\n", b"\r")) else b"\n") + self._end
+        self._blocks.append(data)
+        while len(self._blocks) > _REMEMBERED_BLOCKS:
+            gone = self._blocks.popleft()
+            self._line += gone.count(b"\n")
+            self._from = max(0, self._from - len(gone))
+        return data
+
+    def _full(self, size: int) -> bytes:
+        """The next block; shorter only where the stream ends, for some streams give less than they are asked for.
+
+        Damage is an end like others, which ``damaged`` tells apart: pyarrow reads ahead, and an error would come before
+        rows that are whole, now after these and now after those.
+        """
+        parts = [b"."]
+        try:
+            while parts[-1] and (rest := size + 1 - sum(map(len, parts))) > 0:
+                parts.append(self._stream.read(rest))
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            self.damaged = True
+        return b"".join(parts[1:])
+
+    def _text(self, data: bytes, following: bytes) -> bytes:
+        """The block with SUB for NUL, and for every byte that is not UTF-8."""
+        data = data.replace(_NUL, _SUB)
+        begun, self._begun = self._begun, 0
+        with contextlib.suppress(UnicodeDecodeError):
+            data[begun:].decode()
+            return data
+        text = (data[begun:] + following[:3]).decode("utf-8", "surrogateescape")
+        clean = _ESCAPED.sub(_SUB.decode(), text).encode()
+        rest = clean[len(data) - begun :]
+        # The character that this block's end has begun goes on in the next one.
+        self._begun = next((n for n, byte in enumerate(rest) if not 0x80 <= byte <= 0xBF), len(rest))
+        return data[:begun] + clean[: len(data) - begun]
+
+    def number_of(self, row: str) -> int | None:
+        """The number of the line that ``row`` starts on, from 1; None when it is not found."""
+        text = b"".join(self._blocks)
+        wanted = row.encode("utf-8", "surrogateescape")
+        at = text.find(wanted, self._from)
+        while at >= 0:
+            end = at + len(wanted)
+            if (at == 0 or text[at - 1 : at] in b"\r\n") and (
+                end == len(text) or text[end : end + 1] in b"\r\n"
+            ):
+                self._from = end
+                return self._line + text.count(b"\n", 0, at)
+            at = text.find(wanted, at + 1)
+        return None
+
+    def close(self) -> None:
+        """The stream belongs to who opened it."""
+
+
+def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool) -> TextRows:
+    """Binary columns as strings, without the rows that are no text. no_text: whether there may be any."""
+    faults: dict[int, str] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True) if no_text else ():
+        for number in np.flatnonzero(np.asarray(pc.match_substring(column, _SUB))):
+            faults.setdefault(int(number), name)
+    if not faults:
+        return TextRows(_strings(batch), ())
+    kept = pa.array([number for number in range(batch.num_rows) if number not in faults], pa.int64())
+    broken = tuple(
+        BrokenRow(
+            name,
+            f"row {rows_before + number + 1} of the file's complete rows is not UTF-8 text, or holds the character NUL"
+            " or SUB",
+        )
+        for number, name in sorted(faults.items())
+    )
+    return TextRows(_strings(batch.take(kept)), broken)
+
+
+def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pc.cast(column, pa.string()) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _first_line(stream: BinaryIO) -> bytes:
+    """The first line that is not empty, to the end of its last quoted value; without its end."""
+    line = b""
+    while True:
+        part = stream.readline(BLOCK_BYTES)
+        line += part
+        if line.startswith(_BYTE_ORDER_MARK):
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        bare = line.strip(b"\r\n")
+        # Lines may end with CR alone: then this one is the first of many.
+        first = _TO_LINE_END.match(bare)
+        if not part or (bare and (line.count(b'"') % 2 == 0 or (first and first.end() < len(bare)))):
+            return bare if first is None else first.group()
+        if not bare:
+            line = b""
+
+
+def _open(path: str) -> BinaryIO:
+    """The file's bytes, decompressed. gzip by the standard library: Beam's reader ends a damaged file early
+    and says nothing."""
+    raw = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    start = raw.read(2)
+    raw.seek(0)
+    if start == _GZIP_MAGIC:
+        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+    if path.lower().endswith(".gz"):
+        raw.close()
+        raise InputError(f"{path}: not a gzip file")
+    return raw if hasattr(raw, "readline") else BytesIO(raw.read())
+
+
+def _damaged(path: str) -> InputError:
+    return InputError(f"{path}: the compressed file is damaged or cut off")

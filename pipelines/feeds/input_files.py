@@ -1,0 +1,139 @@
+"""Which files a run reads, and what they hold: found by glob, one format, one schema."""
+
+import os
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.pipelines.feeds.columnar_files import avro_file_schema, parquet_file_schema
+from kanonflow.pipelines.feeds.csv_files import csv_header
+from kanonflow.schemas.errors import InputError
+
+_CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+
+
+class FileFormat(StrEnum):
+    """What we read."""
+
+    AVRO = "avro"
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file of the input.
+
+    path: as the file system knows it.     size: bytes.
+    name: the path relative to the folder that all files of the run share: the same on every machine, so that
+        ids derived from it survive a retry elsewhere.
+    """
+
+    path: str
+    name: str
+    size: int
+    format: FileFormat
+
+
+@dataclass(frozen=True)
+class InputSchema:
+    """The columns that all files share. ``text``: all are text (CSV), and the policy says the types."""
+
+    columns: pa.Schema
+    text: bool
+
+
+def find_inputs(patterns: Sequence[str]) -> tuple[InputFile, ...]:
+    """The files that the patterns match, each once, in the order of their names.
+
+    Raises InputError: a pattern matches nothing, a file is empty or of an unknown kind, or formats are mixed.
+    """
+    sizes: dict[str, int] = {}
+    for pattern in patterns:
+        found = [match for match in _match(pattern) if not match.path.endswith("/")]
+        if not found:
+            raise InputError(f"--input {pattern}: no file matches")
+        sizes.update((_absolute(match.path), match.size_in_bytes) for match in found)
+    names = _names(sorted(sizes))
+    files = tuple(InputFile(path, name, sizes[path], format_of(path)) for path, name in names.items())
+    for file in files:
+        if file.size == 0:
+            raise InputError(f"{file.path}: the file is empty (0 bytes; an empty feed still has a header)")
+        if file.format is not files[0].format:
+            raise InputError(
+                f"{file.path}: {file.format} next to {files[0].format} ({files[0].path});"
+                " one run reads one format, so run once for each"
+            )
+    return files
+
+
+def input_schema(files: Sequence[InputFile], delimiter: str | None = None) -> InputSchema:
+    """The schema that the files share; reads headers and footers only.
+
+    Raises InputError: a file is not what its name says, or two files have different columns or types.
+    """
+    first = files[0]
+    columns = file_schema(first, delimiter)
+    expected = dict(zip(columns.names, columns.types, strict=True))
+    for file in files[1:]:
+        other = file_schema(file, delimiter)
+        found = dict(zip(other.names, other.types, strict=True))
+        if found != expected:
+            differing = sorted(
+                name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+            )
+            raise InputError(
+                f"{file.path}: other columns or types than {first.path};"
+                f" they differ in: {', '.join(differing)}"
+            )
+    return InputSchema(columns, first.format is FileFormat.CSV)
+
+
+def file_schema(file: InputFile, delimiter: str | None = None) -> pa.Schema:
+    """The schema of one file; for CSV every column is a string. Raises InputError."""
+    match file.format:
+        case FileFormat.AVRO:
+            return avro_file_schema(file.path)
+        case FileFormat.PARQUET:
+            return parquet_file_schema(file.path)
+        case FileFormat.CSV:
+            names = csv_header(file.path, delimiter).columns
+            return pa.schema([(name, pa.string()) for name in names])
+
+
+def _match(pattern: str) -> list:
+    try:
+        return FileSystems.match([pattern])[0].metadata_list
+    except (BeamIOError, OSError, ValueError):
+        raise InputError(f"--input {pattern}: this location cannot be listed") from None
+
+
+def _absolute(path: str) -> str:
+    """One spelling for each local file, so that ./a.csv and a.csv are not read twice."""
+    return os.path.abspath(path) if FileSystems.get_scheme(path) is None else path
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """Each path relative to the folder that all share; unchanged where they share none (two file systems)."""
+    schemes = {FileSystems.get_scheme(path) for path in paths}
+    if len(schemes) > 1:
+        return {path: path for path in paths}
+    root = posixpath.commonpath([posixpath.dirname(path) for path in paths])
+    return {path: posixpath.relpath(path, root) for path in paths}
+
+
+def format_of(path: str) -> FileFormat:
+    """What a file holds, by its name. Raises InputError: nothing that we read."""
+    name = path.lower()
+    if name.endswith(".avro"):
+        return FileFormat.AVRO
+    if name.endswith((".parquet", ".pq")):
+        return FileFormat.PARQUET
+    if name.endswith(_CSV_ENDINGS):
+        return FileFormat.CSV
+    raise InputError(f"{path}: unknown kind of file; expected .avro, .parquet, {', '.join(_CSV_ENDINGS)}")

@@ -1,0 +1,289 @@
+"""Reading a feed that does not end: a splittable step over anything that can be read from a position onwards.
+
+Beam's own ``UnboundedSource`` asks for a bundle finalizer in every bundle, and a Python worker keeps a step that
+waits for one aside: on Flink each poll then builds the step, and its connection, anew (docs/decisions/013). Here
+the position in the checkpoint is all there is, and one reader lives as long as its step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import apache_beam as beam
+from apache_beam.coders import Coder
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.iobase import RestrictionProgress, RestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.typehints.decorators import no_annotations
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, Timestamp
+
+from kanonflow.pipelines.flink.begin_once import BeginOnce
+from kanonflow.pipelines.run_records.refused_state import RefusedState
+from kanonflow.transforms.rows.elements import RawBatch, from_ipc
+from kanonflow.transforms.sinks.sinks import NAMESPACE
+
+PAUSE_SECONDS = 1.0
+"""How long nothing is read between two bundles. Flink tells the steps behind about the watermark in a task of its own
+after a bundle's end, and drops that when the next bundle has begun: without a pause a slow machine's watermark stood
+still until the next checkpoint, or for ever (docs/decisions/013). Its job server takes whole seconds only."""
+
+CHUNK_ROWS = 16_384
+"""Rows of one read."""
+
+BUNDLE_SECONDS = 1.0
+"""How long a bundle reads where there is more to read. What it read goes on, and a checkpoint passes, when it ends."""
+
+STOP_SECONDS = 3.0
+"""How often a source looks whether its feed is to end: on object storage each look is a request."""
+
+_ROUNDING_SECONDS = 0.5
+"""Beam takes the time until it asks how long the pause is off the pause, and Flink then the part of a second."""
+
+
+class Chunk(NamedTuple):
+    """What one read gave.
+
+    batches: (oldest event time of its rows in ms since 1970 UTC, None when no row has one; the batch).
+    position: where the next read begins, in the reader's own encoding.
+    latest_ms: event time that every partition which is not idle has reached; None before the first row. Never
+    goes back.
+    more: there is more to read now.    done: the feed has ended for good.
+    """
+
+    batches: tuple[tuple[int | None, RawBatch], ...]
+    position: bytes
+    latest_ms: int | None
+    more: bool
+    done: bool = False
+
+
+class PolledReader(Protocol):
+    """An open connection to a feed."""
+
+    def read(self, position: bytes, max_rows: int) -> Chunk:
+        """What follows ``position`` (b"": the beginning), at most about ``max_rows`` rows, without waiting long.
+
+        The same position gives the same rows again, also from another reader: a restart goes back to a checkpoint.
+        """
+        ...
+
+    def ending(self, position: bytes) -> bytes:
+        """The same position with an end: of what is there now. One that has an end already stays as it is.
+
+        Raises OSError: what is there cannot be seen now; it may be asked again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the connection back."""
+        ...
+
+
+class PolledSource(Protocol):
+    """A feed; travels to the workers, so it holds no connection."""
+
+    def open(self) -> PolledReader:
+        """A reader of its own."""
+        ...
+
+
+class ReadPolled(beam.PTransform):
+    """PBegin -> PCollection[RawBatch], each at the event time of its oldest row.
+
+    out_of_orderness_ms: how far the watermark stays behind the newest event. stop_file: when it is there, the feed ends
+    with what it holds then (stop_stream.py); None: it ends by itself or never. refused: what tells that the state was
+    refused, and ends the job; None: nothing does.
+    """
+
+    def __init__(
+        self,
+        source: PolledSource,
+        out_of_orderness_ms: int,
+        stop_file: str | None = None,
+        refused: RefusedState | None = None,
+    ) -> None:
+        super().__init__()
+        self._poll = _Poll(source, out_of_orderness_ms, stop_file, refused)
+
+    @no_annotations
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        return (
+            begin
+            | "Feed" >> BeginOnce(b"feed")
+            | "Poll" >> beam.ParDo(self._poll).with_output_types(RawBatch)
+        )
+
+
+class _Position(NamedTuple):
+    """A restriction. at: where reading begins. done: nothing is left of it."""
+
+    at: bytes
+    done: bool
+
+
+class _PositionCoder(Coder):
+    def encode(self, value: _Position) -> bytes:
+        return bytes([value.done]) + value.at
+
+    def decode(self, encoded: bytes) -> _Position:
+        return _Position(encoded[1:], bool(encoded[0]))
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+class _Tracker(RestrictionTracker):
+    """Claims the position that a read ended at; what is left can only be cut off there."""
+
+    def __init__(self, restriction: _Position) -> None:
+        self._restriction = restriction
+
+    def current_restriction(self) -> _Position:
+        return self._restriction
+
+    def try_claim(self, position: _Position) -> bool:
+        if self._restriction.done:
+            return False
+        self._restriction = position
+        return True
+
+    def try_split(self, fraction_of_remainder: float) -> tuple[_Position, _Position] | None:
+        if fraction_of_remainder != 0 or self._restriction.done:
+            return None
+        rest = self._restriction
+        self._restriction = _Position(rest.at, True)
+        return self._restriction, rest
+
+    def check_done(self) -> bool:
+        if not self._restriction.done:
+            raise ValueError("a read neither ended nor put off what is left")
+        return True
+
+    def current_progress(self) -> RestrictionProgress:
+        return RestrictionProgress(completed=float(self._restriction.done), remaining=1.0)
+
+    def is_bounded(self) -> bool:
+        return False
+
+
+class _Provider(RestrictionProvider):
+    def initial_restriction(self, element: bytes) -> _Position:
+        return _Position(b"", False)
+
+    def create_tracker(self, restriction: _Position) -> _Tracker:
+        return _Tracker(restriction)
+
+    def restriction_size(self, element: bytes, restriction: _Position) -> int:
+        return 1
+
+    def restriction_coder(self) -> _PositionCoder:
+        return _PositionCoder()
+
+    def truncate(self, element: bytes, restriction: _Position) -> None:
+        """A drain reads nothing more."""
+        return
+
+
+_PROVIDER = _Provider()
+_ESTIMATOR = ManualWatermarkEstimator.default_provider()
+
+
+class _Poll(beam.DoFn):
+    """Reads for a moment and puts off the rest; what a bundle emits and where it ended are one commit."""
+
+    def __init__(
+        self,
+        source: PolledSource,
+        out_of_orderness_ms: int,
+        stop_file: str | None = None,
+        refused: RefusedState | None = None,
+    ) -> None:
+        self._source = source
+        self._out_of_orderness_ms = out_of_orderness_ms
+        self._stop_file = stop_file
+        self._refused = refused
+        self._looked_at: float | None = None
+        self._stops = False
+        self._is_refused = False
+        self._reader: PolledReader | None = None
+        self._clock = time.monotonic
+        self._rows = Metrics.counter(NAMESPACE, "rows_read")
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: bytes,
+        tracker: Any = beam.DoFn.RestrictionParam(_PROVIDER),
+        watermark: Any = beam.DoFn.WatermarkEstimatorParam(_ESTIMATOR),
+    ) -> Iterator[TimestampedValue]:
+        """Read from where the last bundle ended, and put off the rest."""
+        self._look()
+        if self._is_refused and self._refused is not None:
+            self._refused.end_job()
+            tracker.defer_remainder(Duration(STOP_SECONDS + _ROUNDING_SECONDS))
+            return
+        if self._reader is None:
+            self._reader = self._source.open()
+        ends_at = self._clock() + BUNDLE_SECONDS
+        at = self._with_end(self._reader, tracker.current_restriction().at)
+        while True:
+            chunk = self._reader.read(at, CHUNK_ROWS)
+            if not tracker.try_claim(_Position(chunk.position, chunk.done)):
+                return
+            at = chunk.position
+            yield from self._batches(chunk, watermark.current_watermark())
+            if chunk.done:
+                _advance(watermark, MAX_TIMESTAMP)
+                return
+            if chunk.latest_ms is not None:
+                _advance(watermark, _at(chunk.latest_ms - self._out_of_orderness_ms))
+            if not chunk.more or self._clock() >= ends_at:
+                break
+        tracker.defer_remainder(Duration(PAUSE_SECONDS + _ROUNDING_SECONDS))
+
+    def _look(self) -> None:
+        """Now and then: is the feed to end, was the state refused?"""
+        now = self._clock()
+        if self._looked_at is not None and now - self._looked_at < STOP_SECONDS:
+            return
+        self._looked_at = now
+        if self._stop_file is not None and not self._stops:
+            self._stops = bool(FileSystems.exists(self._stop_file))
+        if self._refused is not None:
+            self._is_refused = self._is_refused or self._refused.stands()
+
+    def _with_end(self, reader: PolledReader, position: bytes) -> bytes:
+        """The position to read on from: with an end, once somebody asked for one."""
+        if self._stops:
+            with contextlib.suppress(OSError):  # the next bundle asks again
+                return reader.ending(position)
+        return position
+
+    def _batches(self, chunk: Chunk, held: Timestamp | None) -> Iterator[TimestampedValue]:
+        floor = held if held is not None else MIN_TIMESTAMP
+        for oldest_ms, batch in chunk.batches:
+            self._rows.inc(from_ipc(batch.ipc).num_rows + len(batch.broken))
+            yield TimestampedValue(batch, floor if oldest_ms is None else _at(oldest_ms))
+
+    def teardown(self) -> None:
+        """Close the reader."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _at(milliseconds: int) -> Timestamp:
+    return Timestamp(micros=milliseconds * 1000)
+
+
+def _advance(watermark: Any, to: Timestamp) -> None:
+    """The estimator refuses to go back, which a restart or another partition may ask for."""
+    current = watermark.current_watermark()
+    if current is None or to > current:
+        watermark.set_watermark(to)

@@ -1,0 +1,1 @@
+"""How is a Flink cluster told what to run, and asked how it goes?"""

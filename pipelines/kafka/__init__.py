@@ -1,0 +1,1 @@
+"""How are rows read from topics, and releases written to them?"""

@@ -1,0 +1,352 @@
+"""Reading a Kafka topic from a position onwards: what a splittable step polls (polled_source.py).
+
+Every partition is assigned by hand and nothing is committed: the position in the runner's checkpoint is all there
+is, so that a restart reads the same messages again. Only committed messages are read. Offsets that the broker no
+longer keeps are an error and never skipped: their rows would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kanonflow.pipelines.feeds.csv_files import BrokenRow
+from kanonflow.pipelines.feeds.polled_source import Chunk
+from kanonflow.pipelines.kafka.address import KafkaAddress
+from kanonflow.pipelines.kafka.client import (
+    ASK_SECONDS,
+    TroubleLog,
+    connect,
+    kafka_library,
+    of_the_group,
+    partitions_of,
+    refuse_if_final,
+)
+from kanonflow.pipelines.kafka.input import value_decoder
+from kanonflow.pipelines.kafka.progress import (
+    PartitionProgress,
+    Silence,
+    TopicProgress,
+    decode_position,
+    encode_position,
+    reached,
+)
+from kanonflow.pipelines.kafka.schema_registry import RegistryUnavailableError
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.rows.elements import RawBatch, arrivals, arrived_at, to_ipc
+from kanonflow.transforms.rows.event_times import event_times, newest_credible
+
+CONSUME_SECONDS = 0.25
+"""How long one read gathers messages."""
+
+NEW_PARTITION_SECONDS = 60.0
+"""How often the topic is asked whether it has more partitions."""
+
+BATCH_OFFSETS = 16_384
+"""Batches are cut where the offset is a multiple of this, so that a replay of a backlog cuts them alike."""
+
+_LOST = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
+_GONE = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART")
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A topic as a polled source.
+
+    bound: the policy bound to ``kafka_input(...).schema``; only its columns are kept.
+    avro: ``kafka_input(...).avro``.     clock: wall clock, seconds since 1970.
+
+    Event time is the policy's time field. The time that is reached is the least of the partitions' newest; a
+    partition that gave nothing for the address's ``idle`` while another did does not count; when all are silent,
+    time stands still. A row whose time is more than a day ahead of the clock says nothing about time, nor does one that
+    is further ahead of its arrival than ``max_ahead``; a message arrives at its own timestamp.
+    """
+
+    address: KafkaAddress
+    bound: BoundPolicy
+    avro: str | None = None
+    clock: Callable[[], float] = time.time
+
+    def open(self) -> KafkaReader:
+        """A reader of its own. Raises InputError: no client library, or a config that cannot be used."""
+        return KafkaReader(self)
+
+
+class KafkaReader:
+    """A connection to a topic; reads in one thread."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._address = source.address
+        self._clock = source.clock
+        self._decoder = value_decoder(source.address, source.avro, source.bound.input_columns)
+        self._bound = source.bound
+        self._library = kafka_library()
+        self._errors: list[Any] = []
+        self._trouble = TroubleLog(source.address)
+        self._consumer = self._connect()
+        self._assigned = False
+        self._undecoded: list[Any] = []
+        self._at: bytes | None = None
+        self._progress = TopicProgress({})
+        self._silence = Silence(source.address.idle_ms, source.clock)
+        self._looked_at = self._clock()
+        self._confirmed_at: dict[int, float] = {}
+
+    def read(self, position: bytes, max_rows: int) -> Chunk:
+        """What follows the position; an empty chunk at the same position while brokers or the registry are away.
+
+        Raises InputError: the topic or its access is gone, or the broker no longer keeps what comes next.
+        """
+        at, self._at = self._at, None  # whatever goes wrong, the next read goes back to its position
+        try:
+            begins_at = self._ending(position) if self._address.until_end else position
+            if begins_at != at:
+                self._go_to(begins_at)
+            self._look_for_new_partitions()
+            if not self._undecoded:
+                messages = self._consumer.consume(max_rows, CONSUME_SECONDS)
+                self._undecoded = [message for message in messages if self._is_row(message)]
+            chunk = self._chunk(self._undecoded)
+        except self._library.KafkaException as error:
+            refuse_if_final(error.args[0], self._address)
+            return self._again(position, error.args[0].name())
+        except RegistryUnavailableError as error:
+            self._at = position  # the messages are kept for the next try
+            return self._again(position, str(error))
+        self._undecoded = []
+        for heard in self._errors:
+            refuse_if_final(heard, self._address)
+            self._trouble.tell(heard.name())
+        self._errors.clear()
+        if chunk.batches:
+            self._trouble.over()
+        self._at = chunk.position
+        return chunk
+
+    def ending(self, position: bytes) -> bytes:
+        """The position with the end that each partition of the topic has now, unless it has one already.
+
+        Partitions that the position does not know yet are read from their beginning to there. An end stays: a restart,
+        also one without ``until=end``, reads to it and not further.
+        Raises OSError: no broker answers. InputError: the topic or its access is gone.
+        """
+        try:
+            return self._ending(position)
+        except self._library.KafkaException as error:
+            refuse_if_final(error.args[0], self._address)
+            self._trouble.tell(error.args[0].name())
+            raise ConnectionError(f"{self._address}: {error.args[0].name()}") from None
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._consumer.close()
+
+    def _ending(self, position: bytes) -> bytes:
+        progress = decode_position(position) if position else TopicProgress({})
+        if progress.partitions and all(each.end is not None for each in progress.partitions.values()):
+            return position
+        partitions = dict(progress.partitions)
+        for number in partitions_of(self._consumer, self._address):
+            place = self._library.TopicPartition(self._address.topic, number)
+            first, end = self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS)
+            at = partitions.get(number, PartitionProgress(first))
+            partitions[number] = at if at.end is not None else at._replace(end=max(end, at.next))
+        return encode_position(progress._replace(partitions=partitions))
+
+    def _again(self, position: bytes, why: str) -> Chunk:
+        self._trouble.tell(why)
+        latest_ms = decode_position(position).latest_ms if position else None
+        return Chunk((), position, latest_ms, more=False)
+
+    def _connect(self) -> Any:
+        settings = {
+            "group.id": "kanonflow",  # asked for by the library; nothing is committed to it
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+            "queued.max.messages.kbytes": 32_768,
+            "reconnect.backoff.max.ms": 1_000,
+            "error_cb": self._errors.append,
+        }
+        return connect(self._library.Consumer, self._address, settings)
+
+    def _go_to(self, position: bytes) -> None:
+        self._undecoded = []
+        if self._assigned:
+            # Not assigned anew: for a moment the client would tell positions of before, and rows would be passed over.
+            self._consumer.close()
+            self._consumer, self._assigned = self._connect(), False
+        if position:
+            self._progress = decode_position(position)
+        else:
+            numbers = partitions_of(self._consumer, self._address)
+            self._progress = TopicProgress({number: self._beginning(number) for number in numbers})
+        self._assigned = True
+        self._consumer.assign(
+            [
+                self._library.TopicPartition(self._address.topic, number, partition.next)
+                for number, partition in self._progress.partitions.items()
+                if not partition.finished
+            ]
+        )
+        self._silence.begin(self._progress.partitions)
+
+    def _beginning(self, number: int) -> PartitionProgress:
+        partition = self._library.TopicPartition(self._address.topic, number)
+        first, _ = self._consumer.get_watermark_offsets(partition, timeout=ASK_SECONDS)
+        return PartitionProgress(first)
+
+    def _look_for_new_partitions(self) -> None:
+        ends = any(partition.end is not None for partition in self._progress.partitions.values())
+        if ends or self._clock() - self._looked_at < NEW_PARTITION_SECONDS:
+            return
+        self._looked_at = self._clock()
+        numbers = partitions_of(self._consumer, self._address)
+        new = {
+            number: self._beginning(number) for number in numbers if number not in self._progress.partitions
+        }
+        if new:
+            topic = self._address.topic
+            self._progress = self._progress._replace(partitions={**self._progress.partitions, **new})
+            self._consumer.incremental_assign(
+                [self._library.TopicPartition(topic, number, at.next) for number, at in new.items()]
+            )
+            self._silence.begin(self._progress.partitions)
+
+    def _is_row(self, message: Any) -> bool:
+        """Whether it is a message to be read; errors come the same way."""
+        error = message.error()
+        if error is None:
+            end = self._progress.partitions[message.partition()].end
+            return end is None or message.offset() < end
+        place = f"{self._address}, partition {message.partition()}"
+        if error.name() in _LOST:
+            raise InputError(
+                f"{place}: the broker does not keep what comes next (retention, or the topic was made anew), so rows"
+                " are lost; keep messages for longer, and start a new job without the old checkpoint"
+            )
+        if error.name() in _GONE:
+            raise InputError(f"{place}: it does not exist any more")
+        if not of_the_group(error):
+            self._errors.append(error)
+        return False
+
+    def _chunk(self, messages: Sequence[Any]) -> Chunk:
+        newest: dict[int, int] = {}
+        batches = []
+        # A stable sort: within a partition messages are in their order already.
+        for number, part in groupby(sorted(messages, key=_partition), key=_partition):
+            for batch in self._batches(number, list(part)):
+                batches.append((batch.oldest_ms, batch.rows))
+                if batch.newest_ms is not None:
+                    newest[number] = max(newest.get(number, batch.newest_ms), batch.newest_ms)
+                    self._silence.hear(number)
+                    self._confirmed_at.pop(number, None)
+        partitions, read_to_end = self._partitions_now(messages, newest)
+        progress = self._progress = TopicProgress(partitions, self._progress.latest_ms)
+        idle = self._confirmed(self._silence.idle(read_to_end))
+        progress = self._progress = progress._replace(latest_ms=reached(progress, idle))
+        done = bool(partitions) and progress.finished
+        more = not done and len(read_to_end) < len(partitions)
+        return Chunk(tuple(batches), encode_position(progress), progress.latest_ms, more, done)
+
+    def _partitions_now(
+        self, messages: Sequence[Any], newest: Mapping[int, int]
+    ) -> tuple[dict[int, PartitionProgress], set[int]]:
+        """Where each partition stands after these messages, and which are read to their end."""
+        topic = self._address.topic
+        places = {number: self._library.TopicPartition(topic, number) for number in self._progress.partitions}
+        last = {message.partition(): message.offset() for message in messages}
+        partitions, read_to_end = {}, set()
+        for place in self._consumer.position(list(places.values())):
+            number, before = place.partition, self._progress.partitions[place.partition]
+            # The client's position also passes what is no row: aborted messages and ends of transactions.
+            following = max(before.next, last.get(number, -1) + 1, place.offset)
+            times = [time for time in (before.latest_ms, newest.get(number)) if time is not None]
+            if before.end is not None:
+                following = min(following, before.end)
+            partitions[number] = PartitionProgress(following, max(times, default=None), before.end)
+            if partitions[number].finished or 0 <= self._known_end(places[number]) <= following:
+                read_to_end.add(number)
+        return partitions, read_to_end
+
+    def _confirmed(self, seemingly_idle: Iterable[int]) -> set[int]:
+        """Those of which the broker says now that there is nothing more to read.
+
+        What is known of a partition's end is old after an outage or a long pause, and a broker that does not answer
+        is not silence. Each is asked again after the idle time.
+        """
+        confirmed = set()
+        for number in sorted(seemingly_idle):
+            asked = self._confirmed_at.get(number)
+            if asked is None or (self._clock() - asked) * 1000 >= self._address.idle_ms:
+                place = self._library.TopicPartition(self._address.topic, number)
+                try:
+                    _, end = self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS)
+                except self._library.KafkaException as error:
+                    self._trouble.tell(error.args[0].name())
+                    break
+                if end > self._progress.partitions[number].next:
+                    continue
+                self._confirmed_at[number] = self._clock()
+            confirmed.add(number)
+        return confirmed
+
+    def _known_end(self, place: Any) -> int:
+        """The partition's end as the last answer of its broker said; below 0: not known yet."""
+        return self._consumer.get_watermark_offsets(place, cached=True)[1]
+
+    def _batches(self, number: int, messages: Sequence[Any]) -> Iterator[_Batch]:
+        for _, part in groupby(messages, key=lambda message: message.offset() // BATCH_OFFSETS):
+            cut = list(part)
+            offsets = [message.offset() for message in cut]
+            found = self._decoder.decode([message.value() for message in cut])
+            place = f"{self._address.topic}/{number}"
+            broken = tuple(_unparseable(f"{place}/{offsets[at]}", row) for at, row in found.broken)
+            name = f"kafka-{self._address.topic}-{number}-{offsets[0]}"
+            arrived = arrived_at([_arrival(cut[at]) for at in found.places], len(found.places))
+            numbers = np.array(offsets, "<i8")[found.places].tobytes()
+            batch = RawBatch(name, to_ipc(found.rows), broken, arrived, place, numbers)
+            times = event_times(found.rows, self._bound, source=place, arrived=arrivals(batch))
+            newest_ms = newest_credible(times, int(self._clock() * 1000))
+            oldest_ms = int(times.min()) if times.size else None
+            yield _Batch(oldest_ms, newest_ms, batch)
+
+
+class _Batch(NamedTuple):
+    """oldest_ms: of all rows that have a time.     newest_ms: of those whose time is credible."""
+
+    oldest_ms: int | None
+    newest_ms: int | None
+    rows: RawBatch
+
+
+def _arrival(message: Any) -> int:
+    """When a message arrived, in ms since 1970, by its own timestamp; -1: it has none."""
+    kind, milliseconds = message.timestamp()
+    return int(milliseconds) if kind else -1
+
+
+def _partition(message: Any) -> int:
+    return message.partition()
+
+
+def _unparseable(source: str, row: BrokenRow) -> dict[str, Any]:
+    """The rejected record of a message that is no row: where it is, none of its values. A part by itself."""
+    return {
+        "reason": "unparseable",
+        "field": row.field,
+        "message": row.message,
+        "window_end": None,
+        "source": source,
+        "part": source,
+        "row": {},
+    }

@@ -1,0 +1,30 @@
+"""What ``kanonflow verify`` can be asked to check."""
+
+from __future__ import annotations
+
+import argparse
+
+from kanonflow.pipelines.options.secret_flags import add_secret_flags
+
+
+def add_checks(verify: argparse.ArgumentParser) -> None:
+    """How the audit answers, and what it looks at besides the releases."""
+    verify.add_argument("--json", action="store_true", help="print the report as JSON")
+    verify.add_argument(
+        "--waiting",
+        action="store_true",
+        help="the run goes on: rows whose time is not over may be in no release yet",
+    )
+    verify.add_argument(
+        "--certificates",
+        action="store_true",
+        help="also check the certificates of the run; with the secret, that each matching is the one it draws",
+    )
+    add_secret_flags(verify)
+    verify.add_argument(
+        "--known",
+        type=int,
+        default=0,
+        metavar="C",
+        help="also tell what hides the others when somebody knows C matches (default: 0); not with --waiting",
+    )

@@ -1,0 +1,1 @@
+"""What does the payload of an input tell beside its value?"""

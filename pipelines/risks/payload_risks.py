@@ -1,0 +1,301 @@
+"""What a payload field tells beside its value: measured over an input, judged against limits.
+
+    guess      how often the nearest member of a slot is the truth        member_guess      limit 1.5 / k
+    distinct   distinct values / rows                                     payload_measures  0.95; whole numbers 0.999
+    own        rows whose value only their own individual repeats         payload_measures  0.1 above chance
+    order      rank correlation with time or with the input's order       payload_measures  0.95
+
+The promise of 1/k assumes that payload and quasi-identifiers tell nothing of each other, and that no payload value can
+be looked up elsewhere. Each measure is a way in which that fails. A field above a limit is refused unless its
+declaration says ``accept_risk: <reason>``. What takes more rows than there are to judge is not refused, and said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.risks.member_guess import FieldValues, MemberGuess, Slots, joint_guess, member_guess
+from kanonflow.pipelines.risks.payload_measures import Order, distinct_share, order_within, own_repeats
+from kanonflow.pipelines.risks.payload_sample import sample_slots
+from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.printable import printable
+from kanonflow.schemas.text_values import render_text
+from kanonflow.schemas.value_units import to_units
+from kanonflow.transforms.rows.split import window_numbers
+
+GUESS_LIMIT = 1.5
+"""Times 1/k."""
+DISTINCT_LIMIT, WHOLE_NUMBER_LIMIT = 0.95, 0.999
+OWN_LIMIT = 0.1
+ORDER_LIMIT = 0.95
+LEAST_DISTINCT_ROWS, LEAST_OWN_ROWS, LEAST_ORDER_ROWS = 1_000, 100, 50
+
+GUESS = "member guess"
+TOGETHER = "all together"
+"""Stands for the payload fields that nobody has accepted the risk of, as one."""
+
+_OK, _REFUSED, _ACCEPTED, _FEW = "ok", "REFUSED", "accepted", "too few rows to tell"
+
+
+class PayloadRiskError(PolicyError):
+    """Payload fields that were measured to tell more than the promise allows, and that nobody has accepted."""
+
+    def __str__(self) -> str:
+        head = f"{self.source or 'policy'}: payload that tells more than its value"
+        return "\n".join([head, *(f"  - {printable(mistake)}" for mistake in self.mistakes)])
+
+
+class Risk(NamedTuple):
+    """One measure of one field. value, limit: as measured; None: it could not be.  how: in words, for the table.
+
+    high: whether the value is above the limit and means it. judged: whether there was enough to judge by.
+    """
+
+    field: str
+    measure: str
+    value: float | None
+    limit: float
+    how: str
+    high: bool
+    judged: bool
+    accepted: bool
+
+    @property
+    def verdict(self) -> str:
+        """A word or two for the table."""
+        if self.high:
+            return _ACCEPTED if self.accepted else _REFUSED
+        return _OK if self.judged else _FEW
+
+
+@dataclass(frozen=True)
+class PayloadRisks:
+    """All measures of all payload fields. rows: measured; records: in the slots of the member guess."""
+
+    risks: tuple[Risk, ...]
+    rows: int
+    records: int
+
+    def render(self) -> str:
+        """The table as text, a line a measure."""
+        if not self.risks:
+            return "payload: no field is published as it is"
+        head = ("field", "measure", "value", "limit", "verdict", "")
+        lines = [head, *((*_shown(risk), risk.verdict, risk.how) for risk in self.risks)]
+        lines = [tuple(map(printable, line)) for line in lines]
+        widths = [max(len(line[place]) for line in lines) for place in range(5)]
+        text = [f"payload of {self.rows:,} rows, member guesses over {self.records:,} records"]
+        for line in lines:
+            cells = [f"{line[0]:<{widths[0]}}", f"{line[1]:<{widths[1]}}"]
+            cells += [
+                f"{line[2]:>{widths[2]}}",
+                f"{line[3]:>{widths[3]}}",
+                f"{line[4]:<{widths[4]}}",
+                line[5],
+            ]
+            text.append("  ".join(cells).rstrip())
+        return "\n".join(text)
+
+    def refusal(self, source: str) -> PayloadRiskError | None:
+        """The error for what is too high and not accepted, all at once; None if there is nothing."""
+        refused = [risk for risk in self.risks if risk.high and not risk.accepted]
+        if any(risk.measure == GUESS and risk.field != TOGETHER for risk in refused):
+            # What a field gives away by itself, all of them do.
+            refused = [risk for risk in refused if risk.field != TOGETHER]
+        mistakes = [_mistake(risk) for risk in refused]
+        return PayloadRiskError(mistakes, source) if mistakes else None
+
+
+def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
+    """Measure every payload field, partition fields included.
+
+    rows: canonical rows in the order of the input. Deterministic. O(rows log rows) a field, and the slots.
+    """
+    sample, members = sample_slots(rows, bound) if rows.num_rows else (rows, np.empty((0, 1), np.int64))
+    found: list[Risk] = []
+    quasis = {column.name: _values(sample, column) for column in bound.quasis}
+    slots = Slots(members, _people(sample, bound))
+    arrival, people = _arrival(rows, bound), bound.policy.individual is not None
+    payloads: dict[str, FieldValues] = {}
+    best: dict[str, str] = {}
+    for column in bound.payload:
+        guess = None
+        if len(members):
+            values = _values(sample, column)
+            guess = member_guess(values, quasis, slots)
+            if column.field.accept_risk is None:
+                payloads[column.name], best[column.name] = values, guess.attack
+        found.append(
+            _guess_risk(column.name, guess, bound.policy.k, accepted=column.field.accept_risk is not None)
+        )
+        found += _column_risks(rows, column, arrival, people=people)
+    if len(payloads) > 1:
+        guess = joint_guess(payloads, best, quasis, slots)
+        found.append(_guess_risk(TOGETHER, guess, bound.policy.k, accepted=False))
+    return PayloadRisks(tuple(found), rows.num_rows, sample.num_rows)
+
+
+def _values(rows: pa.Table, column: BoundColumn) -> FieldValues:
+    array = rows.column(column.name)
+    texts = np.array(render_text(array).to_pylist(), dtype=object)
+    return FieldValues(_numbers(array) if _has_numbers(column) else None, texts)
+
+
+def _has_numbers(column: BoundColumn) -> bool:
+    """Whether nearness means something: for numbers, dates and instants that are not declared as categories."""
+    kind = column.arrow_type
+    if column.field.quasi is not None:
+        return column.kind is not None
+    if pa.types.is_decimal128(kind):
+        return bool(kind.precision <= 18)
+    temporal = pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or temporal)
+
+
+def _numbers(array: pa.ChunkedArray) -> NDArray[np.float64]:
+    units, nulls = to_units(array)
+    scale = 10.0 ** getattr(array.type, "scale", 0)
+    return np.where(nulls, np.nan, units / scale)
+
+
+def _people(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
+    """The individual of each row, numbered from 0; each row its own without such a field."""
+    field = bound.policy.individual
+    if field is None:
+        return np.arange(rows.num_rows)
+    return np.asarray(rows.column(field.name).combine_chunks().dictionary_encode().indices).astype(np.int64)
+
+
+def _guess_risk(name: str, guess: MemberGuess | None, k: int, *, accepted: bool) -> Risk:
+    limit = GUESS_LIMIT / k
+    if guess is None:
+        return Risk(name, GUESS, None, limit, "no window has k individuals", False, False, accepted)
+    high = guess.rate > limit and guess.certain
+    attack = "the best attacks added up" if name == TOGETHER else guess.attack
+    how = f"{attack}; {guess.chance:.2f} is due"
+    return Risk(name, GUESS, guess.rate, limit, how, high, guess.conclusive, accepted)
+
+
+def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, people: bool) -> Iterator[Risk]:
+    array = rows.column(column.name).combine_chunks()
+    known = np.flatnonzero(np.asarray(array.is_valid()))
+    array = array.take(pa.array(known))
+    codes = np.asarray(array.dictionary_encode().indices).astype(np.int64)
+    accepted = column.field.accept_risk is not None
+
+    def risk(measure: str, value: float, limit: float, how: str, judged: bool) -> Risk:
+        return Risk(column.name, measure, value, limit, how, judged and value > limit, judged, accepted)
+
+    limit = _distinct_limit(column.arrow_type)
+    if limit is not None:
+        how = f"distinct values in {codes.size:,} rows"
+        yield risk("distinct values", distinct_share(codes), limit, how, codes.size >= LEAST_DISTINCT_ROWS)
+    if people:
+        own = own_repeats(codes, arrival.who[known])
+        how = f"rows whose value one individual alone repeats; {own.by_chance:.2f} by chance"
+        yield risk("own values", own.share, OWN_LIMIT + own.by_chance, how, own.rows >= LEAST_OWN_ROWS)
+    ranked = _ranked(array)
+    if ranked is not None:
+        order, how = _strongest_order(ranked, known, arrival, people=people)
+        yield risk("order", abs(order.correlation), ORDER_LIMIT, how, order.rows >= LEAST_ORDER_ROWS)
+
+
+def _distinct_limit(kind: pa.DataType) -> float | None:
+    """None where many distinct values are what a quantity has: fractions, amounts, days."""
+    if pa.types.is_integer(kind):
+        return WHOLE_NUMBER_LIMIT
+    quantity = pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind)
+    return None if quantity or pa.types.is_boolean(kind) else DISTINCT_LIMIT
+
+
+def _ranked(array: pa.Array) -> NDArray[np.generic] | None:
+    """What the values sort by: numbers, or texts by length and letters, as numbered ids grow; None for yes and no."""
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        return None
+    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)) and not (
+        pa.types.is_decimal(kind) and kind.precision > 18
+    ):
+        return to_units(array)[0]
+    texts = render_text(array.dictionary_encode().dictionary).to_pylist()
+    places = sorted(range(len(texts)), key=lambda place: (len(texts[place]), texts[place]))
+    rank = np.empty(len(texts), dtype=np.int64)
+    rank[places] = np.arange(len(texts))
+    return rank[np.asarray(array.dictionary_encode().indices)]
+
+
+class _Arrival(NamedTuple):
+    """Of each row: times in milliseconds, None without a time field; group, its window in its partition; who."""
+
+    times: NDArray[np.int64] | None
+    group: NDArray[np.int64]
+    who: NDArray[np.int64]
+
+
+def _arrival(rows: pa.Table, bound: BoundPolicy) -> _Arrival:
+    policy, group = bound.policy, np.zeros(rows.num_rows, dtype=np.int64)
+    for name in policy.partition_by:
+        own = np.asarray(rows.column(name).combine_chunks().dictionary_encode("encode").indices)
+        group = _both(group, own.astype(np.int64))
+    if policy.time is None:
+        return _Arrival(None, group, _people(rows, bound))
+    column = rows.column(policy.time.name)
+    return _Arrival(to_units(column)[0], _both(group, window_numbers(column, policy)), _people(rows, bound))
+
+
+def _both(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each pair of values, int64 (n,)."""
+    _, one = np.unique(first, return_inverse=True)
+    names, other = np.unique(second, return_inverse=True)
+    return one * names.size + other
+
+
+def _strongest_order(
+    ranked: NDArray[np.generic], known: NDArray[np.int64], arrival: _Arrival, *, people: bool
+) -> tuple[Order, str]:
+    """Within windows along time and along the input; if there are ``people``, within each along time."""
+    group = arrival.group[known]
+    if arrival.times is None:
+        return order_within(ranked, known, group), "along the input"
+    times = arrival.times[known]
+    tried = [
+        (order_within(ranked, times, group), "along time, within windows"),
+        (order_within(ranked, known, group), "along the input, within windows"),
+    ]
+    if people:
+        tried.append((order_within(ranked, times, arrival.who[known]), "along time, within individuals"))
+    judged = [each for each in tried if each[0].rows >= LEAST_ORDER_ROWS] or tried
+    return max(judged, key=lambda each: abs(each[0].correlation))
+
+
+def _shown(risk: Risk) -> Sequence[str]:
+    return (risk.field, risk.measure, "-" if risk.value is None else f"{risk.value:.3f}", f"{risk.limit:.3f}")
+
+
+_MEANING = {
+    GUESS: "whoever knows the quasi-identifiers can tell whose row it is",
+    "distinct values": "the value names the row in any other copy of the feed",
+    "own values": "the value names its individual, and links the rows and releases of one",
+    "order": "the value tells when the row came, and which rows are neighbours",
+}
+
+
+def _mistake(risk: Risk) -> str:
+    if risk.field == TOGETHER:
+        return (
+            f"fields: {risk.measure} from all payload fields together {risk.value:.3f}, limit {risk.limit:.3f}: "
+            f"{_MEANING[risk.measure]}. Leave out or generalize those with the highest rates, or say "
+            "accept_risk: <reason> for them"
+        )
+    return (
+        f"fields.{risk.field}: {risk.measure} {risk.value:.3f}, limit {risk.limit:.3f} ({risk.how}): "
+        f"{_MEANING[risk.measure]}. Leave it out (role: identifier), publish it generalized (role: quasi), or say "
+        "accept_risk: <reason>"
+    )

@@ -1,0 +1,320 @@
+"""The job behind ``kanonflow anonymize``: files in, releases, metrics and rejected rows out."""
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import MetricsFilter
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.runners.runner import PipelineState
+from apache_beam.transforms.window import GlobalWindows
+
+from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
+from kanonflow.pipelines.feeds.read_files import ReadBatches
+from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
+from kanonflow.pipelines.run_records.run_directory import RunDirectory
+from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
+from kanonflow.pipelines.runs.feed_end import TellEnd
+from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
+from kanonflow.pipelines.runs.second_release import open_release_directory
+from kanonflow.pipelines.runs.secret_sources import (
+    ManagedSecret,
+    PinnedSecret,
+    SecretFile,
+    SecretVariable,
+    pinned_secret,
+    previous_sources,
+    secret_source,
+)
+from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
+from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
+from kanonflow.pipelines.terminal.progress import progress, read_metrics
+from kanonflow.pipelines.terminal.summary import RunSummary, summarize
+from kanonflow.pipelines.terminal.terminal import tell
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
+from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
+from kanonflow.transforms.lineage.published_slots import PublishedSlots
+from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
+from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.sinks.certificate_sink import WriteCertificates
+from kanonflow.transforms.sinks.durable_boundary import durable_boundary
+from kanonflow.transforms.sinks.gather_rejected import GatherRejected
+from kanonflow.transforms.sinks.sinks import (
+    NAMESPACE,
+    WriteMetrics,
+    WriteRejected,
+    WriteReleases,
+    metrics_directory,
+    restricted_directory,
+)
+
+_TOLD = (InputError, ReleaseConflictError, OlderStateError)
+"""Errors of a step whose message is for the user."""
+
+
+class RunFailedError(Exception):
+    """The pipeline did not end well; the message holds no value of a record."""
+
+    exit_code = 3
+
+
+def anonymize_files(
+    policy: Policy,
+    patterns: Sequence[str],
+    options: RunOptions,
+    *,
+    delimiter: str | None = None,
+    terminal: TextIO | None = None,
+) -> RunSummary | None:
+    """Run the pipeline over the files and wait for its end. None: the job graph was only written (a template).
+
+    terminal: where notes and the progress display go; None: stderr.
+
+    Raises:
+        InputError, PolicyError: the files are damaged, or the policy does not fit them.
+        OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
+        ReleaseConflictError: a run that resumes comes to another release than the one that is published.
+        InputChangedError: a file changed while it was read.
+        RunFailedError: anything else; the details are in OUT/restricted/beam.log.
+    """
+    terminal = terminal or sys.stderr
+    check_runner(options, patterns)
+    from kanonflow.transforms.solver_check import check_solver
+
+    policy = with_overrides(policy, options)
+    files = find_inputs(patterns)
+    schema = input_schema(files, delimiter)
+    check_solver(policy)
+    bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+    pipeline = make_pipeline(options)
+    source_of_secret = given_secret(options)
+    replaced = previous_sources(options.previous_secrets)
+    refuse_shared_secret((source_of_secret, *replaced), (file.path for file in files))
+    contents = input_contents(files)
+    told = [content.record() for content in contents]
+    secret = None if source_of_secret is None else source_of_secret.resolve()
+    previous = [each.resolve() for each in replaced]
+    with open_release_directory(options, policy, told, secret, previous) as directory:
+        for note in directory.notes:
+            tell(note, terminal)
+        source = ReadBatches(files, bound.input_columns, delimiter)
+        shipped = shipped_secret(source_of_secret, directory, replaced)
+        published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
+        anonymize = kanonymize(bound, shipped, certificates=options.certificates, published=published)
+        connect(pipeline, source, anonymize, bound, options.output, options.runner)
+        metrics_folder = metrics_directory(options.output)
+        if only_submits(beam_options(options.beam_flags)):
+            pipeline.run()
+            return None
+        begin = time.perf_counter()
+        with (
+            beam_log(options.output),
+            workers_in_this_process(pipeline.options),
+            progress(Path(metrics_folder), terminal, quiet=options.quiet or not is_local(metrics_folder)),
+        ):
+            counters = run_to_end(pipeline, options.output)
+        refuse_changed(contents)
+        seconds = time.perf_counter() - begin
+        return summarize(counters, all_metrics(metrics_folder), seconds)
+
+
+def with_overrides(policy: Policy, options: RunOptions) -> Policy:
+    """The policy with what the command line says about the solver."""
+    given = {
+        "evaluations_per_row": options.evaluations,
+        "deadline_ms": options.deadline_ms,
+        "threads": options.threads,
+        "seed": options.search_seed,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(policy, solver=replace(policy.solver, **changes)) if changes else policy
+
+
+def given_secret(options: RunOptions) -> SecretFile | SecretVariable | ManagedSecret | None:
+    """Where the command line says the secret is; None when it names none. Raises SecretError."""
+    return secret_source(options.secret_file, options.secret_env, options.secret_manager)
+
+
+def shipped_secret(
+    source: SecretSource | None, directory: RunDirectory, replaced: Sequence[SecretSource] = ()
+) -> PinnedSecret:
+    """What the job graph holds in the place of the secret: where a worker finds it, and how it knows that one.
+
+    replaced: where the secrets are that the run used before.
+    """
+    own = os.path.abspath(os.path.join(restricted_directory(directory.output), "secret"))
+    return pinned_secret(directory.secret, (*replaced, source or SecretFile(own)))
+
+
+def make_pipeline(options: RunOptions) -> beam.Pipeline:
+    """An empty pipeline on the runner of the options. Raises OptionsError: no such runner."""
+    beam_flags = beam_options(options.beam_flags, options.runner)
+    beam_flags.view_as(StandardOptions).runner = options.runner
+    try:
+        return beam.Pipeline(runner=options.runner, options=beam_flags)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise OptionsError(f"--runner {options.runner}: {error} (default: {DEFAULT_RUNNER})") from None
+
+
+def kanonymize(
+    bound: BoundPolicy,
+    secret: SecretSource,
+    *,
+    watermark_waits: bool = False,
+    certificates: bool = False,
+    published: EarlierReleases | None = None,
+) -> beam.PTransform:
+    """The transform that the job is about. bound: its solver was checked."""
+    from kanonflow.transforms.anonymize import KAnonymize
+
+    return KAnonymize(
+        bound,
+        secret,
+        watermark_waits=watermark_waits,
+        certificates=certificates,
+        published=published,
+    )
+
+
+def earlier_releases(options: RunOptions, policy: Policy, remake: Remake) -> EarlierReleases:
+    """What the stateful step looks up of releases that the output holds already."""
+    return EarlierReleases(PublishedSlots(as_workers_see(options.output), policy), remake)
+
+
+def as_workers_see(output: str) -> str:
+    """A worker on a cluster has a working directory of its own."""
+    return os.path.abspath(output) if is_local(output) else output
+
+
+def connect(
+    pipeline: beam.Pipeline,
+    source: beam.PTransform,
+    anonymize: beam.PTransform,
+    bound: BoundPolicy,
+    output: str,
+    runner: str = DEFAULT_RUNNER,
+    *,
+    streaming: bool = False,
+    write_releases: beam.PTransform | None = None,
+) -> None:
+    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
+
+    write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics and rejected rows
+    go in any case.
+    """
+    output = as_workers_see(output)
+    anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
+    boundary = partial(durable_boundary, runner, streaming=streaming)
+    releases = anonymized.released | "StableReleases" >> boundary()  # Release
+    # Of windows that made a release, the sink says what became of it. This and GatherRejected are named as parts of
+    # KAnonymize, and nothing but a boundary follows the first: Flink fuses both with the solving step, and names a task
+    # whose steps stand in several parts of a pipeline by these parts only. Alerts and terminal look for "Solve" there.
+    unreleased = anonymized.metrics | "KAnonymize/Unreleased" >> beam.Filter(_made_none)
+    metrics = unreleased | "StableMetrics" >> boundary()  # dict
+    gathered = anonymized.rejected | "KAnonymize/GatherRejected" >> GatherRejected(streaming=streaming)
+    rejected = gathered | "StableRejected" >> boundary()
+    written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound))
+    told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
+    _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    # The feed has not ended before what was gathered is on its way.
+    made = [anonymized.released, unreleased, gathered]
+    if getattr(anonymized, "certificates", None) is not None:
+        made.append(anonymized.certificates)
+        certificates = anonymized.certificates | "StableCertificates" >> boundary()  # Certificate
+        _ = certificates | "WriteCertificates" >> WriteCertificates(output)
+    conflicts = written.conflicts | "Global conflicts" >> beam.WindowInto(GlobalWindows())
+    _ = (
+        (rejected, conflicts)
+        | "AllRejected" >> beam.Flatten()  # RejectedRows
+        | "WriteRejected" >> WriteRejected(output)
+    )
+    if streaming and not is_dataflow(runner):  # there a job ends with its feed
+        _ = tuple(made) | "End" >> TellEnd(output, boundary)
+
+
+def _made_none(metrics: Mapping[str, Any]) -> bool:
+    return not metrics["released"]
+
+
+def told_error_in(error: BaseException) -> Exception | None:
+    """The error of ours, with words for the user, that made a pipeline fail; None when it was something else.
+
+    Runners wrap what a step raised into an error of their own, whose text holds the traceback of the worker.
+    """
+    for kind in _TOLD:
+        if isinstance(error, kind):
+            return kind(str(error).split(" [while running '")[0])
+        found = re.search(rf"{kind.__name__}: (.*?)(?: \[while running '|\n|$)", str(error))
+        if found:
+            return kind(found.group(1))
+    return None
+
+
+def run_to_end(pipeline: beam.Pipeline, output: str) -> dict[str, int]:
+    """Run to the end; the pipeline's counters by name."""
+    try:
+        result = pipeline.run()
+        result.wait_until_finish()
+    except Exception as error:  # runners raise whatever they like
+        raise run_failure(error, output) from None
+    state = getattr(result, "state", None)
+    if state not in (None, PipelineState.DONE):
+        raise RunFailedError(f"the runner ended the run as {state}")
+    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    return {counter.key.metric.name: counter.result for counter in found}
+
+
+def run_failure(error: Exception, output: str) -> Exception:
+    """What to raise in the place of what a runner raised, whose text goes to the log and not to the terminal."""
+    if (told := told_error_in(error)) is not None:
+        return told
+    logging.getLogger(__name__).error("the run failed", exc_info=error)
+    place = f"; see {restricted_directory(output)}/beam.log" if is_local(output) else ""
+    return RunFailedError(f"the run failed ({type(error).__name__}){place}")
+
+
+def all_metrics(folder: str) -> Iterator[Mapping[str, Any]]:
+    """The metrics of every release in a folder."""
+    for match in FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list:
+        yield from read_metrics(read_whole(match.path))
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    """Beam warns of every flag that another of its parsers knows; unknown ones were refused before."""
+    told = str(record.msg)
+    return not told.startswith(("Unparseable argument", "Discarding unparseable args"))
+
+
+@contextlib.contextmanager
+def beam_log(output: str) -> Iterator[None]:
+    """Send what Beam logs to OUT/restricted/beam.log: a worker's traceback may hold values of records."""
+    root = logging.getLogger()
+    before = root.handlers[:]
+    if is_local(output):
+        path = os.path.join(restricted_directory(output), "beam.log")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        handler: logging.Handler = logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8"))
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    else:
+        handler = logging.NullHandler()
+    handler.addFilter(_says_something)
+    root.handlers[:] = [handler]
+    try:
+        yield
+    finally:
+        root.handlers[:] = before
+        if isinstance(handler, logging.StreamHandler):
+            handler.stream.close()

@@ -1,0 +1,169 @@
+"""What ``kanonflow stream`` reads from and writes to: a directory, or a Kafka topic."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+
+from kanonflow.pipelines.feeds.arriving_files import ArrivingFiles
+from kanonflow.pipelines.feeds.directory_listing import list_arrived
+from kanonflow.pipelines.feeds.input_files import InputSchema, find_inputs, input_schema
+from kanonflow.pipelines.feeds.polled_source import PolledSource
+from kanonflow.pipelines.kafka.address import (
+    KafkaAddress,
+    is_kafka_address,
+    kafka_sink_address,
+    kafka_source_address,
+)
+from kanonflow.pipelines.options.options import OptionsError
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.files.create_if_absent import is_local
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A feed whose schema is known. reading: the source, once the policy is bound to that schema."""
+
+    schema: InputSchema
+    reading: Callable[[BoundPolicy], PolledSource]
+
+
+@dataclass(frozen=True)
+class DirectoryFeed:
+    """A directory that files arrive in.
+
+    example: a file that shows the columns when the directory is still empty. delimiter: of CSV files.
+    """
+
+    path: str
+    example: str | None = None
+    delimiter: str | None = None
+
+    def __str__(self) -> str:
+        return self.path
+
+    def record(self) -> dict[str, Any]:
+        """What a resumed run must have in common with the first."""
+        return {"directory": self.path}
+
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about the way there: nothing."""
+        return ()
+
+    def open(self, policy: Policy) -> Feed:
+        """Look at one file. Raises InputError: there is none, or it is damaged."""
+        return Feed(self._schema(), lambda bound: ArrivingFiles(self.path, bound, delimiter=self.delimiter))
+
+    def _schema(self) -> InputSchema:
+        if self.example is not None:
+            return input_schema(find_inputs([self.example]), self.delimiter)
+        if is_local(self.path) and not os.path.isdir(self.path):
+            raise InputError(f"--source {self.path}: no such directory")
+        mistakes = []
+        for arrived in list_arrived(self.path, "*").files:
+            try:
+                return input_schema(find_inputs([os.path.join(self.path, arrived.name)]), self.delimiter)
+            except InputError as error:
+                mistakes.append(str(error))
+        told = f": {mistakes[0]}" if mistakes else ""
+        raise InputError(
+            f"--source {self.path}: no file there shows what the feed holds{told};"
+            " name one that does with --schema"
+        )
+
+
+@dataclass(frozen=True)
+class TopicFeed:
+    """A Kafka topic."""
+
+    address: KafkaAddress
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def record(self) -> dict[str, Any]:
+        """What a resumed run must have in common with the first; servers may move."""
+        return {"topic": self.address.topic}
+
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about the way there. Raises InputError: ``config`` is not usable."""
+        from kanonflow.pipelines.kafka.input import registry_notes
+
+        return registry_notes(self.address)
+
+    def open(self, policy: Policy) -> Feed:
+        """Look the schema up. Raises InputError: it is not to be had."""
+        from kanonflow.pipelines.kafka.input import kafka_input
+        from kanonflow.pipelines.kafka.source import KafkaSource
+
+        found = kafka_input(self.address, policy)
+        return Feed(found.schema, lambda bound: KafkaSource(self.address, bound, found.avro))
+
+
+FeedAddress = DirectoryFeed | TopicFeed
+
+
+def feed_address(text: str, example: str | None = None, delimiter: str | None = None) -> FeedAddress:
+    """What ``--source`` names. Raises InputError with every mistake of a topic's address."""
+    if is_kafka_address(text):
+        return TopicFeed(kafka_source_address(text))
+    return DirectoryFeed(_directory(text), example, delimiter)
+
+
+def release_sink(
+    target: str | None, bound: BoundPolicy, run: str, output: str | None = None
+) -> beam.PTransform | None:
+    """The sink of a topic's address; None for None, which means files. Raises InputError: mistakes in it.
+
+    output: where the slots of releases are kept.
+    """
+    if target is None:
+        return None
+    from kanonflow.pipelines.kafka.sink import WriteReleasesToKafka
+
+    return WriteReleasesToKafka(kafka_sink_address(target), bound, run, output)
+
+
+def sink_notes(target: str | None) -> tuple[str, ...]:
+    """What the user should know about the way to a sink. Raises InputError: mistakes in its address."""
+    return () if target is None else TopicFeed(kafka_sink_address(target)).notes()
+
+
+def feed_topic(target: str) -> str:
+    """The topic that a sink's address names. Raises InputError: mistakes in it."""
+    return kafka_sink_address(target).topic
+
+
+@dataclass(frozen=True)
+class StreamPlaces:
+    """Where a stream writes. directory: metrics and rejected rows, and releases when ``topic`` is None."""
+
+    directory: str
+    topic: str | None
+
+
+def stream_places(output: str, restricted: str | None, flag: str = "--output") -> StreamPlaces:
+    """What ``flag`` and ``--restricted`` mean together. Raises OptionsError."""
+    if is_kafka_address(output):
+        if restricted is None:
+            raise OptionsError(
+                f"{flag} is a topic, and metrics and rejected rows, which are raw data, are never there:"
+                " name the directory for them with --restricted"
+            )
+        return StreamPlaces(_directory(restricted), output)
+    if restricted is not None:
+        raise OptionsError(
+            "--restricted goes with a topic; below a directory they have their place: OUT/restricted"
+        )
+    return StreamPlaces(_directory(output), None)
+
+
+def _directory(path: str) -> str:
+    path = path.rstrip("/") or "/"
+    return os.path.abspath(path) if is_local(path) else path

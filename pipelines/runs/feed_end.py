@@ -1,0 +1,103 @@
+"""Telling that a feed has ended and that everything it held is written.
+
+Flink keeps a job whose source has ended, for a checkpoint needs it. So the job says itself when nothing more will
+come: a timer at the end of time, and then as many checkpoints as the sinks need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import TimerSpec, on_timer
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
+from apache_beam.typehints.decorators import no_annotations
+
+from kanonflow.pipelines.flink.begin_once import BeginOnce
+from kanonflow.transforms.files.create_if_absent import create_if_absent
+from kanonflow.transforms.sinks.sinks import restricted_directory
+
+_KEY = b"feed"
+
+
+def end_file(output: str) -> str:
+    """The file that appears when a feed has ended and all of it is written."""
+    return FileSystems.join(restricted_directory(output), "ended")
+
+
+def stop_file(output: str) -> str:
+    """The file that asks a stream's source to end its feed (stop_stream.py)."""
+    return FileSystems.join(restricted_directory(output), "stop")
+
+
+class TellEnd(beam.PTransform):
+    """What the sinks are given -> ``OUT/restricted/ended``, once all of it is written.
+
+    boundary: makes a durable boundary, as each sink has one in front of it.
+
+    The timer fires when every step that makes releases has said that it makes no more. So the first checkpoint that
+    holds the word of it, in the first boundary, holds all that the sinks have yet to write; they write when it is
+    complete, and before their part of the next one, which the second boundary waits for. The third is for a sink that
+    was not told of the first one: it writes with the second.
+
+    Why not behind the sinks: Flink's step that keeps its input for a checkpoint forgets the watermark that arrives
+    within the same bundle as elements. A later one makes up for that, but after the end of time none comes.
+    """
+
+    def __init__(self, output: str, boundary: Callable[[], beam.PTransform]) -> None:
+        super().__init__()
+        self._output = output
+        self._boundary = boundary
+
+    @no_annotations
+    def expand(self, made: tuple[beam.PCollection, ...]) -> beam.PCollection:
+        pipeline = made[0].pipeline
+        begin = pipeline | "Begin" >> BeginOnce(_KEY)
+        # Only what they say about time counts.
+        silent = tuple(
+            some
+            | f"Silent {index}" >> beam.WindowInto(GlobalWindows())
+            | f"None {index}" >> beam.ParDo(_Nothing())
+            for index, some in enumerate(made)
+        )
+        return (
+            (begin, *silent)
+            | beam.Flatten()
+            | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[bytes, bytes])
+            | "End" >> beam.ParDo(_TimeEnds()).with_output_types(bytes)
+            | "Once" >> self._boundary()
+            | "Twice" >> self._boundary()
+            | "Thrice" >> self._boundary()
+            | "Write" >> beam.ParDo(_WriteEnd(self._output))
+        )
+
+
+def _keyed(element: bytes) -> tuple[bytes, bytes]:
+    return _KEY, element
+
+
+class _Nothing(beam.DoFn):
+    def process(self, element: Any) -> Iterator[bytes]:
+        yield from ()
+
+
+class _TimeEnds(beam.DoFn):
+    END = TimerSpec("kanonflow_feed_end", TimeDomain.WATERMARK)
+
+    def process(self, element: tuple[bytes, bytes], end: Any = beam.DoFn.TimerParam(END)) -> None:
+        end.set(GlobalWindow().max_timestamp())
+
+    @on_timer(END)
+    def ended(self) -> Iterator[bytes]:
+        yield _KEY
+
+
+class _WriteEnd(beam.DoFn):
+    def __init__(self, output: str) -> None:
+        self._path = end_file(output)
+
+    def process(self, element: bytes) -> None:
+        create_if_absent(self._path, b"", private=True)

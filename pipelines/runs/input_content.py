@@ -1,0 +1,93 @@
+"""What the input of a run holds, as digests: a run that resumes must read what it read before, byte for byte.
+
+Same names and sizes do not say so. Files of this machine are read once before the run, and looked at again after it;
+of objects elsewhere the store's own checksum is taken, twice as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.files.create_if_absent import is_local
+
+_PIECE = 1 << 20
+
+
+class InputChangedError(Exception):
+    """A file changed while the run read it."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class InputContent:
+    """file: what was looked at. content: a digest or a store's checksum. state: what changes when a local file does."""
+
+    file: InputFile
+    content: str
+    state: tuple[int, ...]
+
+    def record(self) -> dict[str, Any]:
+        """For run.json, where the content is keyed with the run's secret."""
+        return {"name": self.file.name, "bytes": self.file.size, "content": self.content}
+
+
+def input_contents(files: Sequence[InputFile]) -> tuple[InputContent, ...]:
+    """What each file holds. Raises InputError: one cannot be read."""
+    return tuple(_look(file) for file in files)
+
+
+def refuse_changed(contents: Sequence[InputContent]) -> None:
+    """Raise InputChangedError if a file is not any more what it was."""
+    for before in contents:
+        try:
+            same = _state(before.file.path) == before.state
+            if not same or not is_local(before.file.path):
+                # A file that was only touched, or moved back, holds what it held.
+                same = _look(before.file).content == before.content
+        except (OSError, InputError):
+            same = False
+        if not same:
+            raise InputChangedError(
+                f"{before.file.path} changed while the run read it, so nobody can say which rows were released. What is"
+                " published stays as it is; put the old content back and resume, or release only rows that are in no"
+                " release, in another run"
+            )
+
+
+def _look(file: InputFile) -> InputContent:
+    try:
+        if is_local(file.path):
+            state = _state(file.path)
+            with open(file.path, "rb") as stream:
+                return InputContent(file, hashlib.file_digest(stream, "sha256").hexdigest(), state)
+        return InputContent(file, _checksum(file.path), ())
+    except (OSError, BeamIOError):
+        raise InputError(f"{file.path}: cannot be read") from None
+
+
+def _state(path: str) -> tuple[int, ...]:
+    if not is_local(path):
+        return ()
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _checksum(path: str) -> str:
+    try:
+        return f"store:{FileSystems.checksum(path)}"
+    except NotImplementedError:
+        digest = hashlib.sha256()
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            while piece := stream.read(_PIECE):
+                digest.update(piece)
+        return digest.hexdigest()

@@ -1,0 +1,357 @@
+"""The job behind ``kanonflow stream``: a feed that goes on, released window by window."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.runners.runner import PipelineState
+
+from kanonflow.pipelines.feeds.polled_source import ReadPolled
+from kanonflow.pipelines.flink.failures import restore_refusal
+from kanonflow.pipelines.flink.flags import flag_value, is_flink
+from kanonflow.pipelines.flink.job_server import submitting_jvm, with_job_server
+from kanonflow.pipelines.flink.job_watch import JobManagerGoneError, JobWatch
+from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_alive, is_running, was_stopped
+from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
+from kanonflow.pipelines.options.options import OptionsError, RunOptions
+from kanonflow.pipelines.run_records.refused_state import RefusedState
+from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
+from kanonflow.pipelines.runs.anonymize_files import (
+    RunFailedError,
+    all_metrics,
+    as_workers_see,
+    beam_log,
+    connect,
+    earlier_releases,
+    given_secret,
+    kanonymize,
+    make_pipeline,
+    run_failure,
+    shipped_secret,
+    with_overrides,
+)
+from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
+from kanonflow.pipelines.runs.feed_address import (
+    DirectoryFeed,
+    FeedAddress,
+    feed_topic,
+    release_sink,
+    sink_notes,
+)
+from kanonflow.pipelines.runs.feed_end import end_file, stop_file
+from kanonflow.pipelines.runs.secret_sources import previous_sources
+from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
+from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
+from kanonflow.pipelines.terminal.progress import progress, read_metrics, watched_live
+from kanonflow.pipelines.terminal.terminal import tell
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.files.create_if_absent import is_local, read_whole
+from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
+from kanonflow.transforms.lineage.published_slots import refusal_file
+from kanonflow.transforms.sinks.sinks import metrics_directory, rejected_directory, version_name
+from kanonflow.transforms.solver_check import check_solver
+
+POLL_SECONDS = 0.5
+_ENDED = (PipelineState.DONE, PipelineState.CANCELLED, PipelineState.DRAINED)
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """What stands in the output of a stream: of this run and of those it resumed.
+
+    Counted from files and not from counters, which a restart from a checkpoint begins anew.
+    """
+
+    releases: int
+    rows_released: int
+    rejected: Mapping[str, int]
+
+    def problems(self) -> tuple[str, ...]:
+        """Why the stream must not count as done; empty when it may."""
+        said = {
+            "release_conflict": "belong to releases that do not go on from what is published, or to partitions that"
+            " were parked for one (restricted/parked), and were not published",
+            "gate_refused": "were refused by the gate, which is a fault of this software; please report it",
+        }
+        return tuple(
+            f"{self.rejected[reason]} rows {what}; they are in restricted/rejected ({reason})"
+            for reason, what in said.items()
+            if self.rejected.get(reason)
+        )
+
+    def render(self) -> str:
+        """The table as plain text, a line each."""
+        lines = [("releases", self.releases), ("rows released", self.rows_released)]
+        lines.append(("rows rejected", sum(self.rejected.values())))
+        lines += [(f"  {reason}", count) for reason, count in sorted(self.rejected.items())]
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:<{width}}  {count:,}" for name, count in lines)
+
+
+def stream_feed(
+    policy: Policy,
+    source: FeedAddress,
+    options: RunOptions,
+    *,
+    topic: str | None = None,
+    terminal: TextIO | None = None,
+) -> StreamSummary | None:
+    """Run the stream until its feed ends or somebody stops the job. None: the job was only submitted.
+
+    options.output: the directory of metrics and rejected rows, and of releases unless ``topic``, a Kafka address, takes
+    them.
+
+    Raises:
+        InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
+        OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
+        OlderStateError: the stream goes on from a state that is older than what it has published.
+        RunFailedError: anything else; the details are in OUT/restricted/beam.log.
+    """
+    terminal = terminal or sys.stderr
+    check_runner(options, [str(source)])
+    policy = with_overrides(policy, options)
+    check_solver(policy)
+    for note in dict.fromkeys((*source.notes(), *sink_notes(topic))):
+        tell(f"warning: {note}", terminal)
+    feed = source.open(policy)
+    bound = bind(policy, feed.schema.columns, text=feed.schema.text, source=str(source))
+    source_of_secret, replaced = given_secret(options), previous_sources(options.previous_secrets)
+    folders = [source.path] if isinstance(source, DirectoryFeed) else []
+    refuse_shared_secret((source_of_secret, *replaced), (), folders)
+    secret = None if source_of_secret is None else source_of_secret.resolve()
+    name = job_name(policy.name, options)
+    start = stream_start(options, name, topic)
+    if _goes_on(start.job):
+        # The end of this feed would stop that job too.
+        raise OptionsError(f"--job_name {name}: a job of that name runs there already; choose another name")
+    metrics_folder, seen = metrics_directory(options.output), as_workers_see(options.output)
+    with ExitStack() as stack:
+        flags = (*with_job_server(options.runner, options.beam_flags, terminal), f"--job_name={name}")
+        if is_flink(options.runner):
+            temporary = stack.enter_context(private_temporary_folder(flags))
+            flags = (*flags, *submitting_jvm(flags), *temporary)
+        pipeline = make_pipeline(replace(options, beam_flags=flags))
+        directory = stack.enter_context(
+            open_run_directory(
+                options.output,
+                policy,
+                [source.record()],
+                secret,
+                resume=options.resume,
+                stream=start,
+                previous=[each.resolve() for each in replaced],
+            )
+        )
+        for note in directory.notes:
+            tell(note, terminal)
+        connect(
+            pipeline,
+            ReadPolled(
+                feed.reading(bound),
+                policy.out_of_orderness_ms,
+                stop_file(seen),
+                RefusedState(seen),
+            ),
+            kanonymize(
+                bound,
+                shipped_secret(source_of_secret, directory, replaced),
+                watermark_waits=True,
+                certificates=options.certificates,
+                published=earlier_releases(
+                    options, policy, Remake.REWIND if options.rewind else Remake.REFUSE
+                ),
+            ),
+            bound,
+            options.output,
+            options.runner,
+            streaming=True,
+            write_releases=release_sink(topic, bound, directory.run, options.output),
+        )
+        stack.enter_context(beam_log(options.output))
+        watch = _watch(name, start, options, terminal)
+        quiet = options.quiet or not is_local(metrics_folder) or "cluster" in start.job
+        stack.enter_context(progress(Path(metrics_folder), terminal, quiet=quiet))
+        stack.enter_context(workers_in_this_process(pipeline.options))
+        if not _run_until_end(pipeline, options, start, watch):
+            tell(f"submitted as {name}", terminal)
+            return None
+    return summarize_stream(options.output)
+
+
+def _watch(name: str, start: StreamStart, options: RunOptions, terminal: TextIO) -> JobWatch:
+    """What tells of the job; where a live display can, it is silent unless there is a cluster to tell of."""
+    folder = metrics_directory(options.output)
+    return JobWatch(
+        name,
+        start.job.get("cluster"),
+        Path(folder) if is_local(folder) else None,
+        terminal,
+        quiet=options.quiet or (watched_live(terminal) and "cluster" not in start.job),
+        elsewhere=is_dataflow(options.runner),
+    )
+
+
+def stream_start(options: RunOptions, name: str, topic: str | None) -> StreamStart:
+    """How the stream of these options begins."""
+    flags = options.beam_flags
+    cluster = cluster_address(flags) if is_flink(options.runner) else None
+    how, from_state = "--update", "--update" in flags
+    if not is_dataflow(options.runner):
+        # Beam gives no savepoint to an embedded cluster, which would begin with the feed's first row.
+        how = "--savepoint_path=... on the cluster that took it (--flink_master)"
+        from_state = cluster is not None and bool(flag_value(flags, "--savepoint_path"))
+    return StreamStart(
+        sink="files" if topic is None else feed_topic(topic),
+        job={"name": name, **({} if cluster is None else {"cluster": cluster})},
+        from_state=from_state,
+        how=how,
+        goes_on=_goes_on,
+        rewinds=options.rewind,
+    )
+
+
+def _goes_on(job: Mapping[str, str]) -> bool:
+    """Whether a job still runs on its Flink cluster, as far as that one can be asked."""
+    with contextlib.suppress(OSError, KeyError):
+        return is_alive(job["cluster"], job["name"])
+    return False
+
+
+def job_name(policy: str, options: RunOptions) -> str:
+    """The job's name in its cluster: the one given, else one that no other run has."""
+    given = flag_value(options.beam_flags, "--job_name")
+    return given or f"kanonflow-{re.sub('[^a-z0-9]+', '-', policy.lower()).strip('-')}-{secrets.token_hex(4)}"
+
+
+def summarize_stream(output: str) -> StreamSummary:
+    """The summary of what stands below ``output``."""
+    metrics = list(all_metrics(metrics_directory(output)))
+    out = {
+        version_name(record["release_id"], digest)
+        for record in metrics
+        if record["released"] and (digest := record.get("digest")) is not None
+    }
+    rejected: dict[str, int] = {}
+    for record in _rejected(output):
+        if record.get("part") in out:
+            continue  # withheld once, and published when the right state went on
+        rejected[record["reason"]] = rejected.get(record["reason"], 0) + 1
+    return StreamSummary(
+        releases=sum(record["released"] for record in metrics),
+        rows_released=sum(record["rows_released"] for record in metrics),
+        rejected=rejected,
+    )
+
+
+def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamStart, watch: JobWatch) -> bool:
+    """Run until the job ends or says that its feed did; False when nobody is to wait for that.
+
+    A stop from outside (a savepoint) is an end like any other.
+    Raises NotBegunError: the job is not there. JobManagerGoneError: its cluster is not. LeftRunning: Ctrl-C.
+    """
+    ended, refused, name = end_file(options.output), RefusedState(options.output), start.job["name"]
+    _remove(ended)
+    _remove(refusal_file(options.output))
+    try:
+        result = pipeline.run()
+        _heed_interrupts()
+        if only_submits(pipeline.options):
+            return False
+        while not PipelineState.is_terminal(result.state):
+            if options.detach and _has_begun(result, options, name):
+                return False
+            if refused.stands():
+                _cancel(result, options, name)
+                break
+            if FileSystems.exists(ended):
+                _cancel(result, options, name)
+                return True
+            watch.look()
+            time.sleep(POLL_SECONDS)
+        refused.raise_it()
+        if result.state not in _ENDED and not _stopped_from_outside(options, name):
+            result.wait_until_finish()  # raises, and says why
+    except KeyboardInterrupt:
+        raise watch.left() from None
+    except (JobManagerGoneError, OlderStateError):
+        raise
+    except Exception as error:  # runners raise whatever they like
+        if watch.job is not None:
+            watch.refuse_if_gone()
+        reason = run_failure(error, options.output)
+        refusal = restore_refusal(f"{error}\n{watch.failure_text()}")
+        if flag_value(options.beam_flags, "--savepoint_path") and refusal is not None:
+            reason = RunFailedError(f"Flink does not begin from the savepoint: {refusal}")
+        if start.sink == "files" and not _goes_on(start.job):
+            raise NotBegunError(reason) from None
+        raise reason from None
+    return True
+
+
+def _heed_interrupts() -> None:
+    """Make Ctrl-C a KeyboardInterrupt again: Beam's job server takes the signal to stop itself, and says nothing."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _remove(path: str) -> None:
+    """What an earlier job said about itself is not about this one."""
+    if is_local(path):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    elif FileSystems.exists(path):
+        FileSystems.delete([path])
+
+
+def _has_begun(result: Any, options: RunOptions, name: str) -> bool:
+    """Whether the job runs without this process: Beam's job server says so before its cluster has the job."""
+    address = cluster_address(options.beam_flags)
+    if not is_flink(options.runner) or address is None:
+        return bool(result.state == PipelineState.RUNNING)
+    with contextlib.suppress(OSError):
+        return is_running(address, name)
+    return False
+
+
+def _stopped_from_outside(options: RunOptions, name: str) -> bool:
+    """Whether somebody stopped the job in its cluster, which the job server takes for a failure."""
+    address = cluster_address(options.beam_flags)
+    if not is_flink(options.runner) or address is None:
+        return False
+    try:
+        return was_stopped(address, name)
+    except OSError:
+        return False
+
+
+def _cancel(result: Any, options: RunOptions, name: str) -> None:
+    """Stop a job whose feed has ended. Beam's job server lets go of a Flink job without stopping it."""
+    result.cancel()
+    address = cluster_address(options.beam_flags)
+    if is_flink(options.runner) and address is not None:
+        cancel_jobs(address, name)
+
+
+def _rejected(output: str) -> Iterator[Mapping[str, Any]]:
+    """The rejected rows, each once: of a part that came again from an older checkpoint the first file counts."""
+    file_of: dict[str, str] = {}
+    for match in FileSystems.match([FileSystems.join(rejected_directory(output), "*.avro")])[0].metadata_list:
+        for record in read_metrics(read_whole(match.path)):
+            part = record.get("part")
+            if part is None or file_of.setdefault(part, match.path) == match.path:
+                yield record

@@ -1,0 +1,143 @@
+"""What a run did, as a small table, and whether every row is accounted for."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_REASON = "rows_rejected_"
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The ledger, the loss and the time of a run.
+
+    releases: files published (or found published).     gcp, lower_bound: means over the released rows of
+    windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
+    windows measured them.
+    """
+
+    releases: int
+    conflicts: int
+    rows_read: int
+    rows_released: int
+    rows_waiting: int
+    rejected: Mapping[str, int]
+    gcp: float | None
+    lower_bound: float | None
+    total_seconds: float
+    read_seconds: float
+    solve_seconds: float
+    publish_seconds: float
+
+    @property
+    def rows_rejected(self) -> int:
+        """Rejected rows, for whatever reason."""
+        return sum(self.rejected.values())
+
+    @property
+    def rows_missing(self) -> int:
+        """Rows read that are neither released nor rejected nor waiting: 0, or the run is wrong."""
+        return self.rows_read - self.rows_released - self.rows_rejected - self.rows_waiting
+
+    def problems(self) -> tuple[str, ...]:
+        """Why the run must not count as done; empty when it may."""
+        found = []
+        if self.rows_missing:
+            found.append(
+                f"the ledger does not add up: {self.rows_read} rows read, but {self.rows_released} released,"
+                f" {self.rows_rejected} rejected and {self.rows_waiting} waiting"
+            )
+        if self.conflicts:
+            found.append(
+                f"{self.conflicts} release(s) exist already with other rows, or do not go on from what is published,"
+                " and were left as they are; their new rows are in restricted/rejected (release_conflict)"
+            )
+        if refused := self.rejected.get("gate_refused", 0):
+            found.append(
+                f"the gate refused {refused} rows: the release that was made of them would have broken the promise,"
+                " which is a fault of this software; please report it"
+            )
+        return tuple(found)
+
+    def render(self) -> str:
+        """The table as plain text, a line each."""
+        lines = [
+            ("releases", f"{self.releases:,}"),
+            ("rows read", f"{self.rows_read:,}"),
+            ("rows released", f"{self.rows_released:,}{_share(self.rows_released, self.rows_read)}"),
+            ("rows waiting", f"{self.rows_waiting:,}"),
+            ("rows rejected", f"{self.rows_rejected:,}{_share(self.rows_rejected, self.rows_read)}"),
+        ]
+        lines += [(f"  {reason}", f"{count:,}") for reason, count in sorted(self.rejected.items()) if count]
+        if self.gcp is not None:
+            lines.append(("mean GCP", f"{self.gcp:.4f}"))
+        if self.lower_bound is not None:
+            lines.append(("  at least", f"{self.lower_bound:.4f}"))
+        lines.append(("time", f"{self.total_seconds:.1f} s"))
+        parts = (
+            ("read", self.read_seconds),
+            ("solve", self.solve_seconds),
+            ("publish", self.publish_seconds),
+        )
+        lines += [
+            (f"  {name}", f"{seconds:.1f} s{_share(seconds, self.total_seconds)}") for name, seconds in parts
+        ]
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+
+def summarize(
+    counters: Mapping[str, int], metrics: Iterable[Mapping[str, Any]], total_seconds: float
+) -> RunSummary:
+    """The summary of a run.
+
+    counters: the pipeline's counters by name.     metrics: its records as ``metrics.avsc``, in any order.
+    """
+    records = list(metrics)
+    return RunSummary(
+        releases=counters.get("releases", 0),
+        conflicts=counters.get("release_conflict", 0),
+        rows_read=counters.get("rows_read", 0),
+        rows_released=counters.get("rows_released", 0),
+        rows_waiting=_still_waiting(records),
+        rejected={
+            name.removeprefix(_REASON): count for name, count in counters.items() if name.startswith(_REASON)
+        },
+        gcp=_mean(records, "gcp"),
+        lower_bound=_mean(records, "lower_bound"),
+        total_seconds=total_seconds,
+        read_seconds=counters.get("read_microseconds", 0) / 1e6,
+        solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
+        publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
+    )
+
+
+def _still_waiting(records: Iterable[Mapping[str, Any]]) -> int:
+    """Rows waiting after the last step of each partition; of a release that was withheld once, as it was published."""
+    last: dict[str, Mapping[str, Any]] = {}
+    for record in records:
+        before = last.get(record["partition"])
+        if before is None or _turn(before) < _turn(record):
+            last[record["partition"]] = record
+    return sum(record["rows_waiting"] for record in last.values())
+
+
+def _turn(record: Mapping[str, Any]) -> tuple[float, int, bool]:
+    end = record["window_end"]
+    seconds = end.timestamp() if hasattr(end, "timestamp") else float(end or 0)
+    return seconds, record["release_no"], record["released"]
+
+
+def _mean(records: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    """Mean of a number of the released windows that have it, weighted by their released rows."""
+    pairs = [
+        (record[name], record["rows_released"])
+        for record in records
+        if record["released"] and record[name] is not None
+    ]
+    rows = sum(count for _, count in pairs)
+    return sum(value * count for value, count in pairs) / rows if rows else None
+
+
+def _share(part: float, whole: float) -> str:
+    return f" ({part / whole:.1%})" if whole else ""

@@ -1,0 +1,55 @@
+"""The words that a policy chooses among, and how its windows are solved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Protection(StrEnum):
+    """Whom the promise is about: single rows, or all rows of a person together."""
+
+    ROW = "row"
+    INDIVIDUAL = "individual"
+
+
+class Others(StrEnum):
+    """What happens to an input's fields that the policy does not name."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+
+
+class Cohort(StrEnum):
+    """With whom individuals are put together. window: afresh in each window, in closed classes in which every row count
+    is shared by k of them; the classes of the window before are a start for the search and nothing more."""
+
+    WINDOW = "window"
+
+
+class MetricsAccess(StrEnum):
+    """Whether metrics stay beside the secrets, or are rounded and written next to the releases."""
+
+    RESTRICTED = "restricted"
+    PUBLIC = "public"
+
+
+@dataclass(frozen=True)
+class SolverChoice:
+    """Which solver runs a window, from which start, and how long.
+
+    evaluations_per_row: budget of the search, a record; None: the solver's default for k.
+    deadline_ms: extra wall-clock limit; None: none.     threads: None: one a core.
+    seed: replaces the seed that is derived from the secret (for benchmarks); it never drives publishing.
+    loss: what the search lowers, ``ncp`` or ``sil``; the metrics tell both.
+    suppression: of solvers that publish levels, the share of a window's rows that may be left out (they are rejected).
+    """
+
+    method: str = "auto"
+    start: str = "auto"
+    evaluations_per_row: float | None = None
+    deadline_ms: int | None = None
+    threads: int | None = None
+    seed: int | None = None
+    loss: str = "ncp"
+    suppression: float = 0.0

@@ -1,0 +1,59 @@
+"""What a policy may say, for people (tables of docs/policy.md) and for editors (a JSON Schema)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kanonflow.schemas.former_keys import FORMER
+from kanonflow.schemas.key_kinds import Group, JsonSchema, Key, keys_schema
+from kanonflow.schemas.policy_fields import Role
+from kanonflow.schemas.policy_keys import FIELD, HEAD, SOLVER
+
+_TABLES = (
+    ("At the top", HEAD),
+    ("Under `solver`", SOLVER),
+    ("Of a field", FIELD),
+)
+
+
+def policy_schema() -> JsonSchema:
+    """The JSON Schema (draft 2020-12) of policy files: keys, kinds of values, and limits of single keys.
+
+    What it takes may still break a rule that needs more than one key, or name a file or column that is not there:
+    ``policy check`` is the judge. What it refuses is refused there too.
+    """
+    schema = keys_schema(HEAD, required=("version", "k", "fields"))
+    described = schema["properties"]["fields"].pop("type")
+    roles = {"enum": [str(role) for role in Role]}
+    entry = {"anyOf": [roles, keys_schema(FIELD), {"type": "null"}]}
+    schema["properties"]["fields"] |= {"type": described, "additionalProperties": entry}
+    for name, words in FORMER.items():
+        described = schema["properties"].setdefault(
+            name, {"description": "Of former versions; read with a note."}
+        )
+        described.setdefault("anyOf", []).append({"enum": list(words)})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A policy of kanonflow",
+        **schema,
+    }
+
+
+def policy_tables() -> str:
+    """The tables of all keys, in Markdown."""
+    return "\n".join(line for title, keys in _TABLES for line in _table(title, keys))
+
+
+def _table(title: str, keys: tuple[Key, ...]) -> Iterator[str]:
+    yield from (f"## {title}", "", "| key | value | without it | |", "|---|---|---|---|")
+    for key in keys:
+        yield _row(key.name, key)
+        if isinstance(key.kind, Group) and key.kind.whole:
+            for part in key.kind.keys:
+                yield _row(f"{key.name}.{part.name}", part, "has to be there")
+    yield ""
+
+
+def _row(name: str, key: Key, without: str = "") -> str:
+    without = without or key.without
+    return f"| `{name}` | {key.kind.told} | {without} | {key.doc} |"

@@ -1,0 +1,76 @@
+"""Values as people write them in a policy: numbers, dates, domains, and keys that nobody knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+
+from kanonflow.schemas.policy_fields import Domain, QuasiType
+
+
+def unknown_keys(given: Iterable[object], known: Iterable[str], where: str) -> list[str]:
+    """One mistake for each key that is not known, with the known key it resembles."""
+    known = list(known)
+    mistakes = []
+    for key in given:
+        if key in known:
+            continue
+        near = difflib.get_close_matches(str(key), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
+        mistakes.append(f"{where}{key}: unknown key; {hint}")
+    return mistakes
+
+
+def read_number(value: object) -> Decimal | None:
+    """A number as the decimal that was written; None for anything else (yes/no included)."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        return None
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def read_date(value: object) -> date | datetime | None:
+    """An ISO date, or an ISO date-time (in UTC when it names no zone); None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return value if isinstance(value, date) else None
+
+
+def read_domain(value: object, kind: QuasiType | None, mistakes: list[str], where: str) -> Domain | None:
+    """The domain of a quasi-identifier of type ``kind``; None when it is absent or wrong."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        mistakes.append(f"{where}domain: must be a list")
+        return None
+    if kind is QuasiType.NUMERIC:
+        numbers = tuple(number for number in map(read_number, value) if number is not None)
+        if len(numbers) == len(value) == 2:
+            return numbers[0], numbers[1]
+        mistakes.append(f"{where}domain: must be [low, high], two numbers")
+    elif kind is QuasiType.DATE:
+        dates = tuple(found for found in map(read_date, value) if found is not None)
+        if len(dates) == len(value) == 2:
+            return dates  # type: ignore[return-value]
+        mistakes.append(f"{where}domain: must be [first, last], two ISO dates such as 1930-01-01")
+    elif kind in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
+        texts = tuple(item for item in value if isinstance(item, str))
+        if len(texts) == len(value):
+            return texts
+        mistakes.append(f"{where}domain: must list texts (put numbers, dates and yes/no in quotes)")
+    return None
+
+
+def read_grid(value: object) -> str | Decimal:
+    """A grid: a number where it is one, else the word as it was written (the policy's rules judge it)."""
+    return number if (number := read_number(value)) is not None else str(value)

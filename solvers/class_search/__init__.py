@@ -1,0 +1,1 @@
+"""How are closed classes improved, also under rules for sensitive values?"""

@@ -1,0 +1,281 @@
+"""What a class shows of its sensitive values, as the search changes it: counters, and whether the rules are met.
+
+A class keeps as many rows of each member as its member of fewest has (``state``), and which ones is known
+beforehand: the first in the order of priority. So the search judges exactly the rows that would be released. A class
+that breaks a rule is priced like one with fewer than k members: all of its rows wait. Then no move makes a class that
+would be released break a rule unless waiting were cheaper, and a start that breaks some is repaired by the search.
+
+A tally holds the counts of one class; a move adds and takes off the rows of two individuals, each in O(1) with the
+number of distinct values, the largest count (through the number of values at each count), sum c ln c and the distance
+from the release's shares. Only a class that gains or loses rows as a whole needs a distance over all values again.
+The rules' formulas stand in ``diversity.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.class_search.diversity import DISTANCES, KINDS, TOLERANCE, Sensitive
+from kanonflow.solvers.units.individuals import Individuals
+
+HOME, TARGET = 0, 1
+_NOBODY = -1
+
+
+class Gate(NamedTuple):
+    """The rules over f sensitive fields with S values in all, two tallies, and the offers of one scan.
+
+    begin: int64 (u,), where each individual's rows begin in values: int32 (n, f), codes in the order in which rows
+    are kept, from offset[f] on: int64 (f + 1,). kind, distance: int64 (f,), 1 + place in KINDS and DISTANCES, 0 for
+    none; least, most: float64 (f,), their l and t. share: float64 (S,), q_v of each field.
+    Tallies, first axis 2: counts: int64 (2, S). at_count: int64 (2, f, C), values at each count. different, peak:
+    int64 (2, f). mixed: float64 (2, f), sum c ln c. spread: float64 (2, f), sum |c_v - norm q_v|.
+    loaded: int32 (2, C), rows counted. state: int64 (2, 4): class or -1, rows a member, rows loaded, norm.
+    offer_gain: float64 (M,), offer: int64 (M, 2), target and partner; offers: int64 (1,).
+    """
+
+    begin: NDArray[np.int64]
+    values: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    least: NDArray[np.float64]
+    distance: NDArray[np.int64]
+    most: NDArray[np.float64]
+    share: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    at_count: NDArray[np.int64]
+    different: NDArray[np.int64]
+    peak: NDArray[np.int64]
+    mixed: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    loaded: NDArray[np.int32]
+    state: NDArray[np.int64]
+    offer_gain: NDArray[np.float64]
+    offer: NDArray[np.int64]
+    offers: NDArray[np.int64]
+
+
+def build_gate(
+    people: Individuals, fields: Sequence[Sensitive], priority: NDArray[np.int64], room: int, neighbours: int
+) -> Gate | None:
+    """The gate of these fields, None without any. room: most members of a class. neighbours: classes a scan sees.
+
+    priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
+    O(n log n).
+    """
+    if not fields:
+        return None
+    order = np.lexsort([priority, people.of_row])
+    sizes = [max(field.values, 1) for field in fields]
+    offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    codes = np.stack([field.codes + first for field, first in zip(fields, offset, strict=False)], axis=1)
+    f = len(fields)
+    most_rows = min((room + 2) * int(people.rows.max(initial=1)), people.of_row.size) + 2
+    offers = 2 + neighbours * (room + 2)
+    return Gate(
+        begin=np.cumsum(people.rows) - people.rows,
+        values=codes[order].astype(np.int32),
+        offset=offset,
+        kind=np.array([0 if one.kind is None else 1 + KINDS.index(one.kind) for one in fields]),
+        least=np.array([float(one.l) for one in fields]),
+        distance=np.array(
+            [0 if one.distance is None else 1 + DISTANCES.index(one.distance) for one in fields]
+        ),
+        most=np.array([float(one.t) for one in fields]),
+        share=np.concatenate(
+            [
+                np.bincount(one.codes, minlength=s) / one.codes.size
+                for one, s in zip(fields, sizes, strict=True)
+            ]
+        ),
+        counts=np.zeros((2, int(offset[-1])), dtype=np.int64),
+        at_count=np.zeros((2, f, most_rows), dtype=np.int64),
+        different=np.zeros((2, f), dtype=np.int64),
+        peak=np.zeros((2, f), dtype=np.int64),
+        mixed=np.zeros((2, f)),
+        spread=np.zeros((2, f)),
+        loaded=np.zeros((2, most_rows), dtype=np.int32),
+        state=np.full((2, 4), _NOBODY, dtype=np.int64) * np.array([1, 0, 0, 0]),
+        offer_gain=np.zeros(offers),
+        offer=np.zeros((offers, 2), dtype=np.int64),
+        offers=np.zeros(1, dtype=np.int64),
+    )
+
+
+def part_of_gate(gate: Gate | None, chosen: NDArray[np.int64]) -> Gate | None:
+    """A gate for some of the individuals, with tallies of its own: for a search beside others."""
+    if gate is None:
+        return None
+    own = (
+        *("counts", "at_count", "different", "peak", "mixed", "spread", "loaded", "state"),
+        *("offer_gain", "offer", "offers", "share"),
+    )
+    return gate._replace(begin=gate.begin[chosen], **{name: getattr(gate, name).copy() for name in own})
+
+
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _times_log(count: int) -> float:
+    return count * math.log(count) if count > 1 else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(gate: Gate, side: int, row: int, step: int) -> None:
+    """Add a row to a tally (step 1) or take it off (-1). O(f)."""
+    norm = gate.state[side, 3]
+    for f in range(gate.kind.size):
+        code = gate.values[row, f]
+        old = gate.counts[side, code]
+        new = old + step
+        if old == 0 or new == 0:
+            gate.different[side, f] += 1 if old == 0 else -1
+        # Only what a rule of this field reads: a logarithm costs more than all the rest.
+        if gate.kind[f] == 2:
+            gate.mixed[side, f] += _times_log(new) - _times_log(old)
+        elif gate.kind[f] == 3:
+            if old > 0:
+                gate.at_count[side, f, old] -= 1
+            if new > 0:
+                gate.at_count[side, f, new] += 1
+            if new > gate.peak[side, f] or (old == gate.peak[side, f] and gate.at_count[side, f, old] == 0):
+                gate.peak[side, f] = new
+        if gate.distance[f] == 1:
+            gate.spread[side, f] += abs(new - norm * gate.share[code]) - abs(old - norm * gate.share[code])
+        gate.counts[side, code] = new
+
+
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _load(
+    people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int, level: int
+) -> None:
+    """Count the first ``level`` rows of each member of a class, after clearing what was there. O(rows f)."""
+    for index in range(gate.state[side, 2]):
+        for f in range(gate.kind.size):
+            code = gate.values[gate.loaded[side, index], f]
+            gate.at_count[side, f, gate.counts[side, code]] = 0
+            gate.counts[side, code] = 0
+    total = 0
+    for p in range(size):
+        total += min(level, people.rows[members[number, p]])
+    gate.state[side, 0], gate.state[side, 1] = number, level
+    gate.state[side, 2], gate.state[side, 3] = total, total
+    for f in range(gate.kind.size):
+        gate.different[side, f] = gate.peak[side, f] = 0
+        # Nothing counted yet: sum |0 - norm q_v| = norm, for shares sum to 1.
+        gate.mixed[side, f], gate.spread[side, f] = 0.0, float(total)
+    index = 0
+    for p in range(size):
+        unit = members[number, p]
+        for row in range(gate.begin[unit], gate.begin[unit] + min(level, people.rows[unit])):
+            _count(gate, side, row, 1)
+            gate.loaded[side, index] = row
+            index += 1
+
+
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _distance(gate: Gate, side: int, f: int, rows: int) -> float:
+    """Equal or ordered distance of a tally's shares from the release's. O(values), O(1) where spread is right."""
+    if gate.distance[f] == 1 and gate.state[side, 3] == rows:
+        return gate.spread[side, f] / (2.0 * rows)
+    total = ahead = 0.0
+    shown = 0
+    for code in range(gate.offset[f], gate.offset[f + 1]):
+        if gate.share[code] > 0.0 or gate.counts[side, code] > 0:
+            gap = gate.counts[side, code] / rows - gate.share[code]
+            ahead += gap
+            shown += 1
+            total += abs(gap) if gate.distance[f] == 1 else abs(ahead)
+    return total / 2.0 if gate.distance[f] == 1 else total / max(shown - 1, 1)
+
+
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _judge(gate: Gate, side: int, rows: int) -> bool:
+    """Whether a tally of that many rows meets every rule."""
+    met = True
+    for f in range(gate.kind.size):
+        if gate.kind[f] == 1:
+            met = met and gate.different[side, f] >= gate.least[f]
+        elif gate.kind[f] == 2:
+            entropy = math.log(rows) - gate.mixed[side, f] / rows
+            met = met and entropy >= math.log(gate.least[f]) - TOLERANCE
+        elif gate.kind[f] == 3:
+            met = met and gate.peak[side, f] * gate.least[f] <= rows
+        if met and gate.distance[f] > 0:
+            met = _distance(gate, side, f, rows) <= gate.most[f] + TOLERANCE
+    return met
+
+
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _exchange(people: Individuals, gate: Gate, side: int, level: int, leaver: int, unit: int) -> int:
+    """Count the kept rows of one individual off a tally and those of another on; rows that it holds then."""
+    rows = gate.state[side, 2]
+    if leaver >= 0:
+        gone = min(level, people.rows[leaver])
+        for index in range(gone):
+            _count(gate, side, gate.begin[leaver] + index, -1)
+        rows -= gone
+    if unit >= 0:
+        come = min(level, people.rows[unit])
+        for index in range(come):
+            _count(gate, side, gate.begin[unit] + index, 1)
+        rows += come
+    return rows
+
+
+@numba.njit(cache=True, nogil=True)
+def meets(
+    people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int,
+    level: int, out: int, unit: int,
+) -> bool:  # fmt: skip
+    """Whether a class meets the rules after the member at position ``out`` left and ``unit`` came; -1 for nobody.
+
+    size: members before. level: rows that each member keeps afterwards. The tally of ``side`` is reused when it holds
+    this class at this level; the caller forgets it (``forget``) when a class changed. O(rows of the two), else O(rows
+    of the class).
+    """
+    if gate.state[side, 0] != number or gate.state[side, 1] != level:
+        _load(people, gate, members, size, side, number, level)
+    leaver = members[number, out] if out >= 0 else -1
+    met = _judge(gate, side, _exchange(people, gate, side, level, leaver, unit))
+    _exchange(people, gate, side, level, unit, leaver)
+    return met
+
+
+@numba.njit(cache=True, nogil=True)
+def shortfall(
+    people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int,
+    level: int, out: int, unit: int,
+) -> float:  # fmt: skip
+    """How far a class is from meeting the rules after an exchange, 0 when it meets them; arguments as in ``meets``.
+
+    Each rule adds what it misses its limit by, as a share of it: values, entropy, rows of the most frequent value
+    above rows / l, distance. Only to compare exchanges by: ``meets`` decides.
+    """
+    if gate.state[side, 0] != number or gate.state[side, 1] != level:
+        _load(people, gate, members, size, side, number, level)
+    leaver = members[number, out] if out >= 0 else -1
+    rows = _exchange(people, gate, side, level, leaver, unit)
+    missing = 0.0
+    for f in range(gate.kind.size):
+        if gate.kind[f] == 1:
+            missing += max(0.0, gate.least[f] - gate.different[side, f]) / gate.least[f]
+        elif gate.kind[f] == 2 and gate.least[f] > 1.0:
+            entropy = math.log(rows) - gate.mixed[side, f] / rows
+            missing += max(0.0, 1.0 - TOLERANCE - entropy / math.log(gate.least[f]))
+        elif gate.kind[f] == 3:
+            missing += max(0.0, gate.peak[side, f] * gate.least[f] - rows) / rows
+        if gate.distance[f] > 0:
+            missing += max(0.0, _distance(gate, side, f, rows) - gate.most[f] - TOLERANCE)
+    _exchange(people, gate, side, level, unit, leaver)
+    return missing
+
+
+@numba.njit(cache=True, nogil=True)
+def forget(gate: Gate) -> None:
+    """Classes have changed: what the tallies hold is none of them any more."""
+    gate.state[0, 0] = gate.state[1, 0] = -1

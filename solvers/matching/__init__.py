@@ -1,0 +1,1 @@
+"""How is one of the matchings of a graph drawn, and what makes matchings independent?"""

@@ -1,0 +1,1 @@
+"""What is to be solved, and what does an answer look like?"""

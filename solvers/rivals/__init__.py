@@ -1,0 +1,1 @@
+"""The algorithms of the papers, to compare and to start from."""

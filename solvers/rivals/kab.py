@@ -1,0 +1,45 @@
+"""KAB: the black hole algorithm on stars that begin as NCP clusterings (S4, Algorithm 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.rivals.black_hole import (
+    BlackHoleParameters,
+    StarProblem,
+    StarResult,
+    search_stars,
+)
+from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
+from kanonflow.solvers.rivals.stars import mended_by_clustering
+from kanonflow.solvers.starts.class_hulls import labels_loss
+
+
+def kab_result(
+    problem: StarProblem,
+    seed: int,
+    parameters: BlackHoleParameters | None = None,
+    given: NDArray[np.int32] | None = None,
+) -> StarResult:
+    """The best star found. given: labels of the previous window's classes, -1 for newcomers, as one of the first stars.
+
+    Raises InfeasibleError when there are fewer than k individuals or a row fits nowhere. O(stars iterations u^2 d / k)
+    when every star is swallowed in every iteration, as happens where fitness is normalized.
+    """
+    people, who, k = problem.people, problem.who, problem.k
+    return search_stars(
+        problem,
+        parameters or BlackHoleParameters(),
+        seed,
+        lambda drawn: ncp_clustering_labels(people, who, k, drawn),
+        lambda labels, drawn: mended_by_clustering(people, who, k, labels, drawn),
+        given,
+    )
+
+
+def best_restart(problem: StarProblem, seed: int, restarts: int) -> NDArray[np.int32]:
+    """The best of so many NCP clusterings: what KAB must beat to be worth its moves. O(restarts u^2 d / k)."""
+    seeds = np.random.SeedSequence(seed).generate_state(max(restarts, 1), np.uint64)
+    stars = (ncp_clustering_labels(problem.people, problem.who, problem.k, int(drawn)) for drawn in seeds)
+    return min(stars, key=lambda labels: labels_loss(problem.people, labels))

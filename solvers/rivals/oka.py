@@ -1,0 +1,228 @@
+"""OKA: one pass of k-means over random seeds, then classes above k shed and classes below absorb (Lin & Wei 2008).
+
+The centroid of a class is the mean of its members: numbers average, and of each categorical value the share of members
+who have it. A unit lies ``|x - mean|`` (at most the attribute's weight) away in a numeric attribute and
+``price (1 - share)`` in a categorical one, for each value it has: what a random member would add to its hull.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.problem.errors import InfeasibleError, UnservedError
+from kanonflow.solvers.starts.leftovers import Mates, bar_classes, group_mates
+from kanonflow.solvers.units.bits import lowest_bit, next_random
+from kanonflow.solvers.units.individuals import Individuals
+
+# Shares of all values of all classes that are held at once: 2^27 numbers are 1 GiB.
+LARGEST_SHARES = 2**27
+
+
+class Centroids(NamedTuple):
+    """c classes. mean: float64 (c, dn). share: float64 (c, 64 W), of each value's bit. size: int64 (c,)."""
+
+    mean: NDArray[np.float64]
+    share: NDArray[np.float64]
+    size: NDArray[np.int64]
+
+
+@numba.njit(cache=True, nogil=True)
+def _distance(people: Individuals, centroids: Centroids, number: int, unit: int, limit: float) -> float:
+    """The distance of a unit from a centroid; something of at least ``limit`` once it is that much."""
+    total = 0.0
+    for j in range(people.numeric_weight.size):
+        middle = (people.low[unit, j] + people.high[unit, j]) / 2
+        total += min(abs(middle - centroids.mean[number, j]), people.numeric_weight[j])
+    for index in range(people.touched.shape[1]):
+        w = people.touched[unit, index]
+        if w >= 0:
+            word = people.words[unit, w]
+            while word and total < limit:
+                bit = lowest_bit(word)
+                total += people.bit_weight[w, bit] * (1.0 - centroids.share[number, 64 * w + bit])
+                word &= word - np.uint64(1)
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _include(people: Individuals, centroids: Centroids, number: int, unit: int) -> None:
+    """A unit moves the centroid of the class that it joins."""
+    centroids.size[number] += 1
+    step = 1.0 / centroids.size[number]
+    for j in range(people.numeric_weight.size):
+        middle = (people.low[unit, j] + people.high[unit, j]) / 2
+        centroids.mean[number, j] += (middle - centroids.mean[number, j]) * step
+    for column in range(centroids.share.shape[1]):
+        centroids.share[number, column] *= 1.0 - step
+    for w in range(people.words.shape[1]):
+        word = people.words[unit, w]
+        while word:
+            centroids.share[number, 64 * w + lowest_bit(word)] += step
+            word &= word - np.uint64(1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _nearest(
+    people: Individuals, centroids: Centroids, barred: np.ndarray, unit: int, size: np.ndarray, below: int
+) -> int:
+    """The class of the nearest centroid among those of fewer than ``below`` units that are not barred; -1 for none."""
+    best = np.inf
+    found = -1
+    for number in range(size.size):
+        if size[number] >= below or barred[number] == unit:
+            continue
+        distance = _distance(people, centroids, number, unit, best)
+        if distance < best:
+            best = distance
+            found = number
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _shuffle(values: np.ndarray, random: np.ndarray) -> None:
+    for last in range(values.size - 1, 0, -1):
+        other = next_random(random, last + 1)
+        values[last], values[other] = values[other], values[last]
+
+
+@numba.njit(cache=True, nogil=True)
+def _shed(people: Individuals, centroids: Centroids, k: int, size: np.ndarray, labels: np.ndarray) -> int:
+    """Take the furthest out of classes above k; their label becomes -1. Returns how many."""
+    order = np.argsort(labels, kind="mergesort")
+    shed = 0
+    begin = 0
+    for number in range(size.size):
+        members = order[begin : begin + size[number]]
+        begin += size[number]
+        if members.size > k:
+            distance = np.empty(members.size)
+            for position in range(members.size):
+                distance[position] = _distance(people, centroids, number, members[position], np.inf)
+            # Of equals the later ones leave.
+            for position in np.argsort(distance, kind="mergesort")[k:]:
+                labels[members[position]] = -1
+                shed += 1
+            size[number] = k
+    return shed
+
+
+@numba.njit(cache=True, nogil=True)
+def _absorb(
+    people: Individuals,
+    who: np.ndarray,
+    mates: Mates,
+    k: int,
+    centroids: Centroids,
+    size: np.ndarray,
+    labels: np.ndarray,
+) -> int:
+    """A class that is still below k takes the nearest unit of a larger one whose individual it lacks.
+
+    Needed only where an individual has several units. Returns the number of classes that stay below k.
+    """
+    failures = 0
+    for number in range(size.size):
+        while size[number] < k:
+            best = np.inf
+            found = -1
+            for unit in range(labels.size):
+                if size[labels[unit]] <= k:
+                    continue
+                here = False
+                for index in range(mates.first[who[unit]], mates.first[who[unit] + 1]):
+                    here = here or labels[mates.order[index]] == number
+                distance = np.inf if here else _distance(people, centroids, number, unit, best)
+                if distance < best:
+                    best = distance
+                    found = unit
+            if found < 0:
+                failures += 1
+                break
+            size[labels[found]] -= 1
+            labels[found] = number
+            size[number] += 1
+    return failures
+
+
+@numba.njit(cache=True, nogil=True)
+def _oka(
+    people: Individuals,
+    who: np.ndarray,
+    mates: Mates,
+    k: int,
+    random: np.ndarray,
+    centroids: Centroids,
+    labels: np.ndarray,
+) -> int:
+    """Returns the number of units that no class may take, or else of classes that stay below k."""
+    u, classes = labels.size, centroids.size.size
+    barred = np.full(classes, -1, dtype=np.int64)
+    order = np.arange(u)
+    _shuffle(order, random)
+    for number in range(classes):
+        labels[order[number]] = number
+        _include(people, centroids, number, order[number])
+    failures = 0
+    for position in range(classes, u):
+        unit = order[position]
+        bar_classes(mates, who, labels, barred, unit, unit)
+        found = _nearest(people, centroids, barred, unit, centroids.size, u + 1)
+        if found < 0:
+            failures += 1
+            continue
+        labels[unit] = found
+        _include(people, centroids, found, unit)
+    if failures:
+        return failures
+    size = centroids.size.copy()
+    _shed(people, centroids, k, size, labels)
+    outside = np.flatnonzero(labels < 0)
+    _shuffle(outside, random)
+    below = (size < k).sum()
+    for unit in outside:
+        bar_classes(mates, who, labels, barred, unit, unit)
+        found = _nearest(people, centroids, barred, unit, size, k) if below else -1
+        if found < 0:
+            found = _nearest(people, centroids, barred, unit, size, u + 1)
+        if found < 0:
+            failures += 1
+            continue
+        labels[unit] = found
+        size[found] += 1
+        if size[found] == k:
+            below -= 1
+    return failures if failures else _absorb(people, who, mates, k, centroids, size, labels)
+
+
+def oka_labels(people: Individuals, who: NDArray[np.int64], k: int, seed: int) -> NDArray[np.int32]:
+    """Closed classes of at least k, int32 (u,).
+
+    floor(u / k) random seeds; the other units in random order each join the class of the nearest centroid, which
+    follows them. Then a class above k sheds its furthest, and each of those, in random order, joins the nearest class
+    below k while there is one, else the nearest; centroids stay where they are. who: int64 (u,), the individual of
+    each unit, codes from 0; no class holds one twice.
+
+    Raises InfeasibleError when there are fewer than k individuals or some unit fits nowhere, UnservedError when the
+    shares of all values in all classes would take more than 1 GiB. O(u^2 d / k). Source: Lin & Wei 2008.
+    """
+    u = people.rows.size
+    if u < k:
+        raise InfeasibleError(f"fewer than k={k} individuals")
+    classes, bits = u // k, people.bit_weight.size
+    if classes * bits > LARGEST_SHARES:
+        raise UnservedError(
+            f"oka keeps the share of each of {bits} values in each of {classes} classes, more than {LARGEST_SHARES}: "
+            "take a larger k, fewer rows, or k-member"
+        )
+    centroids = Centroids(
+        np.zeros((classes, people.low.shape[1])), np.zeros((classes, bits)), np.zeros(classes, dtype=np.int64)
+    )
+    labels = np.full(u, -1, dtype=np.int32)
+    random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    if _oka(people, who, group_mates(who), k, random, centroids, labels):
+        raise InfeasibleError("oka leaves a row over that no class may take")
+    return labels

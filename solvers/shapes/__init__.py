@@ -1,0 +1,1 @@
+"""How does a table become a graph, closed classes or a lattice node: start, search, answer?"""

@@ -1,0 +1,359 @@
+"""From a table to closed classes of individuals: hulls, start, search, levels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
+from kanonflow.solvers.class_search.diversity import Sensitive, check_eligible, diverse_levels
+from kanonflow.solvers.class_search.kicks import class_kick
+from kanonflow.solvers.class_search.moves import class_descend, none_seen
+from kanonflow.solvers.class_search.rules import Gate, build_gate, part_of_gate
+from kanonflow.solvers.class_search.state import (
+    POOL,
+    Classes,
+    build_classes,
+    refresh_all,
+    total_loss,
+)
+from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.kab import kab_result
+from kanonflow.solvers.search.rounds import Progress
+from kanonflow.solvers.search.workspace import build_workspace, push
+from kanonflow.solvers.shapes.clusterings import (
+    CLUSTERINGS,
+    ClusterInput,
+    check_size,
+    cluster,
+    cut_large_classes,
+    individual_input,
+    star_problem,
+)
+from kanonflow.solvers.shapes.diverse_start import (
+    diverse_greedy_labels,
+    diverse_neighbours,
+    merged_until_diverse,
+    released_shares,
+)
+from kanonflow.solvers.shapes.level_classes import LEVEL_STARTS
+from kanonflow.solvers.shapes.warm_classes import WarmClasses, warm_labels
+from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.features import build_features
+from kanonflow.solvers.units.individuals import Individuals, gather_individuals, part_of_people
+from kanonflow.solvers.units.kd_tree import build_tree
+from kanonflow.solvers.units.nearest_people import nearest_people
+from kanonflow.solvers.units.neighbours import nearest_units
+from kanonflow.solvers.units.row_counts import individual_levels
+from kanonflow.solvers.units.trimming import kept_rows
+
+CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS, *LEVEL_STARTS)
+NEIGHBOURS = 12
+TOUR_REACH = 1500
+# A window of more individuals is searched in parts of the tour before the parts are joined.
+PART_SIZE = 5000
+# Rounds of kicks between two entries of the trace.
+ROUNDS = 8
+LARGEST_K = 255
+
+
+class _Outcome(NamedTuple):
+    """What a search of one part found."""
+
+    classes: Classes
+    evaluations: int
+    struck: bool
+    trace: list[tuple[int, float]]
+
+
+def _tour(table: Table, people: Individuals) -> tuple[NDArray[np.int64], NDArray[np.int32] | None]:
+    """The individuals in the order of a k-d tree over the first row of each, and the nearest of each, int32 (u, m).
+
+    The tree finds the nearest where everybody has one row, and is a point; None: ``nearest_people`` finds them.
+    """
+    _, first = np.unique(people.of_row, return_index=True)
+    features = build_features(table, first.astype(np.int64))
+    everybody = np.arange(first.size)
+    tree = build_tree(features, np.ones(first.size, dtype=np.int32), everybody)
+    if first.size < table.records:
+        return tree.order, None
+    return tree.order, nearest_units(features, tree, everybody, NEIGHBOURS)[0]
+
+
+def _nearest_within(nearest: NDArray[np.int32], chosen: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The nearest of some individuals among themselves, in their own numbers; missing ones stand at the end."""
+    place = np.full(nearest.shape[0] + 1, -1, dtype=np.int32)
+    place[chosen] = np.arange(chosen.size, dtype=np.int32)
+    own = place[nearest[chosen]]
+    return np.take_along_axis(own, np.argsort(own < 0, axis=1, kind="stable"), axis=1)
+
+
+def waiting_bound(table: Table, k: int) -> float:
+    """No structure over individuals loses less: float in [0, 1].
+
+    Every released row shares its box with rows of k - 1 others, and a row that waits costs 1, which is more.
+
+    Over rows, not over individuals: which rows of an individual stay is not known before.
+    """
+    who = np.arange(table.records) if table.individuals is None else table.individuals
+    units = group_rows(replace(table, individuals=who))
+    tree = build_tree(units.features, units.weight, units.individual)
+    return neighbour_bound(units, *nearest_units(units.features, tree, units.individual, k - 1), k)
+
+
+def _search(
+    people: Individuals,
+    labels: NDArray[np.int32],
+    tour: NDArray[np.int64],
+    k: int,
+    evaluations: int,
+    seed: int,
+    deadline: float | None,
+    clock: Callable[[], float],
+    progress: Progress | None,
+    gate: Gate | None,
+    nearest: NDArray[np.int32],
+    whole: bool = True,
+) -> _Outcome:
+    """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
+    classes = build_classes(people, labels, k, gate)
+    nearest = diverse_neighbours(people, tour, TOUR_REACH, gate, nearest)
+    u = labels.size
+    work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
+    seen = none_seen(classes)
+    for unit in tour:
+        push(work, unit)
+    trace: list[tuple[int, float]] = []
+    position = 0
+    struck = False
+    draining = True
+    chunk = max(1, min(evaluations // ROUNDS, 200_000))
+    while work.evaluations[0] < evaluations:
+        if deadline is not None and clock() >= deadline:
+            struck = True
+            break
+        until = min(int(work.evaluations[0]) + chunk, evaluations)
+        if whole and gate is not None and released_shares(people, classes, gate):
+            refresh_all(people, classes, gate)
+        if draining:
+            work.logged[0] = 0
+            class_descend(people, classes, nearest, work, seen, until, gate)
+            draining = work.bounds[0] != work.bounds[1]
+        else:
+            position = class_kick(people, classes, nearest, work, seen, tour, position, until, gate)
+        trace.append((int(work.evaluations[0]), total_loss(people, classes)))
+        if progress is not None:
+            progress(*trace[-1])
+    return _Outcome(classes, int(work.evaluations[0]), struck, trace)
+
+
+def _search_parts(
+    people: Individuals,
+    labels: NDArray[np.int32],
+    tour: NDArray[np.int64],
+    k: int,
+    evaluations: int,
+    seed: int,
+    threads: int,
+    deadline: float | None,
+    clock: Callable[[], float],
+    gate: Gate | None,
+    nearest: NDArray[np.int32],
+) -> tuple[NDArray[np.int32], int, bool]:
+    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
+
+    Returns the labels, evaluations made and whether the deadline struck.
+    """
+    parts = tour.size // PART_SIZE
+    stretch = np.empty(tour.size, dtype=np.int64)
+    for number, members in enumerate(np.array_split(tour, parts)):
+        stretch[members] = number
+    owner = np.full(int(labels.max(initial=-1)) + 1, -2)
+    for label, number in zip(labels[labels >= 0], stretch[labels >= 0], strict=True):
+        owner[label] = number if owner[label] in (-2, number) else -3
+    within = np.where(labels >= 0, owner[labels] == stretch, True)
+    seeds = np.random.SeedSequence(seed).generate_state(parts, np.uint64)
+
+    def solve_part(number: int) -> tuple[NDArray[np.int64], _Outcome]:
+        chosen = tour[(stretch[tour] == number) & within[tour]]
+        own, local = np.unique(labels[chosen], return_inverse=True)
+        local = local - (1 if own.size and own[0] < 0 else 0)
+        share = evaluations * chosen.size // tour.size
+        return chosen, _search(
+            part_of_people(people, chosen), local.astype(np.int32), np.arange(chosen.size),
+            k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen),
+            _nearest_within(nearest, chosen), False,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        results = list(pool.map(solve_part, range(parts)))
+    joined = np.where(within, POOL, labels)
+    across, kept = np.unique(joined[joined >= 0], return_inverse=True)
+    joined[joined >= 0] = kept
+    following = across.size
+    for chosen, outcome in results:
+        part = outcome.classes.label
+        joined[chosen] = np.where(part >= 0, part + following, POOL)
+        following = max(following, int(joined.max(initial=-1)) + 1)
+    evaluations, struck = sum(r[1].evaluations for r in results), any(r[1].struck for r in results)
+    return joined.astype(np.int32), evaluations, struck
+
+
+def _start(
+    people: Individuals,
+    tour: NDArray[np.int64],
+    k: int,
+    warm: WarmClasses | None,
+    gate: Gate | None,
+    cold: NDArray[np.int32],
+    name: str,
+) -> tuple[NDArray[np.int32], str, float | None, float | None, float | None]:
+    """Labels, the start's name, and where both exist the losses of the warm and the cold start and the share of the
+    individuals who begin in their old class.
+    """
+    if warm is None:
+        return cold, name, None, None, None
+    before = build_classes(people, cold, k, gate)
+    labels, stay = warm_labels(people, tour, k, warm, before, gate)
+    losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
+    if losses[0] <= losses[1]:
+        return labels, "warm", *losses, float(stay.mean())
+    return cold, name, *losses, 0.0
+
+
+def _clustered(
+    given: ClusterInput, name: str, warm: WarmClasses | None
+) -> tuple[
+    NDArray[np.int32], str, tuple[int, bool], list[tuple[int, float]], None, float | None, float | None
+]:
+    """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
+    if name != "kab" or warm is None:
+        return cluster(name, given), name, (0, False), [], None, None, None
+    check_size(name, given)
+    _, dense = np.unique(warm.labels, return_inverse=True)
+    star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
+    found = kab_result(star_problem(given), given.seed, given=star)
+    won = "warm" if found.warm else name
+    return found.labels, won, (0, False), [], None, found.warm_loss, found.cold_loss
+
+
+def solve_classes(
+    table: Table,
+    k: int,
+    *,
+    start: str = "auto",
+    budget: Budget,
+    seed: int,
+    threads: int = 1,
+    warm: WarmClasses | None = None,
+    search: bool = True,
+    priority: NDArray[np.int64] | None = None,
+    sensitive: Sequence[Sensitive] = (),
+    clock: Callable[[], float] = time.monotonic,
+    progress: Progress | None = None,
+) -> Solution:
+    """Closed classes of at least k individuals, every row count in a class shared by at least k of them.
+
+    priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
+    sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
+    Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
+    meet the rules, BudgetError for an unknown start, UnservedError for a table that the start does not take. Rows
+    that wait have label -1 and count with loss 1.
+    Time O(u block d + evaluations) and that of ``nearest_people``.
+    """
+    if start not in CLASS_STARTS:
+        raise BudgetError(f"unknown start {start!r} for classes: choose one of {', '.join(CLASS_STARTS)}")
+    if not 2 <= k <= LARGEST_K:
+        raise BudgetError(f"k must lie between 2 and {LARGEST_K}, not {k}")
+    people = gather_individuals(table)
+    if people.rows.size < k:
+        raise InfeasibleError(f"{people.rows.size} individuals cannot hide each other among k={k}")
+    check_eligible(sensitive)
+    order = np.zeros(table.records, dtype=np.int64) if priority is None else priority
+    deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
+    bound = waiting_bound(table, k)
+    tour, nearest = _tour(table, people)
+    finish = partial(finished_partition, table, people, k, order, sensitive, bound)
+    if start == "one-class":
+        return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
+    # A class that is taken over may have up to 3k members, and newcomers join it.
+    gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
+    if start in CLUSTERINGS or start in LEVEL_STARTS:
+        given = individual_input(table, people, k, seed)
+        if not search and gate is None:
+            return finish(*_clustered(given, start, warm))
+        # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
+        cut = cut_large_classes(cluster(start, given), tour, k)
+        cold, named = merged_until_diverse(people, cut, tour, k, gate), start
+    else:
+        cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
+    labels, name, warm_loss, cold_loss, warm_kept = _start(people, tour, k, warm, gate, cold, named)
+    start_loss = total_loss(people, build_classes(people, labels, k, gate))
+    spent, struck, trace = 0, False, [(0, start_loss)]
+    evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
+    near = nearest_people(people, tour, NEIGHBOURS)[0] if evaluations and nearest is None else nearest
+    if near is not None and evaluations and tour.size >= 2 * PART_SIZE:
+        labels, spent, struck = _search_parts(
+            people, labels, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate, near
+        )
+    if near is not None and evaluations:
+        outcome = _search(
+            people, labels, tour, k, evaluations - spent, seed, deadline, clock, progress, gate, near
+        )
+        labels = outcome.classes.label
+        trace += [(spent + made, loss) for made, loss in outcome.trace]
+        spent, struck = spent + outcome.evaluations, struck or outcome.struck
+    done = finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
+    return replace(done, warm_kept=warm_kept)
+
+
+def finished_partition(
+    table: Table,
+    people: Individuals,
+    k: int,
+    priority: NDArray[np.int64],
+    sensitive: Sequence[Sensitive],
+    bound: float,
+    labels: NDArray[np.int32],
+    name: str,
+    effort: tuple[int, bool],
+    trace: list[tuple[int, float]],
+    start_loss: float | None,
+    warm_loss: float | None,
+    cold_loss: float | None,
+) -> Solution:
+    """Levels to rows, empty classes dropped, the loss of what is kept."""
+    levels = individual_levels(people.rows, labels, k)
+    if sensitive:
+        levels = diverse_levels(levels, labels, people.of_row, people.rows, priority, sensitive)
+    kept = kept_rows(people.of_row, levels, priority)
+    row_labels = np.where(kept, labels[people.of_row], -1)
+    used, dense = np.unique(row_labels, return_inverse=True)
+    row_labels = (dense - (1 if used.size and used[0] < 0 else 0)).astype(np.int32)
+    partition = Partition(row_labels)
+    waiting = float((row_labels < 0).mean())
+    loss = waiting + (1.0 - waiting) * gcp(table, partition)
+    return Solution(
+        structure=partition,
+        loss=loss,
+        start_loss=loss if start_loss is None else start_loss,
+        lower_bound=bound,
+        start=name,
+        evaluations=effort[0],
+        deadline_struck=effort[1],
+        trace=tuple(trace),
+        warm_loss=warm_loss,
+        cold_loss=cold_loss,
+    )

@@ -1,0 +1,214 @@
+"""Homogeneous clusterings by name: over individuals for closed classes, over rows for the graph search.
+
+Over rows each row stands for itself; where the table names individuals, ``who`` says whose it is, and no class holds
+two rows of one. (Mondrian cannot choose: it leaves nobody more than a k-th of a class, and the circulant keeps those
+rows apart.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.problem.errors import UnservedError
+from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.black_hole import StarProblem, black_hole_result
+from kanonflow.solvers.rivals.ika import ika_labels
+from kanonflow.solvers.rivals.k_member import k_member_labels
+from kanonflow.solvers.rivals.kab import kab_result
+from kanonflow.solvers.rivals.mondrian import mondrian_labels
+from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
+from kanonflow.solvers.rivals.oka import oka_labels
+from kanonflow.solvers.shapes.level_classes import LEVEL_STARTS, level_labels
+from kanonflow.solvers.starts.circulant import circulant_members
+from kanonflow.solvers.units.distinct_rows import Units
+from kanonflow.solvers.units.features import WORD_BITS, build_features
+from kanonflow.solvers.units.individuals import Individuals, pair_class_loss, touched_words
+from kanonflow.solvers.units.kd_tree import KdTree
+
+# Classes above this stay in the order they came in: chaining them is quadratic.
+LARGEST_CHAIN = 500
+# Those that look at all pairs take minutes here (k-member some three), and four times as long for twice as many.
+LARGEST_QUADRATIC = 200_000
+
+
+class ClusterInput(NamedTuple):
+    """What a clustering groups.
+
+    people: u units. who: int64 (u,), the individual of each unit, codes from 0. codes: int32 (u, dc), the categorical
+    codes of each unit (of its first row). code_price: float64 (dc,), price of a value beyond the first.
+    lattice, order: what LEVEL_STARTS read, as in ``level_labels``.
+    """
+
+    people: Individuals
+    who: NDArray[np.int64]
+    codes: NDArray[np.int32]
+    code_price: NDArray[np.float64]
+    k: int
+    seed: int
+    lattice: Lattice | None = None
+    order: NDArray[np.int64] | None = None
+
+
+def _mondrian(given: ClusterInput, *, relaxed: bool) -> NDArray[np.int32]:
+    return mondrian_labels(given.people, given.who, given.codes, given.code_price, given.k, relaxed=relaxed)
+
+
+def star_problem(given: ClusterInput) -> StarProblem:
+    """The same for population methods."""
+    attributes = given.people.numeric_weight.size + given.codes.shape[1]
+    return StarProblem(given.people, given.who, given.k, attributes)
+
+
+# Closed classes of at least k, int32 (u,), -1: waits (only where individuals have several rows). Each raises
+# InfeasibleError for a table that it cannot group.
+CLUSTERINGS: dict[str, Callable[[ClusterInput], NDArray[np.int32]]] = {
+    "k-member": lambda given: k_member_labels(given.people, given.who, given.k, given.seed),
+    "mondrian": lambda given: _mondrian(given, relaxed=False),
+    "relaxed-mondrian": lambda given: _mondrian(given, relaxed=True),
+    "oka": lambda given: oka_labels(given.people, given.who, given.k, given.seed),
+    "ika": lambda given: ika_labels(given.people, given.who, given.k, given.seed),
+    "ncp-clustering": lambda given: ncp_clustering_labels(given.people, given.who, given.k, given.seed),
+    "black-hole": lambda given: black_hole_result(star_problem(given), given.seed).labels,
+    "kab": lambda given: kab_result(star_problem(given), given.seed).labels,
+}
+
+
+SUBQUADRATIC = frozenset({"mondrian", "relaxed-mondrian", "black-hole"})
+
+
+def cluster(name: str, given: ClusterInput) -> NDArray[np.int32]:
+    """The clustering of that name, or the classes of one of LEVEL_STARTS.
+
+    Raises UnservedError for more units than it can serve in minutes, or for a table without the hierarchies it needs.
+    """
+    if name in LEVEL_STARTS:
+        return level_labels(
+            name, given.lattice, given.people, given.who, given.k, given.seed, order=given.order
+        )
+    check_size(name, given)
+    return CLUSTERINGS[name](given)
+
+
+def check_size(name: str, given: ClusterInput) -> None:
+    """Raise UnservedError, naming the limit and alternatives, for more units than a clustering can serve in minutes."""
+    if name not in SUBQUADRATIC and given.who.size > LARGEST_QUADRATIC:
+        raise UnservedError(
+            f"{name} compares all pairs, so it takes at most {LARGEST_QUADRATIC:,} rows or individuals in a window, "
+            f"not {given.who.size:,}: take auto or l-greedy, or shorter windows"
+        )
+
+
+def individual_input(table: Table, people: Individuals, k: int, seed: int) -> ClusterInput:
+    """The individuals of a table as what is grouped."""
+    _, first = np.unique(people.of_row, return_index=True)
+    features = build_features(table, first.astype(np.int64))
+    return ClusterInput(
+        people, np.arange(first.size), features.codes, features.code_weight, k, seed, table.lattice
+    )
+
+
+def row_input(units: Units, k: int, seed: int, *, distinct: bool) -> tuple[ClusterInput, NDArray[np.int32]]:
+    """The rows behind units as what is grouped, and the unit of each, int32 (n,). O(n d).
+
+    distinct: whether the units have individuals; without, each row is its own.
+    """
+    features = units.features
+    unit = np.repeat(np.arange(units.weight.size, dtype=np.int32), units.weight)
+    codes = features.codes[unit]
+    cardinality = codes.max(axis=0, initial=0).astype(np.int64) + 1
+    first_bit = np.cumsum(cardinality) - cardinality
+    words = np.zeros((unit.size, -(-int(cardinality.sum()) // WORD_BITS)), dtype=np.uint64)
+    bit_weight = np.zeros(words.shape[1] * WORD_BITS)
+    for j, (begin, size) in enumerate(zip(first_bit, cardinality, strict=True)):
+        bits = codes[:, j].astype(np.int64) + begin
+        words[np.arange(unit.size), bits // WORD_BITS] |= np.uint64(1) << (bits % WORD_BITS).astype(np.uint64)
+        bit_weight[begin : begin + size] = features.code_weight[j]
+    people = Individuals(
+        low=features.numeric[unit],
+        high=features.numeric[unit],
+        words=words,
+        touched=touched_words(words),
+        numeric_weight=features.numeric_weight,
+        bit_weight=bit_weight.reshape(words.shape[1], WORD_BITS),
+        first_value=np.array([features.code_weight.sum()]),
+        rows=np.ones(unit.size, dtype=np.int64),
+        of_row=np.arange(unit.size),
+        orders=features.orders,
+    )
+    who = units.individual[unit] if distinct else np.arange(unit.size)
+    return ClusterInput(people, who, codes, features.code_weight, k, seed), unit
+
+
+@numba.njit(cache=True, nogil=True)
+def _chain(people: Individuals, order: np.ndarray, starts: np.ndarray, k: int) -> None:
+    """Reorder each class of more than k, in place: every next one is the nearest to the one before."""
+    for number in range(starts.size - 1):
+        begin, end = starts[number], starts[number + 1]
+        if end - begin == k or end - begin > LARGEST_CHAIN:
+            continue
+        for position in range(begin + 1, end - 1):
+            nearest = position
+            best = np.inf
+            for index in range(position, end):
+                distance = pair_class_loss(people, order[position - 1], order[index])
+                if distance < best:
+                    best = distance
+                    nearest = index
+            order[position], order[nearest] = order[nearest], order[position]
+
+
+def clustered_members(
+    units: Units,
+    name: str,
+    k: int,
+    seed: int,
+    *,
+    distinct: bool,
+    lattice: Lattice | None = None,
+    tree: KdTree | None = None,
+) -> NDArray[np.int32]:
+    """Slots over units, int32 (n, k): the classes of a clustering of the rows, each a circulant.
+
+    A class of more than k is a circulant over a chain of nearest neighbours (S0, 5.5). lattice: of the table's rows,
+    for LEVEL_STARTS, with the units' tree, along which their groups are cut. Raises InfeasibleError when the
+    clustering cannot serve the rows, UnservedError when it does not take such a table.
+    """
+    given, unit = row_input(units, k, seed, distinct=distinct)
+    if lattice is not None and tree is not None:
+        place = np.empty(tree.order.size, dtype=np.int64)
+        place[tree.order] = np.arange(tree.order.size)
+        given = given._replace(
+            lattice=lattice.taking(units.rows), order=np.argsort(place[unit], kind="stable")
+        )
+    labels = cluster(name, given)
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(labels))]).astype(np.int64)
+    _chain(given.people, order, starts, k)
+    # Where no class names anybody twice the chain needs no dealing, which would undo it.
+    pairs = np.unique(np.stack([labels.astype(np.int64), given.who], axis=1), axis=0)
+    repeated = distinct and pairs.shape[0] < labels.size
+    return circulant_members(units, unit[order], starts, k, distinct=repeated)
+
+
+def cut_large_classes(labels: NDArray[np.int32], tour: NDArray[np.int64], k: int) -> NDArray[np.int32]:
+    """Labels int32 (u,): a class of s >= 2k is cut along the tour into floor(s / k) of at least k. O(u log u).
+
+    No loss is more by that, and the search keeps room for the largest class in every class.
+    """
+    inside = np.flatnonzero(labels >= 0)
+    place = np.empty(tour.size, dtype=np.int64)
+    place[tour] = np.arange(tour.size)
+    order: NDArray[np.int64] = inside[np.lexsort((place[inside], labels[inside]))]
+    sizes = np.bincount(labels[inside])
+    parts = np.maximum(sizes // k, 1)
+    own = labels[order]
+    position = np.arange(order.size) - (np.cumsum(sizes) - sizes)[own]
+    cut = np.full(labels.size, -1, dtype=np.int32)
+    cut[order] = (np.cumsum(parts) - parts)[own] + position * parts[own] // sizes[own]
+    return cut

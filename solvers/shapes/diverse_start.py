@@ -1,0 +1,192 @@
+"""What the search under rules for sensitive values needs besides the search: starts, neighbours, shares.
+
+l-greedy knows hulls only, so some of its classes break the rules. Such a class is joined to one of its neighbours
+along the tour until the union meets them; the search splits what became too large. Where near individuals have the
+same value, that does not help; so stretches of the tour are also dealt out by value, and the cheapest start is taken.
+For the same reason everybody has some nearest individuals of other values among the neighbours.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.class_search.rules import HOME, Gate, forget, meets
+from kanonflow.solvers.class_search.state import Classes, build_classes, room_for, total_loss
+from kanonflow.solvers.shapes.diverse_repair import exchanged_until_diverse
+from kanonflow.solvers.starts.class_greedy import class_greedy_labels
+from kanonflow.solvers.units.individuals import Individuals, keep_nearest, pair_class_loss
+
+# Individuals of a stretch that is dealt out by value, in multiples of k; the whole tour is tried as well.
+_STRETCHES = (16, 64)
+# Places along the tour in which a class that breaks a rule first seeks somebody to exchange.
+_REACH = 6000
+
+
+@numba.njit(cache=True, nogil=True)
+def _meets(people: Individuals, gate: Gate, units: np.ndarray) -> bool:
+    """Whether these individuals, each with as many rows as the one of fewest, meet the rules as a class."""
+    members = units.astype(np.int32).reshape(1, units.size)
+    level = people.rows[units].min()
+    forget(gate)
+    return meets(people, gate, members, units.size, HOME, 0, level, -1, -1)
+
+
+def diverse_greedy_labels(
+    people: Individuals, tour: NDArray[np.int64], k: int, gate: Gate | None
+) -> NDArray[np.int32]:
+    """The cold start: l-greedy; with a gate that start repaired, or one dealt out by value where it costs less."""
+    greedy = class_greedy_labels(people, tour, k)
+    if gate is None:
+        return greedy
+    mended = exchanged_until_diverse(people, greedy, tour, k, gate, _REACH)
+    starts = [merged_until_diverse(people, some, tour, k, gate) for some in (mended, greedy)]
+    for size in (*(k * stretch for stretch in _STRETCHES), tour.size):
+        dealt = dealt_by_value(gate, tour, k, max(1, tour.size // size))
+        starts.append(merged_until_diverse(people, dealt, tour, k, gate))
+    losses = [total_loss(people, build_classes(people, labels, k, gate)) for labels in starts]
+    return starts[int(np.argmin(losses))]
+
+
+def dealt_by_value(gate: Gate, tour: NDArray[np.int64], k: int, stretches: int) -> NDArray[np.int32]:
+    """Labels int32 (u,): each stretch of the tour cut into classes of at least k with about the stretch's shares.
+
+    An individual counts with the first field's value in the row that it would keep first. Of n_v individuals with
+    value v in a stretch, the i-th along the tour stands at (i + 1/2) / n_v; in that order they are cut. O(u log u).
+    """
+    value = gate.values[gate.begin, 0]
+    labels = np.full(tour.size, -1, dtype=np.int32)
+    following = 0
+    for part in np.array_split(tour, stretches):
+        own = value[part]
+        order = np.argsort(own, kind="stable")
+        begins = np.searchsorted(own[order], own[order])
+        place = np.empty(part.size)
+        place[order] = (np.arange(part.size) - begins + 0.5) / np.bincount(own)[own[order]]
+        for group in np.array_split(part[np.argsort(place, kind="stable")], max(1, part.size // k)):
+            labels[group] = following
+            following += 1
+    return labels
+
+
+def diverse_neighbours(
+    people: Individuals,
+    order: NDArray[np.int64],
+    reach: int,
+    gate: Gate | None,
+    nearest: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """The nearest, int32 (u, m); with a gate also the m // 2 nearest whose first kept row has another first value.
+
+    Those are looked for within ``reach`` of a tour, ``order``: int64 (u,). O(u reach (d + W)) with a gate.
+    """
+    if gate is None:
+        return nearest
+    others = np.full((order.size, nearest.shape[1] // 2), -1, dtype=np.int32)
+    _nearest_others(people, order, reach, gate.values[gate.begin, 0], others)
+    # Missing ones stand at the end.
+    both = np.concatenate([nearest, others], axis=1)
+    return np.take_along_axis(both, np.argsort(both < 0, axis=1, kind="stable"), axis=1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _nearest_others(
+    people: Individuals, order: np.ndarray, reach: int, value: np.ndarray, nearest: np.ndarray
+) -> None:
+    m = nearest.shape[1]
+    distance = np.empty(m)
+    for position in range(order.size):
+        unit = order[position]
+        distance[:] = np.inf
+        for index in range(max(0, position - reach), min(order.size, position + reach + 1)):
+            other = order[index]
+            if value[other] == value[unit]:
+                continue
+            keep_nearest(nearest, distance, unit, other, pair_class_loss(people, unit, other))
+
+
+def merged_until_diverse(
+    people: Individuals, labels: NDArray[np.int32], tour: NDArray[np.int64], k: int, gate: Gate | None
+) -> NDArray[np.int32]:
+    """Labels int32 (u,) in which classes that broke a rule are joined with the next along the tour, where that helps.
+
+    A class that fails takes the one of its two neighbours with which it meets the rules, the next one first, and goes
+    on with the union otherwise, up to the room of a class. Unchanged without a gate. O(u log u + failing classes k).
+    """
+    if gate is None or not (labels >= 0).any():
+        return labels
+    place = np.empty(tour.size)
+    place[tour] = np.arange(tour.size)
+    inside = labels >= 0
+    middle = np.bincount(labels[inside], weights=place[inside]) / np.bincount(labels[inside])
+    order = np.argsort(labels, kind="stable")
+    cuts = np.searchsorted(labels[order], np.arange(middle.size + 1))
+    groups = [order[cuts[number] : cuts[number + 1]] for number in np.argsort(middle, kind="stable")]
+    room = room_for(labels, k, gated=True)
+    done: list[NDArray[np.int64]] = []
+    position = 0
+    while position < len(groups):
+        group = groups[position]
+        position += 1
+        while not _meets(people, gate, group):
+            ahead = groups[position] if position < len(groups) else None
+            behind = done[-1] if done else None
+            if ahead is not None and _joined(people, gate, group, ahead, room):
+                group = np.concatenate([group, ahead])
+                position += 1
+            elif behind is not None and _joined(people, gate, group, behind, room):
+                group = np.concatenate([done.pop(), group])
+            elif ahead is not None and group.size + ahead.size <= room:
+                group = np.concatenate([group, ahead])
+                position += 1
+            else:
+                break
+        done.append(group)
+    merged = np.full(labels.size, -1, dtype=np.int32)
+    for number, group in enumerate(done):
+        merged[group] = number
+    return merged
+
+
+def _joined(
+    people: Individuals, gate: Gate, one: NDArray[np.int64], other: NDArray[np.int64], room: int
+) -> bool:
+    return one.size + other.size <= room and bool(_meets(people, gate, np.concatenate([one, other])))
+
+
+@numba.njit(cache=True, nogil=True)
+def released_shares(people: Individuals, classes: Classes, gate: Gate) -> bool:
+    """Set the gate's shares to those of the rows that the classes keep now; whether that changes a distance.
+
+    The distances of t-closeness are from the values of the release, and rows that wait are not in it. O(n f).
+    """
+    wanted = False
+    for f in range(gate.kind.size):
+        wanted = wanted or gate.distance[f] > 0
+    total = 0
+    share = np.zeros(gate.share.size)
+    for number in range(classes.size.size if wanted else 0):
+        size, level = classes.size[number], classes.counts[number, 1]
+        if size < classes.k[0] or not _released(people, classes, gate, number, size, level):
+            continue
+        for p in range(size):
+            unit = classes.members[number, p]
+            for row in range(gate.begin[unit], gate.begin[unit] + level):
+                total += 1
+                for f in range(gate.kind.size):
+                    share[gate.values[row, f]] += 1.0
+    if total == 0:
+        return False
+    changed = False
+    for code in range(share.size):
+        share[code] /= total
+        changed = changed or share[code] != gate.share[code]
+        gate.share[code] = share[code]
+    return changed
+
+
+@numba.njit(cache=True, nogil=True)
+def _released(people: Individuals, classes: Classes, gate: Gate, number: int, size: int, level: int) -> bool:
+    forget(gate)
+    return meets(people, gate, classes.members, size, HOME, number, level, -1, -1)

@@ -1,0 +1,1 @@
+"""What do the kernels move: rows and individuals as numbers, and who is near whom?"""

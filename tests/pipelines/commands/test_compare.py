@@ -1,0 +1,187 @@
+"""``kanonflow compare``: losses of every setting, refusals before anything runs, and the front that is drawn."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from kanonflow.pipelines.cli import main
+from kanonflow.pipelines.commands.compare import Outcome, Settings, compare, render, write_front
+from kanonflow.pipelines.commands.front_chart import as_page, front_chart
+from kanonflow.schemas.errors import InputError, PolicyError
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import load_policy
+
+POLICY = """
+version: 1
+k: 3
+name: small
+fields:
+  name: identifier
+  age: {role: quasi, type: numeric, as: int, domain: [0, 100]}
+  job: {role: quasi, type: categorical}
+  illness: {role: sensitive}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A policy and 240 rows; an illness is more frequent among the old."""
+    rng = np.random.default_rng(3)
+    lines = ["name,age,job,illness"]
+    for number in range(240):
+        age = int(rng.integers(20, 80))
+        illness = rng.choice(["flu", "gout", "ulcer"], p=[0.4, 0.4, 0.2] if age < 50 else [0.2, 0.4, 0.4])
+        lines.append(f"n{number},{age},{rng.choice(['baker', 'clerk'])},{illness}")
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "small.yaml").write_text(POLICY)
+    return tmp_path / "small.yaml", tmp_path / "rows.csv"
+
+
+@pytest.fixture
+def policy(files: tuple[Path, Path]) -> Policy:
+    return load_policy(files[0])
+
+
+def run(policy: Policy, files: tuple[Path, Path], settings: Settings) -> list[Outcome]:
+    return list(compare(policy, [str(files[1])], settings))
+
+
+def test_every_combination_is_one_outcome(policy: Policy, files: tuple[Path, Path]) -> None:
+    """More protection costs more; the bound is below; a comparison repeats."""
+    settings = Settings(["auto", "l-greedy"], [3, 6], "illness", None, [1, 2], evaluations=300, threads=1)
+    found = run(policy, files, settings)
+    assert [(o.method, o.k, o.limit) for o in found] == [
+        (method, k, limit) for method in ("auto", "l-greedy") for k in (3, 6) for limit in (1, 2)
+    ]
+    for plain, ruled in zip(found[::2], found[1::2], strict=True):
+        assert plain.shape == "graph"
+        assert ruled.shape == "classes of rows"
+        assert plain.shown is None
+        assert ruled.shown is not None
+        assert ruled.shown >= 2
+        assert plain.bound is not None
+        assert plain.bound <= plain.loss <= ruled.loss
+    losses = {(o.method, o.k, o.limit): o.loss for o in found}
+    assert losses["auto", 3, 1] < losses["auto", 6, 1]
+    assert losses["auto", 3, 2] < losses["l-greedy", 3, 2]
+    again = run(policy, files, settings)
+    assert [o.loss for o in again] == [o.loss for o in found]
+
+
+def test_certify_shows_how_far_the_loss_is_above_its_bound(policy: Policy, files: tuple[Path, Path]) -> None:
+    """The bound is the certified one, nearer than LB1; only there is a gap shown."""
+    plain, certified = run(policy, files, Settings(["auto", "certify"], rows=60, evaluations=100, threads=1))
+    assert plain.gap is None
+    assert plain.bound is not None
+    assert certified.bound is not None
+    assert certified.gap == pytest.approx(certified.loss / certified.bound - 1.0)
+    assert plain.bound < certified.bound <= certified.loss
+    assert f"{certified.gap:.1%}" in render([plain, certified], Settings())
+
+
+def test_solvers_of_small_windows_are_compared_on_the_first_rows(
+    policy: Policy, files: tuple[Path, Path]
+) -> None:
+    """Windows of 200,000 rows are beyond them, by the policy; as many rows as are read are not."""
+    settings = Settings(["hungarian", "greedy"], rows=60, evaluations=20, threads=1)
+    assert [outcome.released for outcome in run(policy, files, settings)] == [1.0, 1.0]
+    with pytest.raises(PolicyError, match="max_window_rows"):
+        run(policy, files, replace(settings, rows=None))
+
+
+def test_what_is_infeasible_loses_every_row(policy: Policy, files: tuple[Path, Path]) -> None:
+    """Three values cannot show four: the loss is 1, and the table says none."""
+    settings = Settings((), [5], "illness", "distinct", [4], evaluations=100, threads=1)
+    (only,) = run(policy, files, settings)
+    assert (only.loss, only.released, only.bound) == (1.0, 0.0, None)
+    assert re.search(r"auto\s+5\s+4\s+classes of rows\s+1\.0000\s+-\s+-\s+none", render([only], settings))
+
+
+def test_closeness_has_its_own_axis(policy: Policy, files: tuple[Path, Path]) -> None:
+    """A smaller t costs more, and every class is within it; only the first rows are read where that is asked."""
+    settings = Settings(
+        (), (), "illness", None, (), "equal", [1, 0.4, 0.2], rows=150, evaluations=300, threads=1
+    )
+    none, far, near = run(policy, files, settings)
+    assert none.loss < far.loss < near.loss
+    assert near.shown is not None
+    assert near.shown <= 0.2 + 1e-8
+    assert near.released > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(ls=[2]), "--field: which sensitive field"),
+        (Settings(field="illness", ls=[2], ts=[0.2]), "--l and --t: give one of them"),
+        (Settings(field="ilness", ls=[2]), "--field: ilness is not a field"),
+        (Settings(field="age", ls=[2]), "only a field with role: sensitive"),
+        (Settings(field="illness", ls=[9]), "must be at most k = 3"),
+        (Settings(methods=["magic"]), "solver.method"),
+        (Settings(ks=[1]), "k: must be a whole number"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    policy: Policy, files: tuple[Path, Path], settings: Settings, words: str
+) -> None:
+    """With the words of the policy's own rules."""
+    with pytest.raises(PolicyError, match=re.escape(words)):
+        run(policy, files, settings)
+
+
+def test_the_command_prints_a_table_and_draws_the_front(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line of loss against l for each k; nothing else is written."""
+    before = set(tmp_path.iterdir())
+    command = ["compare", "--policy", str(files[0]), "--input", str(files[1]), "--k", "3,5"]
+    command += ["--field", "illness", "--l", "1,2", "--evaluations", "100", "--threads", "1"]
+    assert main([*command, "--plot", str(tmp_path / "front.svg")]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].split()[:5] == ["method", "k", "l", "from", "loss"]
+    assert len(told) == 6
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "front.svg"}
+    drawing = ElementTree.fromstring((tmp_path / "front.svg").read_text())
+    names = [element.tag.rsplit("}")[-1] for element in drawing.iter()]
+    assert names.count("polyline") == 2
+    assert names.count("circle") == 2 * 2 + 2
+    assert main([*command, "--plot", str(tmp_path / "none" / "front.svg")]) == 2
+    assert main([*command, "--kind", "distinct", "--l", "7"]) == 2
+
+
+def test_lists_that_are_none_are_refused(files: tuple[Path, Path]) -> None:
+    """Numbers separated by commas, at least one."""
+    for flags in (["--k", "a"], ["--k", ","], ["--l", "2", "--t", "0.1"], ["--kind", "many"]):
+        with pytest.raises(SystemExit) as raised:
+            main(["compare", "--policy", str(files[0]), "--input", str(files[1]), *flags])
+        assert raised.value.code == 2
+
+
+def test_a_front_is_drawn_to_scale(tmp_path: Path) -> None:
+    """Points in the order of x, higher losses higher up, text escaped; .html is a page around the same drawing."""
+    drawing = front_chart(
+        "<loss>", "l", "loss", {"a & b": [(3, 0.4), (1, 0.1), (2, 0.2)], "flat": [(1, 0.3)]}
+    )
+    root = ElementTree.fromstring(drawing)
+    (line, flat) = [each for each in root.iter() if each.tag.endswith("polyline")]
+    points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
+    assert points[0][1] > points[1][1] > points[2][1]
+    assert points[1][0] - points[0][0] == pytest.approx(points[2][0] - points[1][0], abs=0.2)
+    assert (points[0][1] - points[1][1]) * 2 == pytest.approx(points[1][1] - points[2][1], abs=0.2)
+    assert len(flat.attrib["points"].split()) == 1
+    assert "&lt;loss&gt;" in drawing
+    assert drawing in as_page(drawing, "<loss>")
+    outcome = Outcome("auto", 5, None, "graph", 0.2, 0.1, 1.0, None, 0.1)
+    write_front([outcome], Settings(), tmp_path / "k.html")
+    page = (tmp_path / "k.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "Loss against k" in page
+    with pytest.raises(InputError, match="--plot"):
+        write_front([outcome], Settings(), tmp_path / "none" / "k.svg")

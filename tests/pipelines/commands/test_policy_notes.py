@@ -1,0 +1,138 @@
+"""What policy check says of row mode, and what anonymize says of payload that it did not measure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kanonflow.pipelines import cli
+from kanonflow.pipelines.commands.policy import unmeasured
+from kanonflow.pipelines.commands.row_mode_notes import (
+    ends_of_ranges_notes,
+    row_mode_notes,
+    two_candidates_warning,
+)
+from kanonflow.schemas.grid import snap_outward
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import parse_policy
+
+OPEN = ("P(it belongs to u) <= 1/k, does not hold for two", "How many rows a person has is not hidden")
+
+
+def policy(individual: bool, **head: object) -> Policy:
+    """A policy over people, with or without the field that tells them apart."""
+    fields = {
+        "age": {"role": "quasi", "type": "numeric"},
+        "who": {"role": "individual" if individual else "identifier"},
+        "pay": {"role": "sensitive"},
+        "id": {"role": "insensitive", "accept_risk": "agreed"},
+    }
+    return parse_policy({"version": 1, "k": 3, "fields": fields, **head}, "", "t")
+
+
+def test_row_mode_with_individuals_says_what_it_leaves_open() -> None:
+    """Linked rows and row counts, the metric that shows how far that goes, and the way out."""
+    told = " ".join(row_mode_notes(policy(True, protect="row")))
+    for words in (*OPEN, "k distinct values of who", "linked_candidates", "protect: individual"):
+        assert words in told
+
+
+def test_row_mode_without_individuals_says_that_rows_are_no_people() -> None:
+    """k rows of a slot may all be one person's, and then nothing is hidden."""
+    told = " ".join(row_mode_notes(policy(False)))
+    for words in (*OPEN, "may be fewer than k people, even one", "role: individual"):
+        assert words in told
+
+
+def test_individual_mode_has_no_such_notes() -> None:
+    """Its promise is about all rows of a person."""
+    assert row_mode_notes(policy(True)) == ()
+
+
+def test_the_hint_names_what_was_not_measured() -> None:
+    """Fields whose risk is accepted need no measure; with no other there is no hint."""
+    hint = unmeasured(policy(True), "p.yaml")
+    assert "not measured here: pay." in hint
+    assert "kanonflow policy check p.yaml --input" in hint
+    accepted = parse_policy(
+        {
+            "version": 1,
+            "k": 3,
+            "fields": {
+                "age": {"role": "quasi", "type": "numeric"},
+                "pay": {"role": "sensitive", "accept_risk": "agreed"},
+            },
+        },
+        "",
+        "t",
+    )
+    assert unmeasured(accepted, "p.yaml") == ""
+
+
+@pytest.mark.parametrize("individual", [True, False])
+def test_row_mode_notes_are_sentences(individual: bool) -> None:
+    """Each begins with a capital and ends with a stop."""
+    for note in row_mode_notes(policy(individual, protect="row")):
+        assert note[0].isupper()
+        assert note.endswith(".")
+
+
+def test_anonymize_says_what_it_did_not_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, before it reads anything; quiet is quiet."""
+    (tmp_path / "p.yaml").write_text(
+        "version: 1\nk: 3\nfields: {age: {role: quasi, type: numeric}, pay: {role: sensitive}}\n"
+    )
+    flags = ["--input", str(tmp_path / "absent.csv"), "--output", str(tmp_path / "out")]
+    for more, told in (([], True), (["--quiet"], False)):
+        assert cli.main(["anonymize", "--policy", str(tmp_path / "p.yaml"), *flags, *more]) == 2
+        assert ("not measured here: pay." in capsys.readouterr().err) is told
+
+
+def test_two_candidates_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With protect: row and k = 2, by policy check and at the run, also with --quiet; not otherwise."""
+    for individual in (True, False):
+        (told,) = two_candidates_warning(policy(individual, k=2, protect="row"))
+        assert "settles every row of its ring" in told
+        assert told in row_mode_notes(policy(individual, k=2, protect="row"))
+        assert two_candidates_warning(policy(individual, k=3, protect="row")) == ()
+    assert two_candidates_warning(policy(True, k=2)) == ()
+    (tmp_path / "p.yaml").write_text(
+        "version: 1\nk: 2\nfields: {age: {role: quasi, type: numeric, as: int}}\n"
+    )
+    (tmp_path / "in.csv").write_text("age\n" + "\n".join(map(str, range(20, 40))) + "\n")
+    assert cli.main(["policy", "check", str(tmp_path / "p.yaml")]) == 0
+    assert "k is 2 with protect: row" in capsys.readouterr().out
+    run = ["anonymize", "--policy", str(tmp_path / "p.yaml"), "--input", str(tmp_path / "in.csv")]
+    assert cli.main([*run, "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    assert "warning: k is 2 with protect: row" in capsys.readouterr().err
+
+
+def test_the_ends_of_each_field_are_told() -> None:
+    """Under grid: auto the ends of narrow ranges are people's own values; under a fixed grid they are not."""
+    fields = {
+        "age": {"role": "quasi", "type": "numeric"},
+        "born": {"role": "quasi", "type": "date"},
+        "pay": {"role": "quasi", "type": "numeric", "grid": "exact"},
+        "rent": {"role": "quasi", "type": "numeric", "grid": 5},
+        "job": {"role": "quasi", "type": "categorical"},
+    }
+    age, born, pay = ends_of_ranges_notes(parse_policy({"version": 1, "k": 3, "fields": fields}, "", "t"))
+    assert age.startswith("age: grid: auto")
+    assert "below 20 units" in age
+    assert born.startswith("born: grid: auto")
+    assert pay == "pay: grid: exact publishes people's own values as ends of ranges."
+
+
+def test_ends_of_narrow_ranges_are_the_values_themselves() -> None:
+    """What the notes say of numbers and dates is where the grid begins."""
+    for width in (9, 10, 19, 20):
+        low = np.array([3], np.int64)
+        ends = snap_outward(low, low + width, grid="auto", kind="integer", domain=None)
+        own = [int(ends[0][0]), int(ends[1][0])] == [3, 3 + width]
+        assert own is (width < 20)
+    day = np.array([5], np.int64)
+    for width, own in ((309, True), (310, False)):
+        ends = snap_outward(day, day + width, grid="auto", kind="date", domain=None)
+        assert (int(ends[0][0]) == 5) is own

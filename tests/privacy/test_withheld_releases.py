@@ -1,0 +1,169 @@
+"""A release that is withheld is told as withheld: in the metrics, in the sums, and nothing of it in public."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import yaml
+from apache_beam.typehints.decorators import no_annotations
+
+from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.runs.anonymize_files import connect
+from kanonflow.pipelines.runs.stream import summarize_stream
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy_file import to_mapping
+from kanonflow.transforms.anonymize import Anonymized
+from kanonflow.transforms.sinks.sinks import make_output_directories
+from tests.driven_partitions import DrivenPartitions
+from tests.runners import bounded_pipeline
+from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, row
+
+LEDGER = ("rows_released", "rows_waiting")
+
+
+class Came(beam.PTransform):
+    """What a driven step gave, as ``KAnonymize`` gives it."""
+
+    def __init__(self, step: DrivenPartitions) -> None:
+        super().__init__()
+        self._outputs = step.made, step.metrics, step.rejected
+
+    @no_annotations
+    def expand(self, records: beam.PCollection) -> Anonymized:
+        """The outputs, whatever the records."""
+        return Anonymized(
+            *(
+                records.pipeline | name >> beam.Create(list(outputs), reshuffle=False)
+                for name, outputs in zip(Anonymized._fields, self._outputs, strict=True)
+            )
+        )
+
+
+def publish(output: Path, bound: BoundPolicy, step: DrivenPartitions) -> None:
+    """Write what a step gave, as the commands do."""
+    make_output_directories(str(output), bound.policy)
+    with bounded_pipeline() as pipeline:
+        connect(pipeline, beam.Create([0]), Came(step), bound, str(output))
+
+
+def records(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The records of each Avro file, by its name."""
+    found = {}
+    for path in sorted(folder.glob("*.avro")):
+        with path.open("rb") as file:
+            found[path.stem] = list(fastavro.reader(file))
+    return found
+
+
+def two_lines() -> tuple[BoundPolicy, list[list[Row]]]:
+    """A policy with public metrics, and four people an hour for four hours."""
+    bound = bound_feed(feed_policy(people=True, max_delay="2h", metrics="public"))
+    hours = [[row(10 * hour + who, 10 * hour + who, hour + 0.5) for who in range(4)] for hour in range(4)]
+    return bound, hours
+
+
+def conflicting(output: Path) -> tuple[BoundPolicy, DrivenPartitions, DrivenPartitions]:
+    """Hours 0 and 1 are published; a job that goes on from before makes hour 0 of fewer rows, and hours 1 to 3."""
+    bound, hours = two_lines()
+    step = DrivenPartitions(bound, SECRET)
+    step.send([*hours[0], *hours[1]])
+    step.advance(START + 2 * HOUR)
+    publish(output, bound, step)
+    other = DrivenPartitions(bound, SECRET)
+    other.send(hours[0][:3])
+    other.advance(START + HOUR)
+    other.send([hours[0][3], *hours[1], *hours[2], *hours[3]])
+    other.finish()
+    publish(output, bound, other)
+    return bound, step, other
+
+
+def test_what_is_withheld_is_not_told_as_released(tmp_path: Path) -> None:
+    """Releases and rows of the summary are those of the files; each record's own ledger adds up; the withheld rows
+    stand in it under their reason; the record of what is published stays."""
+    _, step, other = conflicting(tmp_path)
+    files = records(tmp_path / "release")
+    told = records(tmp_path / "restricted/metrics")
+    assert len(files) == len(step.released) == 2
+    for each in (record for (record,) in told.values()):
+        left = sum(each[name] for name in LEDGER) + sum(each["rows_rejected"].values())
+        assert each["rows_new"] + each["rows_waited"] == left
+    assert {name for name, (each,) in told.items() if each["released"]} == set(files)
+    summary = summarize_stream(str(tmp_path))
+    assert (summary.releases, summary.rows_released) == (2, sum(map(len, files.values())))
+    withheld = [each for (each,) in told.values() if not each["released"] and each["digest"] is not None]
+    assert sorted(each["release_id"] for each in withheld) == sorted(
+        each.release_id for each in other.released
+    )
+    assert sum(each["rows_rejected"]["release_conflict"] for each in withheld) == 16
+    assert summary.rejected == {"release_conflict": 16}
+
+
+def test_nothing_is_public_of_what_is_withheld(tmp_path: Path) -> None:
+    """Public metrics stand beside releases only: a withheld one's would tell of rows that another release holds."""
+    conflicting(tmp_path)
+    assert set(records(tmp_path / "metrics")) == set(records(tmp_path / "release"))
+
+
+def test_what_is_written_again_changes_nothing(tmp_path: Path) -> None:
+    """A replay of either line: the same files, the published line's records told as released."""
+    bound, step, other = conflicting(tmp_path)
+    before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*.avro"))}
+    for again in (other, step):
+        publish(tmp_path, bound, again)
+    assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*.avro"))} == before
+
+
+def test_what_is_published_after_all_is_no_rejected_row(tmp_path: Path) -> None:
+    """The mark of a parked partition is removed, the right state goes on: its releases were withheld once, and are out
+    now. Their rows count as released, and the sum is that of the feed."""
+    bound, hours = two_lines()
+    step = DrivenPartitions(bound, SECRET)
+    step.send([row for hour in hours for row in hour])
+    step.advance(START + HOUR)
+    publish(tmp_path, bound, step)
+    stray = DrivenPartitions(bound, SECRET)
+    stray.send([*hours[0][:2], *hours[1]])
+    stray.advance(START + 2 * HOUR)
+    publish(tmp_path, bound, stray)
+    (mark,) = (tmp_path / "restricted/parked").iterdir()
+    step.finish()
+    publish(tmp_path, bound, step)
+    assert len(records(tmp_path / "release")) == 1
+    mark.unlink()
+    publish(tmp_path, bound, step)
+    assert len(records(tmp_path / "release")) == 4
+    summary = summarize_stream(str(tmp_path))
+    assert (summary.releases, summary.rows_released) == (4, 16)
+    assert summary.rejected == {"release_conflict": 6}
+
+
+def test_verify_counts_what_the_metrics_withhold(tmp_path: Path) -> None:
+    """A run with withheld releases fails for their rows, and not for metrics of releases that are not there; a record
+    that is gone is missed."""
+    output = tmp_path / "out"
+    bound, _, _ = conflicting(output)
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(to_mapping(bound.policy)))
+    rows = [
+        {name: each[name] for name in each if name != "event"} for hour in two_lines()[1] for each in hour
+    ]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+    def failures() -> str:
+        return "; ".join(audit(tmp_path / "policy.yaml", [str(tmp_path / "rows.csv")], output).failures)
+
+    said = failures()
+    assert "16 rows belong to releases that lost their slot" in said
+    assert "metrics" not in said
+    path, *_ = sorted((output / "restricted/metrics").glob("withheld-*.avro"))
+    (gone,) = records(path.parent)[path.stem]
+    path.unlink()
+    left = 16 - gone["rows_rejected"]["release_conflict"]
+    assert f"the metrics say that {left} rows were withheld, but 16 were rejected as such" in failures()

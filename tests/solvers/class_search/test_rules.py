@@ -1,0 +1,163 @@
+"""The search's counters of sensitive values: verdicts, gains and prices as a slow twin finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kanonflow.solvers.class_search.diversity import Sensitive
+from kanonflow.solvers.class_search.kicks import class_kick
+from kanonflow.solvers.class_search.moves import best_move, class_descend, none_seen
+from kanonflow.solvers.class_search.rules import Gate, build_gate, forget, meets, part_of_gate, shortfall
+from kanonflow.solvers.class_search.state import WAITING, build_classes, total_loss
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.search.workspace import build_workspace, push
+from kanonflow.solvers.starts.class_greedy import class_greedy_labels
+from kanonflow.solvers.units.individuals import Individuals, gather_individuals
+from kanonflow.solvers.units.nearest_people import nearest_people
+from tests import naive, naive_diversity
+from tests.mixed_tables import tables
+from tests.solvers.class_search.test_diversity import rules
+from tests.solvers.shapes.test_diverse_start import salary_gate
+
+
+def gate_of(people: Individuals, fields: Sequence[Sensitive], priority: NDArray[np.int64]) -> Gate:
+    """With room for everybody in one class."""
+    gate = build_gate(people, fields, priority, people.rows.size, 12)
+    assert gate is not None
+    return gate
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(st.data(), tables(individuals=True, k=2, least=6, most=30), st.integers(0, 2**20))
+def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed: int) -> None:
+    """Over a series of questions about two classes with members leaving and coming, at the levels that follow.
+
+    So is how far a class misses the rules, which is nothing exactly when it meets them.
+    """
+    people = gather_individuals(table)
+    rng = np.random.default_rng(seed)
+    fields, priority = data.draw(rules(table.records)), rng.integers(0, 3, table.records)
+    gate = gate_of(people, fields, priority)
+    u = people.rows.size
+    cut = int(rng.integers(1, u))
+    groups = np.split(rng.permutation(u), [cut])
+    members = np.full((2, u + 1), -1, dtype=np.int32)
+    for number, group in enumerate(groups):
+        members[number, : group.size] = group
+    forget(gate)
+    for _ in range(12):
+        side, number = int(rng.integers(2)), int(rng.integers(2))
+        group = groups[number].tolist()
+        if not group:
+            continue
+        out = int(rng.integers(-1, len(group)))
+        other = groups[1 - number]
+        unit = int(rng.choice(other)) if other.size and rng.integers(2) else -1
+        left = [who for place, who in enumerate(group) if place != out] + ([unit] if unit >= 0 else [])
+        if not left:
+            continue
+        level = int(min(people.rows[who] for who in left))
+        rows = [
+            row
+            for who in left
+            for row in naive_diversity.first_rows(people.of_row.tolist(), who, level, priority.tolist())
+        ]
+        found = meets(people, gate, members, len(group), side, number, level, out, unit)
+        whole = list(range(table.records))
+        assert found == naive_diversity.meets(rows, fields, whole)
+        missing = shortfall(people, gate, members, len(group), side, number, level, out, unit)
+        assert missing == pytest.approx(naive_diversity.shortfall(rows, fields, whole), abs=1e-7)
+        assert (missing <= 0.0) == found
+
+
+def gated_naive_loss(
+    table: Table,
+    people: Individuals,
+    labels: NDArray[np.int32],
+    k: int,
+    fields: Sequence[Sensitive],
+    priority: NDArray[np.int64],
+) -> float:
+    """Rows' loss of all classes and of the pool; a class that breaks a rule waits."""
+    numbers = np.unique(table.individuals)
+    total = WAITING * float(people.rows[labels == -1].sum())
+    for label in set(labels.tolist()) - {-1}:
+        own = np.flatnonzero(labels == label)
+        level = int(people.rows[own].min())
+        rows = [
+            row
+            for who in own
+            for row in naive_diversity.first_rows(people.of_row.tolist(), who, level, priority.tolist())
+        ]
+        if own.size >= k and naive_diversity.meets(rows, fields, range(table.records)):
+            total += naive.class_loss(table, numbers[own].tolist(), k, WAITING)
+        else:
+            total += WAITING * float(people.rows[own].sum())
+    return total
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(st.data(), tables(individuals=True, k=3, least=12, most=30), st.integers(2, 3), st.integers(0, 2**20))
+def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table, k: int, seed: int) -> None:
+    """A move gains what it says; none better is overlooked; descent and kicks end where they say, never higher."""
+    people = gather_individuals(table)
+    u = people.rows.size
+    rng = np.random.default_rng(seed)
+    fields, priority = data.draw(rules(table.records)), rng.integers(0, 3, table.records)
+    gate = gate_of(people, fields, priority)
+    classes = build_classes(people, class_greedy_labels(people, rng.permutation(u), k), k, gate)
+    work = build_workspace(u, u, seed)
+    seen = none_seen(classes)
+    nearest = nearest_people(people, np.arange(u), 5)[0]
+
+    def price(labels: NDArray[np.int32]) -> float:
+        return gated_naive_loss(table, people, labels, k, fields, priority)
+
+    before = price(classes.label)
+    loss = gated_naive_loss(table, people, classes.label, k, fields, priority)
+    assert total_loss(people, classes) * table.records == pytest.approx(loss, abs=1e-9)
+    for unit in range(0, u, 3):
+        gain = best_move(people, classes, nearest, work, seen, unit, gate)
+        own = int(classes.label[unit])
+        best = 0.0
+        for other in nearest[unit][nearest[unit] >= 0]:
+            target = int(classes.label[other])
+            if target in (own, -1):
+                continue
+            for partner in np.flatnonzero(classes.label == target):
+                labels = classes.label.copy()
+                labels[unit], labels[partner] = target, own
+                best = max(best, before - price(labels))
+        assert gain >= best - 1e-9
+        if gain > 0:
+            labels = classes.label.copy()
+            if work.found[1] >= 0:
+                labels[work.found[1]] = own
+            labels[unit] = work.found[0]
+            assert before - price(labels) == pytest.approx(gain, abs=1e-9)
+        push(work, unit)
+    change = class_descend(people, classes, nearest, work, seen, 10**9, gate)
+    after = price(classes.label)
+    assert after == pytest.approx(before + change, abs=1e-9)
+    class_kick(people, classes, nearest, work, seen, np.arange(u), 0, 3000, gate)
+    kicked = price(classes.label)
+    assert kicked <= after + 1e-9
+    loss = gated_naive_loss(table, people, classes.label, k, fields, priority)
+    assert total_loss(people, classes) * table.records == pytest.approx(loss, abs=1e-9)
+
+
+def test_a_part_of_a_gate_counts_for_itself() -> None:
+    """Tallies of two searches side by side are not shared; rules and values are."""
+    _people, gate, _ = salary_gate(40, 4)
+    part = part_of_gate(gate, np.arange(10, 20))
+    assert part is not None
+    assert part.values is gate.values
+    assert part.begin.tolist() == gate.begin[10:20].tolist()
+    assert not np.shares_memory(part.counts, gate.counts)
+    assert not np.shares_memory(part.share, gate.share)

@@ -1,0 +1,1 @@
+"""How does a file come to be once, and never change?"""

@@ -1,0 +1,1 @@
+"""What is published already, and which release may stand beside it?"""

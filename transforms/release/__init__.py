@@ -1,0 +1,1 @@
+"""How do the rows of one window become a release?"""

@@ -1,0 +1,162 @@
+"""The certificate of a release: members, factors, the one that was published, and what fixes all of them.
+
+certify(rows, structure, published, bound, secret, head) -> Certificate
+
+It is made from what the release was made from and in the same call, so a retry makes the same bytes. Written on
+request only, to restricted places only: it names the record behind every row.
+"""
+
+from __future__ import annotations
+
+import hmac
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.avro_schema import certificate_schema, release_avro_schema
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.certified_policy import certified_policy
+from kanonflow.solvers.matching.matching import random_factorization, uniform_below
+from kanonflow.transforms.columns.avro_encoding import encode_rows
+from kanonflow.transforms.columns.row_bytes import content_digest
+from kanonflow.transforms.columns.sort_keys import whole, whole_numbers
+from kanonflow.transforms.release.gate import GateError
+from kanonflow.transforms.release.publish import Published
+from kanonflow.transforms.release.window_structures import described
+from kanonflow.transforms.rows.elements import Certificate
+from kanonflow.transforms.secret.seeds import (
+    Keystream,
+    ReleaseSlot,
+    Secret,
+    array_digest,
+    certificate_key,
+    publish_key,
+    seed_commitment,
+)
+
+
+class CertificateHead(NamedTuple):
+    """Which release it is. window: (start, end) in milliseconds, None without windows."""
+
+    release_id: str
+    slot: ReleaseSlot
+    window: tuple[int | None, int | None]
+
+
+def certify(
+    rows: pa.Table,
+    structure: Any,
+    published: Published,
+    bound: BoundPolicy,
+    secret: Secret,
+    head: CertificateHead,
+) -> Certificate:
+    """The certificate of a publication.
+
+    rows: the n canonical rows that were solved, in canonical order, those that wait included. structure: what they
+    were solved to (members int32 (slots, k), or labels int32 (n,)). published: what came of both.
+
+    The factorization is drawn again from the same keystream: publishing keeps none, and that both agree is a check.
+    Postcondition: equal arguments give equal bytes. Raises GateError when the published factor is not the one drawn.
+    O(n k) and one more factorization.
+    """
+    labels = getattr(structure, "labels", None)
+    kept = np.arange(rows.num_rows) if labels is None else np.flatnonzero(labels >= 0)
+    members = getattr(structure, "members", None)
+    key = publish_key(secret, head.release_id, array_digest(described(structure)), content_digest(rows))
+    factors, chosen = np.empty((0, 0), dtype=np.int32), -1
+    if members is not None:
+        keystream = Keystream(key)
+        factors = random_factorization(members, keystream)
+        chosen = uniform_below(factors.shape[0], keystream)
+        if not np.array_equal(factors[chosen], published.factor):
+            raise GateError("the published matching is not the one that its keystream draws")
+    place_row = np.empty(published.order.size, dtype=np.int64)
+    place_row[published.order] = np.arange(published.order.size)
+    digests = certificate_key(secret)
+    schema = release_avro_schema(bound)
+    record = {
+        "release_id": head.release_id,
+        "policy": bound.policy.name,
+        "partition": head.slot.partition.hex(),
+        "window_start": head.window[0],
+        "window_end": head.window[1],
+        "release_no": head.slot.release_no,
+        "k": bound.policy.k,
+        "protect": str(bound.policy.protect),
+        "structure": "classes" if members is None else "graph",
+        "digest_key": digests,
+        "secret_commitment": secret.commit(),
+        "seed_commitment": seed_commitment(key, head.release_id),
+        "policy_digest": keyed_digest(digests, b"p", certified_policy(bound.policy)),
+        "box_digest": _box_digest(digests, published.rows.take(pa.array(place_row)), bound, schema),
+        "content_digest": keyed_digest(digests, b"c", b"".join(encode_rows(published.rows, schema))),
+        "records": record_digests(rows, digests),
+        "groups": [] if labels is None else labels.tolist(),
+        "members": [] if members is None else members.ravel().tolist(),
+        "factors": factors.ravel().tolist(),
+        "chosen": chosen,
+        "matched": kept[published.factor].tolist(),
+        "row": place_row.tolist(),
+    }
+    out = BytesIO()
+    marker = keyed_digest(b"kanonflow sync", b"s", head.release_id.encode())[:16]
+    fastavro.writer(out, certificate_schema(), [record], codec="deflate", sync_marker=marker)
+    return Certificate(head.release_id, out.getvalue())
+
+
+def keyed_digest(key: bytes, purpose: bytes, content: bytes) -> bytes:
+    """HMAC-SHA256(key, purpose | content), 32 bytes; purpose is one letter."""
+    return hmac.digest(key, purpose + content, "sha256")
+
+
+def record_digests(rows: pa.Table, key: bytes) -> list[bytes]:
+    """The digest of each canonical row as certificate.avsc says; each distinct value is encoded once. O(n d)."""
+    columns = [_cells(whole(column)) for column in rows.columns]
+    return [keyed_digest(key, b"r", b"".join(cells)) for cells in zip(*columns, strict=True)]
+
+
+def _cells(array: pa.Array) -> list[bytes]:
+    """Each cell as letter, length, content."""
+    kind = array.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        valid = np.asarray(array.is_valid())
+        array = pa.array(whole_numbers(array), mask=~valid)
+    encoded = array.dictionary_encode()
+    cells = [_cell(value, kind) for value in encoded.dictionary.to_pylist()]
+    codes: NDArray[np.int64] = np.asarray(encoded.indices.fill_null(len(cells))).astype(np.int64)
+    return np.array([*cells, _framed(b"n", b"")], dtype=object)[codes].tolist()
+
+
+def _cell(value: Any, kind: pa.DataType) -> bytes:
+    match value:
+        case None:
+            return _framed(b"n", b"")
+        case str():
+            return _framed(b"s", value.encode())
+        case bytes():
+            return _framed(b"b", value)
+        case bool():
+            return _framed(b"t", b"1" if value else b"0")
+        case float():
+            return _framed(b"d", np.array(value, dtype=">f8").tobytes())
+        case int():
+            return _framed(b"i", str(value).encode())
+    sign, digits, exponent = value.as_tuple()
+    unscaled = int("".join(map(str, digits))) * 10 ** (exponent + kind.scale)
+    return _framed(b"i", str(-unscaled if sign else unscaled).encode())
+
+
+def _framed(letter: bytes, content: bytes) -> bytes:
+    return letter + len(content).to_bytes(8, "big") + content
+
+
+def _box_digest(key: bytes, placed: pa.Table, bound: BoundPolicy, schema: dict[str, Any]) -> bytes:
+    names = [column.published_name for column in bound.quasis]
+    fields = [field for field in schema["fields"] if field["name"] in names]
+    cells = encode_rows(placed.select(names), {**schema, "fields": fields})
+    return keyed_digest(key, b"b", b"".join(cells))

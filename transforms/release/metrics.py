@@ -1,0 +1,233 @@
+"""The metrics record of one release, or of a window that released nothing: losses, effort, and the ledger."""
+
+from __future__ import annotations
+
+import copy
+import importlib.metadata
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.schemas.avro_schema import metrics_defaults
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Policy
+from kanonflow.solvers.lattice.node_checks import KnownNodes
+from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.solution import Solution
+from kanonflow.transforms.release.boxes import declared_ncp, field_ncp, gcp
+from kanonflow.transforms.release.cohorts import guaranteed_candidates, peer_retention
+from kanonflow.transforms.release.encode import Encoded, describe, extents
+from kanonflow.transforms.release.public_metrics import shared_rows
+from kanonflow.transforms.release.publish import Published
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.release.window_structures import kept_records
+from kanonflow.transforms.rows.elements import Certificate
+from kanonflow.transforms.secret.seeds import ReleaseSlot
+
+
+@dataclass
+class Attempt:
+    """What is known about a release while it is made. ``record`` adds what only a release that went out has.
+
+    certify: whether it gets a certificate. known: what a lattice solver knows after it. recorded: what an earlier
+    making of it was published from.
+    """
+
+    bound: BoundPolicy
+    slot: ReleaseSlot
+    release_id: str
+    rows_new: int
+    rows_waited: int
+    kind: str = "window"
+    certify: bool = False
+    certificate: Certificate | None = None
+    known: KnownNodes | None = None
+    recorded: Callable[[ReleaseSlot], bytes | None] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def record(
+        self,
+        solution: Solution,
+        encoded: Encoded,
+        published: Published,
+        individuals: NDArray[np.int64] | None,
+        window_start: int | None,
+        solve_ms: float,
+        publish_ms: float,
+    ) -> None:
+        """Note a release that passed the gate. individuals: int64, of all rows that were solved."""
+        structure = solution.structure
+        widths = extents(encoded.domains)
+        ncp = field_ncp(published.boxes, widths)
+        told = declared_ncp(published.boxes)
+        graph = not isinstance(structure, Partition)
+        released = kept_records(structure)
+        people = individuals if individuals is None or released is None else individuals[released]
+        linked = None
+        if isinstance(structure, GeneralizationGraph) and people is not None:
+            linked = linked_candidates(solution.graph, published.factor, people)
+        self.facts = {
+            "released": True,
+            "window_start": window_start,
+            "start": solution.start,
+            "warm": solution.start == "warm",
+            "rows_released": published.rows.num_rows,
+            "individuals": published.rows.num_rows if people is None else int(np.unique(people).size),
+            "classes": None if graph else solution.partition.classes,
+            "gcp": gcp(ncp, self.bound),
+            "gcp_hull": gcp(field_ncp(published.hulls, widths), self.bound),
+            "ncp": ncp,
+            "release_gcp": gcp(told, self.bound) if told.keys() == ncp.keys() else None,
+            "release_ncp": told,
+            "sil": sil(encoded.table, structure),
+            "loss_start": solution.start_loss,
+            "loss_end": solution.loss,
+            "lower_bound": solution.lower_bound,
+            "warm_loss": solution.warm_loss,
+            "cold_loss": solution.cold_loss,
+            "warm_kept": solution.warm_kept,
+            **lattice_work(solution),
+            "evaluations": solution.evaluations,
+            "deadline_struck": solution.deadline_struck,
+            "solve_ms": solve_ms,
+            "publish_ms": publish_ms,
+            "linked_candidates": linked,
+            "candidates_min": self.bound.policy.k if graph else _smallest_class(solution, people),
+            "tied_edges": solution.tied_edges,
+            "diversity": published.diversity,
+            "domains": describe(encoded.domains),
+        }
+
+
+def lattice_work(solution: Solution) -> dict[str, float | int | None]:
+    """What a lattice solver had to do, by the names of metrics.avsc; empty for other solvers.
+
+    The size is a float: a lattice of many fields has more nodes than a long can count.
+    """
+    work = solution.lattice
+    if work is None:
+        return {}
+    return {
+        "lattice_nodes": float(work.nodes),
+        "nodes_seeded": work.seeded,
+        "last_cold_evaluations": work.last_cold,
+    }
+
+
+def _smallest_class(solution: Solution, people: NDArray[np.int64] | None) -> int:
+    """Individuals in the smallest class."""
+    labels = solution.partition.labels[solution.partition.labels >= 0].astype(np.int64)
+    who = np.arange(labels.size) if people is None else people
+    pairs = np.unique(labels * (int(who.max()) + 1) + who)
+    return int(np.unique(pairs // (int(who.max()) + 1), return_counts=True)[1].min())
+
+
+def linked_candidates(
+    graph: GeneralizationGraph, factor: NDArray[np.int32], individuals: NDArray[np.int64]
+) -> dict[str, float]:
+    """What is left of k when the payload links the rows of one individual (row mode).
+
+    For each individual: how many individuals are members of the slots of all of its rows. Returns the minimum, the
+    first percentile, the mean, and the share of individuals of whom only they themselves are left.
+    """
+    people = int(individuals.max()) + 1
+    owner = individuals[factor].astype(np.int64)
+    pairs, slots = np.unique(owner[:, None] * people + individuals[graph.members], return_counts=True)
+    first = pairs // people
+    common = np.bincount(first[slots == np.bincount(owner, minlength=people)[first]], minlength=people)
+    return {
+        "minimum": int(common.min()),
+        "percentile_1": float(np.percentile(common, 1)),
+        "mean": float(common.mean()),
+        "share_one": float((common == 1).mean()),
+    }
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """What made the release. Once a process: to look a version up is to search the disk, milliseconds each time."""
+    return {name: importlib.metadata.version(name) for name in ("kanonflow", "apache-beam", "numpy", "numba")}
+
+
+def _versions(version: int) -> dict[str, str]:
+    return {**_installed(), "secret": str(version)}
+
+
+def _waiting_people(after: WarmState, policy: Policy) -> list[Any] | None:
+    """Whose each waiting row is; None where each row is its own individual."""
+    if policy.individual is None or after.waiting is None:
+        return None
+    return after.waiting.column(policy.individual.name).to_pylist()
+
+
+def _rejected_people(rejected: list[dict[str, Any]], policy: Policy) -> list[Any] | None:
+    """Whose each rejected row was, nobody's rows together; None where each row is its own individual."""
+    if policy.individual is None:
+        return None
+    return [record["row"].get(policy.individual.name) for record in rejected]
+
+
+@cache
+def _defaults(of_a_release: bool) -> Mapping[str, Any]:
+    """Read once a process; maps are copied by whoever hands them on."""
+    return metrics_defaults(of_a_release=of_a_release)
+
+
+def _without_release(*, of_a_release: bool = False) -> dict[str, Any]:
+    return copy.deepcopy(dict(_defaults(of_a_release)))
+
+
+def withheld_metrics(record: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """The record of a release that was made and not published: its rows are rejected rows, and the ledger adds up.
+
+    What was spent on it stays: start, losses of the search, effort and times.
+    """
+    rejected = Counter(record["rows_rejected"]) + Counter({reason: record["rows_released"]})
+    return {**record, **_without_release(of_a_release=True), "rows_rejected": dict(rejected)}
+
+
+def window_metrics(
+    attempt: Attempt, after: WarmState, before: WarmState, rejected: list[dict[str, Any]], secret_version: int
+) -> dict[str, Any]:
+    """The record (metrics.avsc) of an attempt, with the ledger: new + waited = released + waiting + rejected."""
+    policy = attempt.bound.policy
+    end = attempt.slot.window_end
+    start = None if end is None or policy.window_ms is None else end - policy.window_ms
+    retention, guaranteed = None, None
+    if attempt.facts:
+        retention = peer_retention(before.cohorts, after.cohorts)
+        guaranteed = guaranteed_candidates(after.cohorts)
+    return {
+        **_without_release(),
+        "release_id": attempt.release_id,
+        "policy": policy.name,
+        "partition": attempt.slot.partition.hex(),
+        "window_start": start,
+        "window_end": end,
+        "release_no": attempt.slot.release_no,
+        "kind": attempt.kind,
+        "k": policy.k,
+        "protect": str(policy.protect),
+        "cohort": None if policy.cohort is None else str(policy.cohort),
+        "solver": policy.solver.method,
+        "rows_new": attempt.rows_new,
+        "rows_waited": attempt.rows_waited,
+        "rows_waiting": after.waiting_rows,
+        "rows_rejected": dict(Counter(record["reason"] for record in rejected)),
+        "waiting_reasons": dict(Counter(after.waiting_reason)),
+        "waiting_shared": shared_rows(after.waiting_reason, _waiting_people(after, policy), policy.k),
+        "rejected_shared": shared_rows(
+            [record["reason"] for record in rejected], _rejected_people(rejected, policy), policy.k
+        ),
+        "peer_retention": retention,
+        "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
+        "versions": _versions(secret_version),
+        **attempt.facts,
+    }

@@ -1,0 +1,137 @@
+"""Publishing: boxes and payloads put together by a secret matching, through the gate, in an order of content.
+
+publish(rows, structure, bound, keystream, release_id, window) -> Published
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.avro_schema import release_arrow_schema
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.lattice.lattice_node import LatticeNode
+from kanonflow.solvers.matching.matching import random_factor
+from kanonflow.solvers.matching.random_words import Words, shuffled_within
+from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys
+from kanonflow.transforms.release.boxes import (
+    Boxes,
+    box_columns,
+    class_groups,
+    hull_boxes,
+    raised_boxes,
+    slot_groups,
+    snapped_boxes,
+)
+from kanonflow.transforms.release.gate import GateError, check_release
+from kanonflow.transforms.release.gate_diversity import measured_diversity
+
+
+class Published(NamedTuple):
+    """rows: in the release's Arrow schema. boxes: as published.
+
+    Restricted, for metrics and certificates only: hulls, the boxes before snapping; factor: int32, the record whose
+    payload stands on slot j (in a partition: in the place of record j), as the structure numbers the records that do
+    not wait; order: the place whose row stands first in the release, second; diversity, the least and the most that
+    any class shows of sensitive values (``measured_diversity``).
+    """
+
+    rows: pa.Table
+    boxes: Boxes
+    hulls: Boxes
+    factor: NDArray[np.int32]
+    order: NDArray[np.int64]
+    diversity: dict[str, float]
+
+
+def publish(
+    rows: pa.Table,
+    structure: GeneralizationGraph | Partition,
+    bound: BoundPolicy,
+    keystream: Words,
+    release_id: str,
+    window: tuple[int | None, int | None],
+) -> Published:
+    """The release of a structure over canonical rows.
+
+    rows: canonical rows in canonical order, as the structure numbers them; rows that the structure lets
+    wait are left out. window: (start, end) in milliseconds, None without windows.
+
+    On a graph, slot j carries the payload of the record that a random factor matches to it. In a partition
+    all rows of a class carry its hull (at a lattice's node the labels of its levels), and its payloads are permuted
+    uniformly among its rows. Rows leave sorted by what they publish.
+
+    Postcondition: the gate has passed it (GateError otherwise); the bytes are a function of the arguments and
+    the keystream; the order of the rows is a function of their published content.
+    Why: any order that came from the records would link a row back to its record, past every box.
+    O(n k d + n log n), and the matching's expected O(k n log n).
+    """
+    if isinstance(structure, Partition) and np.any(structure.labels < 0):
+        kept = np.flatnonzero(structure.labels >= 0)
+        rows, structure = rows.take(pa.array(kept)), replace(structure, labels=structure.labels[kept])
+    if isinstance(structure, Partition):
+        factor = shuffled_within(structure.labels, keystream.words(rows.num_rows))
+        groups = class_groups(structure.labels)
+    else:
+        factor, groups = _matched(structure, keystream), slot_groups(structure.members)
+    hulls = hull_boxes(rows, bound, groups)
+    if isinstance(structure, LatticeNode):
+        hulls = raised_boxes(hulls, structure.levels)
+    boxes = snapped_boxes(hulls)
+    released = _assemble(rows, factor, boxes, bound, release_id, window)
+    check_release(released, rows, structure, factor, bound)
+    order = published_order(released, boxes)
+    shown = measured_diversity(released, structure.labels, bound) if isinstance(structure, Partition) else {}
+    return Published(released.take(pa.array(order)), boxes, hulls, factor, order, shown)
+
+
+def _matched(structure: GeneralizationGraph, keystream: Words) -> NDArray[np.int32]:
+    """The record on each released row by one random factor."""
+    try:
+        return random_factor(structure.members, keystream)
+    except StructureError as error:
+        raise GateError(str(error)) from error
+
+
+def published_order(released: pa.Table, boxes: Boxes | None = None) -> NDArray[np.int64]:
+    """The indices that sort released rows by all of their columns, in the schema's order; int64 (n,).
+
+    boxes: those that the rows carry, where rows share them: then boxes are ranked and not the cells of all rows.
+    Rows that tie are equal, so any arrangement of the same rows leads to the same table. O(n log n).
+    """
+    shared = {} if boxes is None or boxes.of_row is None else box_columns(replace(boxes, of_row=None))
+    ranks = np.zeros(released.num_rows, dtype=np.int64)
+    for name, column in zip(released.schema.names, released.columns, strict=True):
+        keys = sort_keys(shared.get(name, column))
+        if boxes is not None and name in shared:
+            keys = [key[boxes.of_row] for key in keys]
+        if any(np.any(key != key[0]) for key in keys if key.size):
+            ranks = dense_ranks([ranks, *keys])
+        if ranks.size and ranks.max() == ranks.size - 1:
+            break
+    return np.argsort(ranks, kind="stable")
+
+
+def _assemble(
+    rows: pa.Table,
+    factor: NDArray[np.int32],
+    boxes: Boxes,
+    bound: BoundPolicy,
+    release_id: str,
+    window: tuple[int | None, int | None],
+) -> pa.Table:
+    schema = release_arrow_schema(bound)
+    columns: dict[str, pa.Array | pa.ChunkedArray] = box_columns(boxes)
+    for name, value in zip(("release_id", "window_start", "window_end"), (release_id, *window), strict=True):
+        columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows.num_rows)
+    matched = pa.array(factor)
+    for column in bound.payload:
+        columns[column.published_name] = rows.column(column.name).take(matched)
+    return pa.table([columns[name] for name in schema.names], schema=schema)

@@ -1,0 +1,56 @@
+"""Rejected rows as records: the row as canonical text, and why. Raw data, for restricted places only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.text_values import render_text
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.rows.row_places import RowPlaces
+from kanonflow.transforms.rows.split import window_bounds, window_numbers
+
+MESSAGES = {
+    "late": "arrived after the last release that could take it",
+    "too_few_peers": "fewer than k individuals were there within max_delay",
+    "individual_over_limit": "its individual has more rows than enough others share, within max_delay",
+    "held_back": "hiding its individual would have cost more than leaving it out, within max_delay",
+    "not_diverse": "no class of enough different sensitive values was found that costs less, within max_delay",
+    "suppressed": "too few share its labels at the released levels, or its individual has several labels",
+    "duplicate_event": "its event id was seen before",
+    "gate_refused": "the release did not pass the gate; this is a fault of the software, please report it",
+}
+
+
+def rejected_records(
+    rows: pa.Table, bound: BoundPolicy, reason: str, field: str | None = None
+) -> list[dict[str, Any]]:
+    """One record of rejected.avsc for each canonical row, all for the same reason. O(n d)."""
+    if rows.num_rows == 0:
+        return []
+    texts = {name: render_text(whole(rows.column(name))).to_pylist() for name in rows.schema.names}
+    ends: list[int | None] = [None] * rows.num_rows
+    if bound.policy.window_ms is not None and bound.policy.time is not None:
+        numbers = window_numbers(whole(rows.column(bound.policy.time.name)), bound.policy)
+        ends = [window_bounds(int(number), bound.policy)[1] for number in numbers]
+    return [
+        {
+            "reason": reason,
+            "field": field,
+            "message": MESSAGES[reason],
+            "window_end": ends[index],
+            "source": None,
+            "row": {name: cells[index] for name, cells in texts.items()},
+        }
+        for index in range(rows.num_rows)
+    ]
+
+
+def at_places(records: Iterable[Mapping[str, Any]], places: RowPlaces) -> Iterator[dict[str, Any]]:
+    """The records of rows with their places, as source and as part: written a second time, each is the same row."""
+    for row, record in enumerate(records):
+        place = places.of(row)
+        yield {**record, "source": place, "part": place}

@@ -1,0 +1,250 @@
+"""Checking rows against the policy: canonical types for the good ones, a reason for each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.canonical_types import is_text
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_fields import Outside, Role
+from kanonflow.schemas.text_values import cast_text, render_text
+from kanonflow.schemas.value_units import (
+    FIRST_SECOND,
+    days_beyond_the_calendar,
+    floor_to_unit,
+    from_units,
+    to_units,
+)
+from kanonflow.transforms.rows.split import END_OF_TIME_MS, window_bounds, window_numbers
+
+_NEEDED = (Role.INDIVIDUAL, Role.TIME, Role.EVENT_ID)
+
+
+class Classified(NamedTuple):
+    """rows: the good rows, in the bound policy's canonical schema and in their order.
+    rejected: a record of rejected.avsc for each of the others, in their order."""
+
+    rows: pa.Table
+    rejected: list[dict[str, Any]]
+
+
+class ClassifiedPlaces(NamedTuple):
+    """As ``Classified``; good: bool (n,), which rows of the input are the good ones."""
+
+    rows: pa.Table
+    rejected: list[dict[str, Any]]
+    good: NDArray[np.bool_]
+
+
+class _Checked(NamedTuple):
+    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad;
+    ``values``: those, cut to the domain where the policy says so; ``problems``: (mask, reason, message)."""
+
+    column: BoundColumn
+    raw: pa.Array
+    read: pa.Array
+    values: pa.Array
+    problems: list[tuple[NDArray[np.bool_], str, str]]
+
+
+def classify(
+    batch: pa.RecordBatch | pa.Table,
+    bound: BoundPolicy,
+    *,
+    source: str | None = None,
+    arrived: NDArray[np.int64] | None = None,
+) -> Classified:
+    """Rows of an input, checked and cast.
+
+    A row is rejected with the reason of its first bad field in the policy's order:
+    bad_value (no value of its type, not finite, or it or its window outside of the years 1 to 9999), missing_value (no
+    individual, time or event id), outside_domain (of a declared domain with ``outside: reject``), ahead (its time is
+    later than its arrival by more than ``max_ahead``). The message
+    names every bad field and no value. With ``outside: code`` values are cut to the domain's ends instead.
+
+    source: where the rows came from, for the rejected records.     arrived: as ``arrivals`` gives it.
+    Raises InputError when the batch lacks a column or has one of another type than the policy was bound to.
+    Pure; O(rows x columns), vectorised, with per-row work for rejected rows only.
+    """
+    found = classify_places(batch, bound, source=source, arrived=arrived)
+    return Classified(found.rows, found.rejected)
+
+
+def classify_places(
+    batch: pa.RecordBatch | pa.Table,
+    bound: BoundPolicy,
+    *,
+    source: str | None = None,
+    arrived: NDArray[np.int64] | None = None,
+) -> ClassifiedPlaces:
+    """As ``classify``, for who needs to know which rows of the input are which."""
+    names = batch.schema.names
+    checked = []
+    for column in bound.columns:
+        if column.name not in names:
+            raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
+        checked.append(_check(column, one_array(batch.column(names.index(column.name))), source))
+        if column.field.role is Role.TIME and bound.policy.window_ms is not None:
+            beyond = beyond_the_calendar(checked[-1].read, bound.policy)
+            if beyond.any():
+                checked[-1].problems.append(
+                    (beyond, "bad_value", "its window ends outside of the years 1 to 9999")
+                )
+            early = ahead_of_arrival(checked[-1].read, arrived, bound.policy) & ~beyond
+            if early.any():
+                checked[-1].problems.append((early, "ahead", "later than its arrival by more than max_ahead"))
+    bad = np.zeros(batch.num_rows, dtype=bool)
+    for mask, _, _ in (problem for each in checked for problem in each.problems):
+        bad |= mask
+    rows = pa.Table.from_arrays([each.values for each in checked], schema=bound.canonical_schema)
+    if not bad.any():
+        return ClassifiedPlaces(rows, [], ~bad)
+    rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source))
+    return ClassifiedPlaces(rows.filter(pa.array(~bad)), rejected, ~bad)
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, without a dictionary."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
+    read, bad = read_column(column, raw, source)
+    problems = []
+    if bad.any():
+        problems.append((bad, "bad_value", f"not a value of type {column.arrow_type}, or not finite"))
+    if column.field.role in _NEEDED:
+        missing = np.asarray(read.is_null()) & ~bad
+        if missing.any():
+            problems.append(
+                (missing, "missing_value", f"missing, but role: {column.field.role} needs a value")
+            )
+    values = read
+    outside, inside_values = _apply_domain(column, read)
+    if outside.any():
+        if column.field.quasi is not None and column.field.quasi.outside is Outside.CODE:
+            values = inside_values
+        else:
+            problems.append((outside, "outside_domain", "outside of the declared domain"))
+    return _Checked(column, raw, read, values, problems)
+
+
+def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Canonical values, null where there is none, and the mask of those that should have been one.
+
+    Raises InputError: the column's type is not what the policy was bound to.
+    """
+    kind = column.arrow_type
+    bad = np.zeros(len(raw), dtype=bool)
+    try:
+        if column.from_text and (is_text(raw.type) or pa.types.is_null(raw.type)):
+            values, bad = cast_text(raw.cast(pa.string()), column.text_type)
+            raw = values
+        if pa.types.is_timestamp(kind):
+            if pa.types.is_date(raw.type):
+                raw = raw.cast(pa.timestamp("s"))
+            values, beyond = floor_to_unit(raw, kind)
+            return values, bad | beyond
+        if pa.types.is_date(kind) and pa.types.is_timestamp(raw.type):
+            # A cast takes the day in the column's own zone; days are those in UTC, as windows are.
+            raw = raw.cast(pa.timestamp(raw.type.unit, tz="UTC"))
+        values = raw if raw.type == kind else raw.cast(kind, safe=not pa.types.is_date(kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
+        where = f"{source or 'a batch'}: column {column.name}"
+        raise InputError(f"{where} has type {raw.type}, but the policy was bound to {kind}") from None
+    if pa.types.is_date(kind):
+        bad |= days_beyond_the_calendar(values)
+    elif pa.types.is_floating(kind):
+        bad |= np.asarray(pc.fill_null(pc.invert(pc.is_finite(values)), False))
+    if bad.any():
+        values = pc.if_else(pa.array(bad), pa.scalar(None, kind), values)
+    return values, bad
+
+
+def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
+    """Mask of the times whose window, or the last release that may take them, no reader of dates can hold."""
+    size = policy.window_ms or 0
+    starts = window_numbers(times, policy) * size + policy.window_offset_ms
+    last = starts + size + policy.max_delay_ms
+    outside = (starts < FIRST_SECOND * 1000) | (last > END_OF_TIME_MS)
+    return outside & np.asarray(times.is_valid())
+
+
+def ahead_of_arrival(times: pa.Array, arrived: NDArray[np.int64] | None, policy: Policy) -> NDArray[np.bool_]:
+    """Mask of the times that are later than their rows' arrival by more than ``max_ahead``."""
+    if arrived is None:
+        return np.zeros(len(times), dtype=bool)
+    milliseconds, missing = to_units(times)
+    return ~missing & (arrived >= 0) & (milliseconds > arrived + policy.ahead_limit_ms)
+
+
+def _apply_domain(column: BoundColumn, values: pa.Array) -> tuple[NDArray[np.bool_], pa.Array]:
+    """Mask of the values outside of the declared domain, and the values cut to it."""
+    categories = column.categories
+    if categories is not None:
+        known = pc.is_in(render_text(values), value_set=pa.array(categories, pa.string()))
+        return np.asarray(pc.and_(values.is_valid(), pc.invert(known))), values
+    if column.domain is None:
+        return np.zeros(len(values), dtype=bool), values
+    low, high = column.domain
+    units, nulls = to_units(values)
+    outside = ~nulls & ((units < low) | (units > high))
+    if not outside.any():
+        return outside, values
+    return outside, from_units(np.clip(units, low, high), nulls, column.arrow_type)
+
+
+def _rejected(
+    indices: NDArray[np.int64], checked: list[_Checked], bound: BoundPolicy, source: str | None
+) -> Iterator[dict[str, Any]]:
+    take = pa.array(indices)
+    texts = {column.column.name: _texts(column, indices, take) for column in checked}
+    ends = _window_ends(checked, take, bound)
+    for number, index in enumerate(indices):
+        faults = [
+            (column.column.name, reason, message)
+            for column in checked
+            for mask, reason, message in column.problems
+            if mask[index]
+        ]
+        yield {
+            "reason": faults[0][1],
+            "field": faults[0][0],
+            "message": "; ".join(f"{name}: {message}" for name, _, message in faults),
+            "window_end": ends[number],
+            "source": source,
+            "row": {name: cells[number] for name, cells in texts.items()},
+        }
+
+
+def _texts(column: _Checked, indices: NDArray[np.int64], take: pa.Array) -> list[str | None]:
+    """Cells of the rejected rows as canonical text; where a cell is bad, the text that came."""
+    cells = render_text(column.read.take(take)).to_pylist()
+    bad = [mask for mask, reason, _ in column.problems if reason == "bad_value"]
+    if not bad:
+        return cells
+    came = render_text(column.raw.take(take)).to_pylist()
+    return [came[n] if bad[0][index] else cells[n] for n, index in enumerate(indices)]
+
+
+def _window_ends(checked: list[_Checked], take: pa.Array, bound: BoundPolicy) -> list[int | None]:
+    """End of each rejected row's own window, in milliseconds; None where its time is not known."""
+    times = next((column.read for column in checked if column.column.field.role is Role.TIME), None)
+    if times is None or bound.policy.window_ms is None:
+        return [None] * len(take)
+    times = times.take(take)
+    numbers = window_numbers(times, bound.policy)
+    known = np.asarray(times.is_valid()) & ~beyond_the_calendar(times, bound.policy)
+    return [
+        window_bounds(int(number), bound.policy)[1] if valid else None
+        for number, valid in zip(numbers, known, strict=True)
+    ]

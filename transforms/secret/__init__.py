@@ -1,0 +1,1 @@
+"""Where does secret randomness come from, and where may a secret stand?"""

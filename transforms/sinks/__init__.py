@@ -1,0 +1,1 @@
+"""How do releases, metrics, rejected rows and certificates leave?"""

@@ -1,0 +1,366 @@
+"""Idempotent Avro sinks: one file a release, created once, never changed.
+
+    OUT/release/<release_id>.avro               released rows
+    OUT/restricted/metrics/<release_id>.avro    one record; if the policy makes metrics public, what may be
+                                                known of a release also in OUT/metrics. Of a release that was
+                                                withheld: withheld-<release_id>-<digest of its rows>.avro
+    OUT/restricted/rejected/<name>.avro         rejected rows: raw data
+
+Every sink is a ParDo: what a timer emits may be late, and a GroupByKey downstream would drop it. A bundle
+that runs again, a replay after a crash and a resumed run find their files and leave them. A release that
+does not go on from what is published (release_lineage.py; published_slots.py has the files that say so) is a
+conflict: it is counted, its rows become rejected rows, and so do those of every later release of its
+partition, because two publications of the same people tell an attacker more than either.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import fastavro
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.typehints.decorators import no_annotations
+
+from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, release_avro_schema
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import MetricsAccess, Policy
+from kanonflow.transforms.columns.avro_encoding import avro_file, same_records
+from kanonflow.transforms.files.create_if_absent import (
+    Outcome,
+    create_if_absent,
+    is_local,
+    make_directory,
+    read_whole,
+)
+from kanonflow.transforms.lineage.published_slots import PublishedSlots
+from kanonflow.transforms.lineage.release_lineage import Slot
+from kanonflow.transforms.release.metrics import withheld_metrics
+from kanonflow.transforms.release.public_metrics import public_metrics, public_metrics_schema
+from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc
+
+NAMESPACE = "kanonflow"
+CONFLICT = "release_conflict"
+CONFLICTS_TAG = "conflicts"
+METRICS_TAG = "metrics"
+RELEASED_TAG = "released"
+
+
+def release_directory(output: str) -> str:
+    """Where release files are."""
+    return FileSystems.join(output, "release")
+
+
+def restricted_directory(output: str) -> str:
+    """Where everything is that must stay inside."""
+    return FileSystems.join(output, "restricted")
+
+
+def metrics_directory(output: str) -> str:
+    """Where the exact metrics are."""
+    return FileSystems.join(restricted_directory(output), "metrics")
+
+
+def public_metrics_directory(output: str) -> str:
+    """Where the public metrics of releases are, if the policy has any."""
+    return FileSystems.join(output, "metrics")
+
+
+def rejected_directory(output: str) -> str:
+    """Where rejected rows are."""
+    return FileSystems.join(restricted_directory(output), "rejected")
+
+
+def make_output_directories(output: str, policy: Policy) -> None:
+    """Create the directories of a run, so that they exist even if nothing is ever written to one of them."""
+    make_directory(restricted_directory(output), private=True)
+    make_directory(rejected_directory(output), private=True)
+    make_directory(metrics_directory(output), private=True)
+    make_directory(release_directory(output))
+    if policy.metrics is MetricsAccess.PUBLIC:
+        make_directory(public_metrics_directory(output))
+
+
+class Written(NamedTuple):
+    """What ``WriteReleases`` hands on.
+
+    released: ids of the releases whose file exists now.
+    conflicts: rows of the releases that must not be written.
+    metrics: records of releases that brought theirs along, as what became of the release makes them.
+    """
+
+    released: beam.PCollection[str]
+    conflicts: beam.PCollection[RejectedRows]
+    metrics: beam.PCollection[Mapping[str, Any]]
+
+
+class WriteReleases(beam.PTransform):
+    """PCollection[Release] -> Written; files ``OUT/release/<release_id>.avro``.
+
+    Counters: ``releases``, ``rows_released`` (also of files that were there already), and those of ``ReleaseSlots``.
+    """
+
+    def __init__(self, output: str, bound: BoundPolicy) -> None:
+        super().__init__()
+        self._output = output
+        self._schema = release_avro_schema(bound)
+        self._policy = bound.policy
+
+    @no_annotations  # Beam has no type hint for a tuple of collections, and would warn of this one
+    def expand(self, releases: beam.PCollection[Release]) -> Written:
+        write = _WriteRelease(self._output, self._schema, self._policy)
+        return written_by(write, releases)
+
+
+class WriteMetrics(beam.PTransform):
+    """PCollection[dict as metrics.avsc] -> PCollection[path]; the first file of a release is kept.
+
+    A retry measures other times, so unlike releases another content is no conflict. Of a window that made a release the
+    record comes from who wrote that (``Written.metrics``): what was withheld is none.
+    """
+
+    def __init__(self, output: str, policy: Policy) -> None:
+        super().__init__()
+        self._output = output
+        self._policy = policy
+
+    def expand(self, metrics: beam.PCollection[Mapping[str, Any]]) -> beam.PCollection[str]:
+        return metrics | "Write" >> beam.ParDo(_WriteMetrics(self._output, self._policy))
+
+
+class WriteRejected(beam.PTransform):
+    """PCollection[RejectedRows] -> PCollection[path]; files ``OUT/restricted/rejected/<name>.avro``.
+
+    Nothing may be lost here: if a file of that name holds other rows, these get a name of their own.
+    Counters: ``rows_rejected`` and ``rows_rejected_<reason>``.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self._output = output
+
+    def expand(self, rejected: beam.PCollection[RejectedRows]) -> beam.PCollection[str]:
+        return rejected | "Write" >> beam.ParDo(_WriteRejected(self._output))
+
+
+def release_file(release: Release, schema: Mapping[str, Any]) -> bytes:
+    """The Avro file of a release. Equal releases give equal bytes: codec, blocks and metadata are fixed, and
+    the sync marker, random in most writers, comes from the release id."""
+    return avro_file(from_ipc(release.ipc), schema, _sync_marker(release.release_id))
+
+
+def records_file(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any], name: str) -> bytes:
+    """The Avro file of a few records that are dicts already (metrics, rejected rows)."""
+    out = BytesIO()
+    fastavro.writer(out, dict(schema), records, codec="deflate", sync_marker=_sync_marker(name))
+    return out.getvalue()
+
+
+def written_by(write: beam.DoFn, releases: beam.PCollection[Release]) -> Written:
+    """What a sink's step made of the releases, which says it by ``published`` and ``withheld``."""
+    tags = CONFLICTS_TAG, METRICS_TAG
+    written = releases | "Write" >> beam.ParDo(write).with_outputs(*tags, main=RELEASED_TAG)
+    return Written(written[RELEASED_TAG], written[CONFLICTS_TAG], written[METRICS_TAG])
+
+
+def published(release: Release) -> Iterable[Any]:
+    """What a sink says of a release that can be seen now."""
+    yield release.release_id
+    if release.metrics is not None:
+        yield TaggedOutput(METRICS_TAG, release.metrics)
+
+
+def withheld(release: Release, data: bytes) -> Iterable[Any]:
+    """What a sink says of a release that it does not publish; ``data`` tells it from others of its name."""
+    yield TaggedOutput(CONFLICTS_TAG, conflicting_rows(release, data))
+    if release.metrics is not None:
+        yield TaggedOutput(METRICS_TAG, withheld_metrics(release.metrics, CONFLICT))
+
+
+def version_name(release_id: str, digest: str) -> str:
+    """Which release of an id, where there were two."""
+    return f"{release_id}-{digest}"
+
+
+class ReleaseSlots:
+    """What decides, for every kind of sink, whether a release may be published; counts what may not.
+
+    Counters: ``release_conflict``, releases that were withheld; ``partitions_parked``, partitions that publish nothing
+    any more.
+    """
+
+    def __init__(self, output: str, policy: Policy) -> None:
+        self._slots = PublishedSlots(output, policy)
+        self._conflicts = Metrics.counter(NAMESPACE, CONFLICT)
+        self._parked = Metrics.counter(NAMESPACE, "partitions_parked")
+
+    def admit(self, release: Release) -> bool:
+        """Take the release's slot; whether it may be published now. If not, it is counted, and its partition parked.
+
+        A crash between this and the publishing is made good by the replay, which finds the same slot.
+        """
+        slot = release.slot
+        if slot is None:
+            return True
+        if self._slots.is_parked(slot.partition):
+            self._conflicts.inc()
+            return False
+        if release.solution is not None:
+            self._slots.keep_solution(slot, release.solution)
+        if (other := self._slots.take(slot)) is None:
+            return True
+        self._park(slot, other)
+        return False
+
+    def is_parked(self, release: Release) -> bool:
+        """Whether nothing more of the release's partition is published."""
+        return release.slot is not None and self._slots.is_parked(release.slot.partition)
+
+    def conflict(self, release: Release) -> None:
+        """A release that was admitted is published with other rows: of a run that kept no slots, or lost them."""
+        self._park(release.slot, None)
+
+    def _park(self, slot: Slot | None, other: Slot | None) -> None:
+        self._conflicts.inc()
+        if slot is not None and self._slots.park(slot, other):
+            self._parked.inc()
+
+
+def conflicting_rows(release: Release, data: bytes) -> RejectedRows:
+    """The rows of a release that is withheld, as rejected rows; ``data`` tells it from others of its name."""
+    rows = from_ipc(release.ipc)
+    message = (
+        "the release exists already with other rows, or does not go on from what is published, or its partition is"
+        " parked for such a release (restricted/parked); a release is never replaced"
+    )
+    name = version_name(release.release_id, _digest(data) if release.slot is None else release.slot.digest)
+    records = tuple(
+        {
+            "reason": CONFLICT,
+            "field": None,
+            "message": message,
+            "window_end": release.window_end,
+            "source": f"release {release.release_id}",
+            "part": name,
+            "row": {name: _text(value) for name, value in row.items()},
+        }
+        for row in rows.to_pylist()
+    )
+    return RejectedRows(f"conflict-{name}", records)
+
+
+def _is_there(path: str, data: bytes) -> bool:
+    return bool(FileSystems.exists(path)) and same_records(read_whole(path), data)
+
+
+def _workspace(output: str) -> str | None:
+    """Where files are made before they appear: what a crash leaves of them must not lie among the releases."""
+    restricted = restricted_directory(output)
+    return restricted if is_local(restricted) else None
+
+
+class _WriteRelease(beam.DoFn):
+    def __init__(self, output: str, schema: Mapping[str, Any], policy: Policy) -> None:
+        super().__init__()
+        self._directory = release_directory(output)
+        self._workspace = _workspace(output)
+        self._schema = schema
+        self._slots = ReleaseSlots(output, policy)
+        self._releases = Metrics.counter(NAMESPACE, "releases")
+        self._rows = Metrics.counter(NAMESPACE, "rows_released")
+
+    def setup(self) -> None:
+        make_directory(self._directory)
+        if self._workspace is not None:
+            make_directory(self._workspace, private=True)
+
+    def process(self, release: Release) -> Iterable[Any]:
+        data = release_file(release, self._schema)
+        path = FileSystems.join(self._directory, f"{release.release_id}.avro")
+        # What is out already is no conflict of a partition that was parked since: its rows are not withheld.
+        there = self._slots.is_parked(release) and _is_there(path, data)
+        if not there and not self._slots.admit(release):
+            yield from withheld(release, data)
+            return
+        if create_if_absent(path, data, same=same_records, workspace=self._workspace) is Outcome.DIFFERENT:
+            self._slots.conflict(release)
+            yield from withheld(release, data)
+            return
+        self._releases.inc()
+        self._rows.inc(from_ipc(release.ipc).num_rows)
+        yield from published(release)
+
+
+class _WriteMetrics(beam.DoFn):
+    def __init__(self, output: str, policy: Policy) -> None:
+        super().__init__()
+        self._output = output
+        self._public = policy.metrics is MetricsAccess.PUBLIC
+
+    def setup(self) -> None:
+        make_directory(restricted_directory(self._output), private=True)
+        make_directory(metrics_directory(self._output), private=True)
+        if self._public:
+            make_directory(public_metrics_directory(self._output))
+        self._schema = metrics_schema()
+        self._public_schema = public_metrics_schema(self._schema)
+
+    def process(self, record: Mapping[str, Any]) -> Iterable[str]:
+        name, digest = record["release_id"], record.get("digest")
+        if digest is not None and not record["released"]:
+            # Under a name of its own: a release of this id may be there, or come when the right state goes on.
+            name = f"withheld-{version_name(name, digest)}"
+        path = FileSystems.join(metrics_directory(self._output), f"{name}.avro")
+        create_if_absent(path, records_file([record], self._schema, name), private=True)
+        # Of a window that released nothing, the mere existence of a file would show that rows were left out.
+        if self._public and record["released"]:
+            shown = records_file([public_metrics(record, self._schema)], self._public_schema, name)
+            public = FileSystems.join(public_metrics_directory(self._output), f"{name}.avro")
+            create_if_absent(public, shown, workspace=_workspace(self._output))
+        yield path
+
+
+class _WriteRejected(beam.DoFn):
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self._output = output
+        self._directory = rejected_directory(output)
+
+    def setup(self) -> None:
+        make_directory(restricted_directory(self._output), private=True)
+        make_directory(self._directory, private=True)
+        self._schema = rejected_schema()
+
+    def process(self, rejected: RejectedRows) -> Iterable[str]:
+        if not rejected.records:
+            return
+        name = rejected.name or uuid.uuid4().hex
+        data = records_file(rejected.records, self._schema, name)
+        path = FileSystems.join(self._directory, f"{name}.avro")
+        if create_if_absent(path, data, private=True, same=same_records) is Outcome.DIFFERENT:
+            path = FileSystems.join(self._directory, f"{name}-{_digest(data)}.avro")
+            create_if_absent(path, data, private=True)
+        Metrics.counter(NAMESPACE, "rows_rejected").inc(len(rejected.records))
+        for record in rejected.records:
+            Metrics.counter(NAMESPACE, f"rows_rejected_{record['reason']}").inc()
+        yield path
+
+
+def _sync_marker(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=16, person=b"kanonflow sync").digest()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _text(value: Any) -> str | None:
+    """A published value as text; ranges and sets as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""When does a partition release, reject and forget?"""

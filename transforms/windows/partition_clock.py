@@ -1,0 +1,196 @@
+"""When a partition releases, rejects and forgets: the decisions of the stateful step, without Beam.
+
+A partition sees batches of rows of one window each, in any order, and times that fire. Its clock remembers the end of
+the last released window, which windows have rows pending, which bags hold rows that came too late for their own
+window, and when the first late or waiting row must be gone. All times are integer milliseconds of event time.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.files.state_versions import damaged, other_layout
+from kanonflow.transforms.lineage.release_lineage import Claim
+from kanonflow.transforms.rows.split import END_OF_TIME_MS
+
+VERSION = 1
+_WHAT = "partition clock"
+
+
+class Arrival(NamedTuple):
+    """Where a batch goes: the clock after it, the window number whose bag takes it (None: refuse it as late)."""
+
+    clock: PartitionClock
+    bag: int | None
+    late: bool
+
+
+class Action(NamedTuple):
+    """What is due. kind: release, expire or forget. at: the window end (release) or the deadline (expire), ms."""
+
+    kind: str
+    at: int
+
+
+@dataclass(frozen=True)
+class PartitionClock:
+    """last_end: end of the last released window, None before the first. release_no: how many releases and
+    expiries there were, by which expiries are numbered.
+
+    pending: numbers of windows with rows of their own, sorted. late: numbers of bags that hold late rows, sorted.
+    late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm
+    state. warm: whether the warm state holds anything worth forgetting. refused: batches refused as late so far.
+    began: for each pending window, (its number, the secret's version when its first row came). secret_version: that of
+    the window that began last; None, here and where ``began`` lacks a window: the feed's first secret. claims: the
+    releases made so far that a later one can share rows with (``release_lineage``).
+    """
+
+    last_end: int | None = None
+    release_no: int = 0
+    pending: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
+    late_deadline: int | None = None
+    waiting_deadline: int | None = None
+    warm: bool = False
+    refused: int = 0
+    began: tuple[tuple[int, int], ...] = ()
+    secret_version: int | None = None
+    claims: tuple[Claim, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The state as JSON text, with the version of its layout."""
+        return json.dumps({"version": VERSION, **self.__dict__}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes | None) -> PartitionClock:
+        """The inverse of ``to_bytes``; a fresh clock for None.
+
+        Raises StateError: the bytes are another version's, or damaged.
+        """
+        if not data:
+            return cls()
+        try:
+            values = json.loads(data)
+        except ValueError:
+            raise damaged(_WHAT, "it is not JSON text") from None
+        if not isinstance(values, dict):
+            raise damaged(_WHAT, "it is not an object")
+        version = values.pop("version", None)
+        if version != VERSION:
+            raise other_layout(_WHAT, version, VERSION)
+        # Nothing else is filled in: a clock without its release number would use the slots of old releases again.
+        if values.keys() != cls.__dataclass_fields__.keys():
+            raise damaged(_WHAT, "it lacks values, or has others")
+        tuples: dict[str, tuple] = {name: tuple(values[name]) for name in ("pending", "late")}
+        tuples["began"] = tuple((number, key) for number, key in values["began"])
+        tuples["claims"] = tuple(Claim(*claim) for claim in values["claims"])
+        return cls(**{**values, **tuples})
+
+    def version_of(self, number: int) -> int | None:
+        """The secret's version under which a pending window began; it is finished under it."""
+        return dict(self.began).get(number)
+
+    def arrive(self, number: int, policy: Policy, secret_version: int | None = None) -> Arrival:
+        """A batch of rows of window ``number`` came, while this version of the secret was in force.
+
+        Rows of a window that was not released yet wait for its end. Late ones join the next release there is, in
+        the bag of the window after the last released one, or are refused when no release may take them any more.
+        """
+        end = window_end(number, policy)
+        if self.last_end is None or end > self.last_end:
+            if number in self.pending:
+                return Arrival(self, number, False)
+            begun = replace(self, pending=tuple(sorted((*self.pending, number))))
+            if secret_version is not None:
+                versions = tuple(sorted((*self.began, (number, secret_version))))
+                begun = replace(begun, began=versions, secret_version=secret_version)
+            return Arrival(begun, number, False)
+        deadline = end + policy.max_delay_ms
+        if policy.window_ms is None or deadline <= self.last_end:
+            return Arrival(replace(self, refused=self.refused + 1), None, True)
+        bag = window_number(self.last_end + policy.window_ms, policy)
+        late = self.late if bag in self.late else tuple(sorted((*self.late, bag)))
+        first = deadline if self.late_deadline is None else min(deadline, self.late_deadline)
+        return Arrival(replace(self, late=late, late_deadline=first), bag, True)
+
+    def next_action(self, policy: Policy) -> Action | None:
+        """What is due next, None when the partition holds nothing. At equal times a release goes before an expiry."""
+        actions = []
+        if self.pending:
+            actions.append(Action("release", window_end(self.pending[0], policy)))
+        deadlines = [at for at in (self.late_deadline, self.waiting_deadline) if at is not None]
+        if deadlines:
+            actions.append(Action("expire", min(deadlines)))
+        if actions:
+            return min(actions, key=lambda action: (action.at, action.kind != "release"))
+        if self.warm and self.last_end is not None and policy.window_ms is not None:
+            return Action("forget", self.last_end + policy.state_ttl_ms)
+        return None
+
+    def fires_at(self, policy: Policy) -> int | None:
+        """When the timer must fire, in ms: what is due next, plus how long windows stay open for late rows."""
+        action = self.next_action(policy)
+        if action is None:
+            return None
+        if policy.window_ms is None:
+            return END_OF_TIME_MS
+        return action.at + policy.out_of_orderness_ms
+
+    def released(
+        self,
+        waiting_deadline: int | None,
+        warm: bool,
+        policy: Policy,
+        parts: int = 1,
+        claims: tuple[Claim, ...] = (),
+    ) -> PartitionClock:
+        """After the release of the first pending window; late rows of bags up to it have joined.
+
+        parts: how many release numbers it took. claims: its releases, and earlier ones.
+        Precondition: rows are pending.
+        """
+        number, *pending = self.pending
+        late = tuple(bag for bag in self.late if bag > number)
+        return replace(
+            self,
+            last_end=window_end(number, policy),
+            release_no=self.release_no + parts,
+            pending=tuple(pending),
+            began=tuple(entry for entry in self.began if entry[0] != number),
+            late=late,
+            late_deadline=self.late_deadline if late else None,
+            waiting_deadline=waiting_deadline,
+            warm=warm,
+            claims=claims,
+        )
+
+    def expired(self, waiting_deadline: int | None) -> PartitionClock:
+        """After an expiry: late rows have been read and now wait, or are gone."""
+        return replace(
+            self,
+            release_no=self.release_no + 1,
+            late=(),
+            late_deadline=None,
+            waiting_deadline=waiting_deadline,
+        )
+
+    def forgotten(self) -> PartitionClock:
+        """After the warm state was dropped."""
+        return replace(self, warm=False)
+
+
+def window_end(number: int, policy: Policy) -> int:
+    """End of a window in ms; of the only one without windows, the end of time."""
+    if policy.window_ms is None:
+        return END_OF_TIME_MS
+    return (number + 1) * policy.window_ms + policy.window_offset_ms
+
+
+def window_number(end: int, policy: Policy) -> int:
+    """The window that ends then."""
+    if policy.window_ms is None:
+        return 0
+    return (end - policy.window_offset_ms) // policy.window_ms - 1
