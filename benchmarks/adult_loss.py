@@ -24,15 +24,15 @@ import numpy as np
 from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import Spent, timed
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.distinct_rows import group_rows
-from kanonflow.solvers.graph import GeneralizationGraph
-from kanonflow.solvers.kd_tree import build_tree
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.solve_graph import deal_rows
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.l_greedy import l_greedy_members
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.distinct_rows import group_rows
+from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.warm_up import warm_up
 
 ALL_ROWS = 30_162

@@ -22,13 +22,13 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.errors import SolverError
-from kanonflow.solvers.graph import GeneralizationGraph
+from kanonflow.solvers.dispatch import METHODS, solve
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.solve import METHODS, solve
-from kanonflow.solvers.solve_graph import solve_graph, untie_graph
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import SolverError
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import solve_graph, untie_graph
 
 ALL_ROWS = 30_162
 # Evaluations a row that no deadline leaves time for.

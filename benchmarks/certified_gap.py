@@ -21,13 +21,13 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from kanonflow.solvers.bounds.certificate import Certificate, check_bound
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.certify import certify_graph
-from kanonflow.solvers.graph import GeneralizationGraph
 from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.certify import certify_graph
+from kanonflow.solvers.shapes.graphs import solve_graph, untie_graph
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_graph import solve_graph, untie_graph
-from kanonflow.solvers.table import Table
 
 # (rows, k) -> (seconds of the plain search, largest gap of it, largest gap of certify)
 TARGETS: dict[tuple[int, int], tuple[float, float | None, float]] = {

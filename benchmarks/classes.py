@@ -32,10 +32,10 @@ from benchmarks.data_sets import (
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import Spent, timed
 from benchmarks.window_chain import Problem, chain, with_method
-from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve import solve
 from kanonflow.solvers.warm_up import warm_up
 
 WINDOWS = {"day": DAY_MS, "week": WEEK_MS}

@@ -20,17 +20,17 @@ from typing import NamedTuple, TextIO
 
 import pyarrow as pa
 
-from kanonflow.pipelines.input_files import find_inputs, input_schema
-from kanonflow.pipelines.sources import read_batches
+from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
+from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.schemas.value_units import to_units
-from kanonflow.solvers.table import Table
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.encode import encode
-from kanonflow.transforms.raw_batch import from_ipc
-from kanonflow.transforms.split import split, window_bounds
+from kanonflow.solvers.problem.table import Table
+from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.split import split, window_bounds
 
 VARIABLE = "KANONFLOW_DATA"
 DAY_MS = 86_400_000

@@ -38,14 +38,14 @@ from benchmarks.data_sets import (
 )
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.diversity import Sensitive
-from kanonflow.solvers.errors import NotDiverseError
+from kanonflow.solvers.class_search.diversity import Sensitive
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import NotDiverseError
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.table import Table
 from kanonflow.solvers.warm_up import warm_up
-from kanonflow.transforms.encode import encode
+from kanonflow.transforms.release.encode import encode
 
 K = 10
 COLUMNS = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
 
 NO_CHILD = 99
 LARGEST_FAMILY = 15

@@ -22,9 +22,9 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.solve_graph import solve_graph
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import solve_graph
 
 K = 5
 WITHIN = 0.05

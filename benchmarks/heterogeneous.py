@@ -35,11 +35,11 @@ from benchmarks.data_sets import (
 )
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.errors import UnservedError
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.table import Table
-from kanonflow.transforms.encode import encode
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import UnservedError
+from kanonflow.solvers.problem.table import Table
+from kanonflow.transforms.release.encode import encode
 
 STARTS = (
     "ring",

@@ -32,17 +32,17 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.hierarchy_file import read_hierarchy
 from kanonflow.schemas.policy import Policy, SolverChoice
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.partition import Partition
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.table import Table
-from kanonflow.transforms.anonymize_table import anonymize_table
-from kanonflow.transforms.boxes import class_groups, field_ncp, gcp, hull_boxes, slot_groups
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.encode import encode
-from kanonflow.transforms.lattice_windows import lattice_of_rows
-from kanonflow.transforms.seeds import Secret
+from kanonflow.transforms.one_table import anonymize_table
+from kanonflow.transforms.release.boxes import class_groups, field_ncp, gcp, hull_boxes, slot_groups
+from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.release.full_domain import lattice_of_rows
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.secret.seeds import Secret
 
 K = 5
 SECRET = Secret(bytes(range(32)))

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from benchmarks.data_sets import ADULT, MissingDataError, data_path
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.individuals import gather_individuals
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.class_measures import (
     Height,
     average_class_size,
@@ -41,13 +40,14 @@ from kanonflow.solvers.loss.class_measures import (
     graph_classification_metric,
 )
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.partition import Partition
-from kanonflow.solvers.population.black_hole import BlackHoleParameters
-from kanonflow.solvers.population.kab import best_restart, kab_result
-from kanonflow.solvers.solve import solve
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.black_hole import BlackHoleParameters
+from kanonflow.solvers.rivals.kab import best_restart, kab_result
+from kanonflow.solvers.shapes.clusterings import CLUSTERINGS, individual_input, star_problem
 from kanonflow.solvers.starts.class_hulls import labels_loss
-from kanonflow.solvers.starts.clusterings import CLUSTERINGS, individual_input, star_problem
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.units.individuals import gather_individuals
 
 ALL_ROWS = 30_162
 NUMERIC = ("age", "education")

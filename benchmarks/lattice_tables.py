@@ -24,7 +24,7 @@ from kanonflow.schemas.hierarchy import ROOT, Hierarchy
 from kanonflow.schemas.hierarchy_builders import date_hierarchy, ranges_of_widths, star_hierarchy
 from kanonflow.schemas.hierarchy_file import parse_hierarchy, read_hierarchy
 from kanonflow.schemas.text_values import render_text
-from kanonflow.solvers.lattice.level_table import Lattice, LevelTable
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 
 CARGO = DataSet("cargo2000", "cargo2000/c2k_data_comma.csv", None)
 TAX_ROWS = 1_600

@@ -40,12 +40,12 @@ from benchmarks.lattice_tables import (
 )
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import Spent, timed
-from kanonflow.solvers.errors import BudgetError
 from kanonflow.solvers.lattice.kgen import KGenParameters
-from kanonflow.solvers.lattice.level_table import Lattice
 from kanonflow.solvers.lattice.losses import accuracy, node_losses
 from kanonflow.solvers.lattice.node_checks import KnownNodes
-from kanonflow.solvers.lattice.solve_lattice import LatticeSolution, solve_lattice
+from kanonflow.solvers.problem.errors import BudgetError
+from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.shapes.lattices import LatticeSolution, solve_lattice
 
 K = 5
 SUPPRESSION = 0.005

@@ -181,6 +181,7 @@ def measure(arguments: argparse.Namespace, findings: Findings, folder: Path) -> 
     """All jobs: warm-up, repeats in pairs, verification."""
     secret = folder / "secret"
     secret.write_bytes(BENCHMARK_SECRET)
+    secret.chmod(0o600)
     sources: dict[str, Path] = {}
     for name in arguments.jobs:
         try:

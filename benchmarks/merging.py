@@ -3,7 +3,7 @@
 Data: the first n rows of UCI Adult, 8 quasi-identifiers (age numeric over the range of the rows taken, 7 categorical).
 Loss: GCP of the hulls as searched, two-edge cuts left in. ``one``: a single graph search of so many evaluations a row;
 ``merged``: as many, spent on searches of several seeds and on what the program over their slots makes of them
-(solvers/merged_search.py), whatever the budget (the product merges from a budget on that ``from`` states).
+(solvers/shapes/merged_search.py), whatever the budget (the product merges from a budget on that ``from`` states).
 
 Seconds are CPU seconds of the whole call, one thread, kernels loaded. Equal time: evaluations are taken from the list
 until the single search has had at least the merged one's seconds; ``ratio`` is the merged loss to that single loss, the
@@ -21,11 +21,11 @@ import numpy as np
 from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers import solve_graph as engine
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.merged_search import SHORT, least_evaluations, merging_plan
-from kanonflow.solvers.solve_graph import solve_graph
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes import graphs as engine
+from kanonflow.solvers.shapes.graphs import solve_graph
+from kanonflow.solvers.shapes.merged_search import SHORT, least_evaluations, merging_plan
 
 BUDGETS = (2500.0, 5000.0, 10_000.0, 20_000.0, 40_000.0)
 CASES = (

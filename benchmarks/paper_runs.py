@@ -14,14 +14,14 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.generated_tables import census_table, wide_table
 from benchmarks.result_files import Findings
 from kanonflow.schemas.policy_fields import Quasi, QuasiType, Role
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.errors import BudgetError, InfeasibleError
-from kanonflow.solvers.search.paper_search import PaperSearch, paper_search, paper_state
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.paper_search import PaperSearch, paper_search, paper_state
+from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
+from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve_graph import solve_graph
-from kanonflow.solvers.starts.graph_starts import BUILT_STARTS
-from kanonflow.solvers.table import Table
-from kanonflow.transforms.encode import encode
+from kanonflow.transforms.release.encode import encode
 
 DATA_SETS = ("adult-8", "adult-9", "wide-23", "census-4")
 # The heuristics of S0's tables.

@@ -6,9 +6,9 @@ import numpy as np
 
 from benchmarks.line_charts import line_chart, thinned
 from benchmarks.paper_runs import HEURISTICS, Bench, improvement, our_run, paper_run
-from kanonflow.solvers.search.paper_search import PaperSearch
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.paper_search import PaperSearch
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.table import Table
 
 TARGET_WHOLE, TARGET_SEARCH = 100.0, 500.0
 MOST_PER_ROW = 50_000.0

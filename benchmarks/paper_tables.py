@@ -41,8 +41,8 @@ from benchmarks.paper_runs import (
 )
 from benchmarks.paper_speed import anytime_part, evaluation_part, optimum_part, perturbation_part
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
-from kanonflow.solvers.search.paper_search import PaperSearch
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.paper_search import PaperSearch
 
 # Readings of eq. 7 -> how they are searched.
 READINGS = {

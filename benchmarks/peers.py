@@ -25,10 +25,10 @@ from benchmarks import peer_programs
 from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.partition import Partition
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.warm_up import warm_up
 
 PEERS = ("anonypy", "anjana")

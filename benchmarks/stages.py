@@ -18,10 +18,10 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
-import kanonflow.solvers.solve_classes as solve_classes
-import kanonflow.solvers.solve_graph as solve_graph
-import kanonflow.transforms.publish as publishing
-import kanonflow.transforms.release_window as releasing
+import kanonflow.solvers.shapes.classes as solve_classes
+import kanonflow.solvers.shapes.graphs as solve_graph
+import kanonflow.transforms.release.publish as publishing
+import kanonflow.transforms.release.release_window as releasing
 from benchmarks.call_log import CallLog, watch
 from benchmarks.data_sets import (
     DAY_MS,
@@ -37,16 +37,16 @@ from benchmarks.data_sets import (
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from benchmarks.window_chain import PARTITION, SECRET, chain
-from kanonflow.pipelines.input_files import find_inputs
-from kanonflow.pipelines.sources import read_batches
+from kanonflow.pipelines.feeds.input_files import find_inputs
+from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.solvers.warm_up import warm_up
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.raw_batch import from_ipc
-from kanonflow.transforms.seeds import ReleaseSlot
-from kanonflow.transforms.sinks import release_file
-from kanonflow.transforms.split import split
-from kanonflow.transforms.warm_state import WarmState, warm_state_from_bytes
+from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.split import split
+from kanonflow.transforms.secret.seeds import ReleaseSlot
+from kanonflow.transforms.sinks.sinks import release_file
 
 WINDOWS = {"day": DAY_MS, "week": WEEK_MS}
 POLICIES = {"row": "sparkov_rows", "individual": "sparkov"}

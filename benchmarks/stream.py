@@ -27,6 +27,9 @@ shared pages included). Solve and publish: wall clock in the metrics of the wind
 Accounts are exact when each row of the feed is released or rejected once (by its id), no slot was used twice, and
 releases and metrics pair up. ``verify`` is the audit behind ``kanonflow verify``.
 
+Compilers: the cluster's Java processes compile once (deploy/flink/session.py), as clusters for jobs of minutes should;
+with ``--jvm=-XX:TieredStopAtLevel=4`` they have Java's default.
+
 Target: the own solver at least 60 % of the rows/s of pass-through.
 """
 
@@ -55,8 +58,8 @@ from benchmarks.stream_run import (
 )
 from benchmarks.stream_watch import WatchedCluster
 from deploy.flink.job_server_jar import MissingToolError
-from kanonflow.pipelines.audit import audit
-from kanonflow.pipelines.demo_feed import FeedShape
+from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.commands.demo_feed import FeedShape
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.solvers.warm_up import warm_up
 
@@ -72,7 +75,7 @@ METHODS = (OWN, "l-greedy", "pass-through")
 class Setting:
     """How a run is made. every: seconds between two samples. patience: seconds until it has failed.
 
-    seconds_per_file: None: all files are there when the job starts.
+    seconds_per_file: None: all files are there when the job starts. jvm: further flags of the cluster's Java processes.
     """
 
     shape: FeedShape
@@ -83,6 +86,7 @@ class Setting:
     every: float
     patience: float
     verify: bool
+    jvm: tuple[str, ...] = ()
 
 
 def run_stream(setting: Setting, method: str, folder: Path) -> tuple[Outcome, bool | None]:
@@ -100,7 +104,7 @@ def run_stream(setting: Setting, method: str, folder: Path) -> tuple[Outcome, bo
     feeder = Feeder(feed, source, setting.seconds_per_file) if setting.seconds_per_file is not None else None
     if feeder is None:
         (source / "_END").touch()
-    with WatchedCluster(folder / "cluster", task_managers=WORKERS, slots=SLOTS) as cluster:
+    with WatchedCluster(folder / "cluster", task_managers=WORKERS, slots=SLOTS, jvm=setting.jvm) as cluster:
         killer = Killer(cluster, feed, setting.kills, WORKERS)
         with stream_command(
             cluster, folder, policy_file, source, feed.folder / feed.files[0].name,
@@ -157,6 +161,7 @@ def replay_setting(arguments: argparse.Namespace) -> Setting:
         every=1.0,
         patience=arguments.patience,
         verify=arguments.verify,
+        jvm=tuple(arguments.jvm),
     )
 
 
@@ -173,6 +178,7 @@ def soak_setting(arguments: argparse.Namespace) -> Setting:
         every=2.0,
         patience=seconds + arguments.patience,
         verify=arguments.verify,
+        jvm=tuple(arguments.jvm),
     )
 
 
@@ -197,6 +203,8 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
         action.add_argument("--patience", type=float, default=patience, help="seconds until a run has failed")
         action.add_argument("--work", type=Path, help="folder for feed and output (default: temporary)")
         action.add_argument("--keep", action="store_true", help="keep feed, output and logs")
+        action.add_argument("--name", help="of the results (default: by what is run)")
+        action.add_argument("--jvm", action="append", default=[], help="one more flag of the Java processes")
         action.add_argument("--no-verify", dest="verify", action="store_false")
     for action in (replay, soak, plots):
         add_result_arguments(action)
@@ -213,6 +221,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     begun = environment()
     name = f"stream_{arguments.action}" + ("_kills" if arguments.kills else "")
+    name = arguments.name or name
     findings = Findings(name, __doc__ or "", module="stream")
     if arguments.action == "soak":
         runs = measure(arguments, soak_setting(arguments), [OWN], findings)

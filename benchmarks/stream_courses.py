@@ -16,14 +16,14 @@ from benchmarks.rivals.stream_rows import REUSED, SUPPRESSED, StreamRelease
 from benchmarks.stopwatch import timed
 from benchmarks.window_chain import PARTITION, SECRET
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
-from kanonflow.schemas.policy import Policy, Protection, Shape
+from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_fields import Field, QuasiType, Role
-from kanonflow.solvers.table import Table
-from kanonflow.transforms.encode import encode
-from kanonflow.transforms.release_window import release_window
-from kanonflow.transforms.seeds import ReleaseSlot
-from kanonflow.transforms.split import window_numbers
-from kanonflow.transforms.warm_state import WarmState
+from kanonflow.solvers.problem.table import Table
+from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.release.release_window import release_window
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.rows.split import window_numbers
+from kanonflow.transforms.secret.seeds import ReleaseSlot
 
 HOUR_MS = DAY_MS // 24
 SECOND_MS = 1000
@@ -85,7 +85,7 @@ def read_adult(k: int, rows: int | None) -> Stream:
     fields = (*fields, Field("arrived", Role.TIME), Field("person", Role.INDIVIDUAL))
     policy = replace(
         feed.bound.policy, fields=fields, window_ms=DAY_MS, state_ttl_ms=0, protect=Protection.INDIVIDUAL,
-        shape=Shape.CLASSES, k=k,
+        k=k,
     )  # fmt: skip
     return _stream("adult", policy, table, times)
 

@@ -16,11 +16,11 @@ import yaml
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import DAY_MS, example_policy
-from kanonflow.pipelines.demo_feed import FEED_START, FeedShape, demo_feed
+from kanonflow.pipelines.commands.demo_feed import FEED_START, FeedShape, demo_feed
 from kanonflow.schemas.avro_schema import transaction_schema
 from kanonflow.schemas.policy import Role
 from kanonflow.schemas.policy_file import to_mapping
-from kanonflow.transforms.avro_encoding import avro_file
+from kanonflow.transforms.columns.avro_encoding import avro_file
 
 PARTITION, REFERENCE = "postcode_area", "transaction_id"
 OWN = "own"

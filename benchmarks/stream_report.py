@@ -89,9 +89,11 @@ def _parts(findings: Findings, runs: Sequence[Outcome], workers: int) -> None:
             "publish %",
             "rest %",
             *(f"CPU {kind} s" for kind in kinds),
+            "CPU, us a row",
         ],
         f"solve, publish: wall clock, summed over windows. %: of the wall clock of {workers} workers. The rest is"
-        " reading, classifying, state, coders, files, waiting for each other and for checkpoints.",
+        " reading, classifying, state, coders, files, waiting for each other and for checkpoints. CPU a row: of all"
+        " processes, over the rows of the feed.",
     )
     for run in runs:
         solve = sum(each["solve_ms"] for each in run.metrics) / 1e3
@@ -100,7 +102,8 @@ def _parts(findings: Findings, runs: Sequence[Outcome], workers: int) -> None:
         cpu = run.cpu_seconds()
         table.rows.append(
             (run.name, solve, publish, 100 * solve / both, 100 * publish / both,
-             100 * (1 - (solve + publish) / both), *(cpu.get(kind, 0.0) for kind in kinds))
+             100 * (1 - (solve + publish) / both), *(cpu.get(kind, 0.0) for kind in kinds),
+             1e6 * sum(cpu.values()) / run.accounts.rows)
         )  # fmt: skip
 
 

@@ -10,7 +10,6 @@ published hull, a mean over all rows, and 1 for a row that is suppressed or reje
 - row: ``protect: row``, a graph, windows as long as the delay. The promise is that of the rivals, or more.
 - classes: ``protect: individual``, closed classes that hide row counts, too (rows above them wait, or are rejected).
   With windows as long as the delay nothing may wait; with windows of half of it, rows may wait for the other half.
-  hold: share of the rows at hand whose classes, the worst ones, wait for the next window (``hold_share``).
 
 Ours is a chain of ``release_window`` with default budgets, one thread; windows that are not full at the end included.
 Delay of a row: from its own time to the release, or rejection, that it leaves by. Of the rivals, in rows: how many
@@ -25,9 +24,7 @@ Rows/s: CPU time; of ours the whole of ``release_window`` (encoding, search, mat
 alone; of the rivals the kernel alone, compiled. A CASTLE in plain Python was measured elsewhere at 29 rows/s, which
 ours is to exceed a hundredfold.
 
-To CASTLE, to FADS: ratio of losses to the better CASTLE's and the better FADS's at the same delay (rows). Holding:
-ratio of loss to that of classes without it at the same mean delay, which is interpolated between windows (log loss
-over log mean delay).
+To CASTLE, to FADS: ratio of losses to the better CASTLE's and the better FADS's at the same delay (rows).
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ from benchmarks.stream_courses import (
     rival_course,
 )
 from kanonflow.schemas.policy import Policy, Protection
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.warm_up import warm_up
 
 K = 5
@@ -67,7 +64,6 @@ DELAYS = {
     "adult": (500_000, 1_000_000, 2_000_000, 4_000_000),
     "sparkov": (6 * HOUR_MS, 12 * HOUR_MS, DAY_MS, 2 * DAY_MS),
 }
-HOLDS = (0.0, 0.05, 0.1, 0.3)
 COLUMNS = (
     "data", "delay", "method", "loss", "to CASTLE", "to FADS", "mean delay", "longest delay", "reused %",
     "suppressed or rejected %", "rows/s", "solver rows/s", "rows/s to CASTLE", "to CASTLE in Python",
@@ -77,11 +73,10 @@ COLUMNS = (
 def our_policies(stream: Stream, delay: int) -> Iterator[tuple[str, Policy]]:
     """Ours, all with the same longest delay."""
     policy = replace(stream.bound.policy, window_ms=delay, max_delay_ms=0, state_ttl_ms=0)
-    yield "row", replace(policy, protect=Protection.ROW, shape=None)
+    yield "row", replace(policy, protect=Protection.ROW, cohort=None)
     yield "classes", policy
-    for share in HOLDS:
-        waits = replace(policy, window_ms=delay // 2, max_delay_ms=delay - delay // 2, hold_share=share)
-        yield f"classes, windows of a half, hold {share:g}", waits
+    waits = replace(policy, window_ms=delay // 2, max_delay_ms=delay - delay // 2)
+    yield "classes, windows of a half", waits
 
 
 def longest_within(times: NDArray[np.int64], limit: int) -> int:
@@ -136,53 +131,18 @@ def add(findings: Findings, stream: Stream, delay: int, found: dict[str, Course]
         )  # fmt: skip
 
 
-def verdict(findings: Findings, stream: Stream, every: dict[int, dict[str, Course]]) -> None:
-    """Holding against no holding at equal mean delay."""
-    plain = sorted(
-        (course.waited / course.rows, course.loss / course.rows)
-        for found in every.values()
-        for name, course in found.items()
-        if name == "classes" or name.endswith("hold 0")
-    )
-    delays, losses = (np.log([point[place] for point in plain]) for place in (0, 1))
-    for delay, found in every.items():
-        for name, course in found.items():
-            mean = course.waited / course.rows
-            if "hold" not in name or name.endswith("hold 0") or not plain[0][0] <= mean <= plain[-1][0]:
-                continue
-            same_delay = float(np.exp(np.interp(np.log(mean), delays, losses)))
-            same_window = next(
-                other.loss / other.rows
-                for key, other in found.items()
-                if key == "classes, windows of a half, hold 0"
-            )
-            loss = course.loss / course.rows
-            findings.tables[1].rows.append(
-                (
-                    stream.name,
-                    stream.shown(delay),
-                    name,
-                    stream.shown(mean),
-                    loss,
-                    same_delay,
-                    loss / same_delay,
-                    loss / same_window,
-                )
-            )
-
-
 def chart(stream: Stream, every: dict[int, dict[str, Course]], unit: float, label: str) -> str:
-    """Loss over mean delay as an SVG: the better of each rival, windows without holding, windows with it."""
+    """Loss over mean delay as an SVG: the better of each rival, and windows of both lengths."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for found in every.values():
         chosen = {name: name for name in found if name in ("row", "classes")}
-        chosen |= {name: name.replace("windows of a half, ", "") for name in found if " half, hold" in name}
+        chosen["classes, windows of a half"] = "classes"
         for who in ("CASTLE", "FADS"):
             same = [name for name in found if name.startswith(who) and "(rows)" in name]
             chosen[min(same, key=lambda name: found[name].loss)] = who
         for name, line in chosen.items():
             point = found[name].waited / found[name].rows / unit, found[name].loss / found[name].rows
-            lines.setdefault("classes" if line.endswith("hold 0") else line, []).append(point)
+            lines.setdefault(line, []).append(point)
     ordered = {name: sorted(points) for name, points in lines.items()}
     return line_chart(f"{stream.name}: loss over mean delay, k = {K}", label, "loss (NCP a row)", ordered)
 
@@ -201,21 +161,6 @@ def main(argv: list[str] | None = None) -> int:
     begun = environment()
     findings = Findings("stream_rivals", __doc__ or "")
     findings.table("Loss, delay and pace", COLUMNS, "To CASTLE, to FADS: ratio of losses; below 1 is better.")
-    findings.table(
-        "Is holding worth it?",
-        (
-            "data",
-            "delay",
-            "method",
-            "mean delay",
-            "loss",
-            "loss without, same mean delay",
-            "ratio",
-            "to hold 0",
-        ),
-        "ratio below 1: holding loses less than windows of another length with the same mean delay. to hold 0: the "
-        "same windows without holding.",
-    )
     sets: dict[str, tuple[DataSet, Callable[[], Stream]]] = {
         "adult": (ADULT, lambda: read_adult(K, arguments.rows)),
         "sparkov": (SPARKOV, lambda: read_sparkov(K, arguments.days)),
@@ -253,7 +198,6 @@ def measure(stream: Stream, places: list[int] | None, findings: Findings) -> str
             )
         every[delay] = found
         add(findings, stream, delay, found)
-    verdict(findings, stream, every)
     unit, label = (
         (SECOND_MS, "mean delay (rows)") if stream.name == "adult" else (HOUR_MS, "mean delay (hours)")
     )

@@ -206,6 +206,7 @@ def stream_command(
     secret = folder / "secret"
     secret.write_bytes(BENCHMARK_SECRET)
     secret.chmod(0o600)
+    secret.chmod(0o600)
     name = f"benchmark-{uuid.uuid4().hex[:8]}"
     runner, *flags = cluster.flags(checkpointing_ms)
     command = [

@@ -42,11 +42,11 @@ from benchmarks.generated_tables import mixed_table
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from benchmarks.timed_budgets import measured_pace
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.solve_graph import solve_graph
-from kanonflow.solvers.table import Table
-from kanonflow.solvers.warm_start import WarmGraph
-from kanonflow.transforms.encode import encode
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import solve_graph
+from kanonflow.solvers.shapes.warm_start import WarmGraph
+from kanonflow.transforms.release.encode import encode
 
 ROWS = 5_000
 K = 5

@@ -23,10 +23,10 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from benchmarks.timed_budgets import measured_pace
-from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search import rounds
-from kanonflow.solvers.solve_graph import solve_graph
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.shapes.graphs import solve_graph
 
 WINDOW_ROWS = 5_000
 K = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.budget import Budget
-from kanonflow.solvers.solve_graph import solve_graph
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.shapes.graphs import solve_graph
 
 # A little less than what fits, because other people's load comes and goes.
 SAFETY = 0.85

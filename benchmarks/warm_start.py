@@ -1,4 +1,4 @@
-"""What is the previous window worth to the next one, and what do kept classes guarantee?
+"""What is the previous window worth to the next one, and whom do its classes leave over several?
 
 Data: sparkov, windows of a day and of a week (aligned to the epoch: weeks start on Thursdays; the first and
 the last one are cut), ``protect: row`` and ``protect: individual``, the example policies, k = 5; rows may
@@ -25,16 +25,15 @@ peer_retention: share of returning pairs of peers that are peers again, in the w
 cold solutions.
 
 Candidates (individual mode): for an individual of the last window, how many individuals (itself included)
-stood in its class in each of the last five windows in which it was released; ``cohort: free`` against
-``cohort: keep``, each its own chain at the default budget; waiting and rejected rows are shares of the rows
-that arrived.
+stood in its class in each of the last five windows in which it was released, at the default budget; waiting
+and rejected rows are shares of the rows that arrived.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,12 +53,12 @@ from benchmarks.data_sets import (
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from benchmarks.window_chain import Problem, Step, chain, with_budget, with_start
-from kanonflow.schemas.policy import Cohort, Protection
-from kanonflow.solvers.budget import Budget
+from kanonflow.schemas.policy import Protection
+from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.warm_up import warm_up
-from kanonflow.transforms.cohorts import peer_retention
-from kanonflow.transforms.warm_state import Cohorts
+from kanonflow.transforms.release.cohorts import peer_retention
+from kanonflow.transforms.release.warm_state import Cohorts
 
 WINDOWS = {"day": DAY_MS, "week": WEEK_MS}
 POLICIES = {"row": "sparkov_rows", "row, old graph always": "sparkov_rows", "individual": "sparkov"}
@@ -183,9 +182,9 @@ def candidates(history: Sequence[Entry]) -> NDArray[np.int64]:
     return together.sum(axis=1)
 
 
-def measure_cohort(feed: Feed, cohort: Cohort) -> tuple[Any, ...]:
-    """A chain with classes free or kept, from ``windows`` on."""
-    bound = replace(feed.bound, policy=replace(feed.bound.policy, cohort=cohort))
+def measure_classes(feed: Feed) -> tuple[Any, ...]:
+    """A chain of classes, from ``windows`` on."""
+    bound = feed.bound
     history: list[Entry] = []
     arrived = released = 0
     losses: list[float] = []
@@ -236,8 +235,8 @@ def add_tables(findings: Findings) -> None:
         "Speed-up: times fewer evaluations; of the windows that reached it.",
     )
     findings.table(
-        "Classes free or kept (protect: individual), default budget",
-        ["window", "cohort", "windows", "loss", "GCP of the released", "waiting %", "rejected %", "peers kept",
+        "Classes over several windows (protect: individual), default budget",
+        ["window", "windows", "loss", "GCP of the released", "waiting %", "rejected %", "peers kept",
          "fewest candidates", "mean candidates", "with >= k %", "alone %"],
         f"Candidates over {LAST_WINDOWS} windows; fewest of any window, the others are means over windows.",
     )  # fmt: skip
@@ -245,7 +244,9 @@ def add_tables(findings: Findings) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Cold against warm starts, and what kept classes guarantee.")
+    parser = argparse.ArgumentParser(
+        description="Cold against warm starts, and candidates over several windows."
+    )
     parser.add_argument("--days", type=int, help="only the first days")
     parser.add_argument("--windows", nargs="+", choices=list(WINDOWS), default=list(WINDOWS))
     parser.add_argument("--modes", nargs="+", choices=list(POLICIES), default=list(POLICIES))
@@ -274,7 +275,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def measure_feed(feed: Feed, window: str, mode: str, budgets: Sequence[float], findings: Findings) -> None:
     """Add one feed's rows to the tables."""
-    pairs_table, reach_table, cohort_table = findings.tables
+    pairs_table, reach_table, classes_table = findings.tables
     default = default_evaluations(feed)
     for share in sorted({*budgets, THIRD}):
         pairs = measure_pairs(feed, share * default, ladder=share == THIRD)
@@ -289,8 +290,7 @@ def measure_feed(feed: Feed, window: str, mode: str, budgets: Sequence[float], f
                 (window, mode, len(pairs.reached), 100 * len(found) / len(pairs.reached), *spread)
             )
     if mode == "individual":
-        for cohort in (Cohort.FREE, Cohort.KEEP):
-            cohort_table.rows.append((window, str(cohort), *measure_cohort(feed, cohort)))
+        classes_table.rows.append((window, *measure_classes(feed)))
 
 
 if __name__ == "__main__":

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import kanonflow.transforms.release_window as module
+import kanonflow.transforms.release.release_window as module
 from benchmarks.call_log import CallLog, watch
 from benchmarks.data_sets import Feed
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.solvers.budget import Budget
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.solve import solve
-from kanonflow.solvers.table import Table
-from kanonflow.transforms.cohorts import class_cohorts, graph_cohorts
-from kanonflow.transforms.seeds import ReleaseSlot, Secret
-from kanonflow.transforms.warm_state import Cohorts, WarmState
+from kanonflow.transforms.release.cohorts import class_cohorts, graph_cohorts
+from kanonflow.transforms.release.warm_state import Cohorts, WarmState
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
 
 # Makes the chains repeat; nothing that they release is private.
 SECRET = Secret(b"a benchmark's secret is no secret at all")

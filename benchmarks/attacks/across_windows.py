@@ -4,8 +4,8 @@ Stated knowledge: the payload links all rows of an individual over all windows, 
 of everybody, who was there when, and the members of every class and slot. In each window the true individual is among
 the members of the class of its rows (in row mode: of all of its rows' slots); the candidates after w windows are those
 who were so in each of them. Followed are the individuals that were released in all of the windows, sparkov's days (only
-with KANONFLOW_DATA) and a made-up feed's. Modes: row mode with a fresh matching in each window; closed classes with the
-cohort free, kept, and strict, where this version has it; the graph over individuals.
+with KANONFLOW_DATA) and a made-up feed's. Modes: row mode with a fresh matching in each window; closed classes that are
+put together afresh in each.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from benchmarks.attacks.attacked_feed import (
     CARDS,
     CLASSES,
     DEMO,
-    GRAPH,
     PEOPLE,
     AttackedWindow,
-    NotAvailableError,
     Source,
     attacked_policy,
     attacked_windows,
@@ -39,11 +37,8 @@ from benchmarks.result_files import Findings
 
 K = 5
 MODES = (
-    ("row mode, new matchings", PEOPLE, {}),
-    ("classes, cohort free", CLASSES, {"cohort": "free"}),
-    ("classes, cohort keep", CLASSES, {"cohort": "keep"}),
-    ("classes, cohort strict", CLASSES, {"cohort": "strict"}),
-    ("shape: graph", GRAPH, {}),
+    ("row mode, new matchings", PEOPLE),
+    ("classes, cohort window", CLASSES),
 )
 COLUMNS = (
     "feed", "mode", "followed", "windows", "candidates, mean", "1%", "fewest", "below k %", "one left %",
@@ -63,12 +58,9 @@ def measure(findings: Findings, effort: Effort) -> dict[str, str]:
     charts = {}
     for name, source in (("demo feed", DEMO), ("sparkov days", CARDS)):
         lines: dict[str, list[tuple[float, float]]] = {}
-        for told, mode, head in MODES:
+        for told, mode in MODES:
             try:
-                feed = _feed(source, mode, head, effort)
-            except NotAvailableError as refused:
-                findings.skipped.append(f"{name}, {refused}")
-                continue
+                feed = _feed(source, mode, effort)
             except MissingDataError as missing:
                 findings.skipped.append(f"intersection over windows, {missing}")
                 break
@@ -91,8 +83,8 @@ def measure(findings: Findings, effort: Effort) -> dict[str, str]:
     return charts
 
 
-def _feed(source: Source, mode: str, head: dict[str, str], effort: Effort) -> Feed:
-    policy = attacked_policy(source, mode, k=K, **head)
+def _feed(source: Source, mode: str, effort: Effort) -> Feed:
+    policy = attacked_policy(source, mode, k=K)
     return cards(effort.days, policy) if source is CARDS else demo(replace(effort.returning), policy)
 
 

@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-import kanonflow.transforms.release_window as module
+import kanonflow.transforms.release.release_window as module
 from benchmarks.attacks.attacked_release import AttackedRelease
 from benchmarks.call_log import watch
 from benchmarks.data_sets import SPARKOV, Feed, Window, data_path, example_policy, read_feed
-from kanonflow.pipelines.demo_feed import FeedShape, demo_feed
+from kanonflow.pipelines.commands.demo_feed import FeedShape, demo_feed
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy, to_mapping
-from kanonflow.transforms.classify import classify
-from kanonflow.transforms.seeds import ReleaseSlot, Secret
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.split import window_bounds, window_numbers
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
 from kanonflow.transforms.solver_check import check_solver
-from kanonflow.transforms.split import window_bounds, window_numbers
-from kanonflow.transforms.warm_state import WarmState
 
 PARTITION = b"attacked"
 EVALUATIONS = 200
@@ -49,13 +49,12 @@ class Source(NamedTuple):
 DEMO = Source("transactions", "customer", "transaction_id")
 CARDS = Source("sparkov", "cc_num", "trans_num")
 
-ROWS, PEOPLE, CLASSES, GRAPH = "rows", "row mode", "classes", "shape: graph"
-"""Each record its own individual; single rows of individuals; closed classes; a graph over individuals."""
+ROWS, PEOPLE, CLASSES = "rows", "row mode", "classes"
+"""Each record its own individual; single rows of individuals; closed classes."""
 _HEADS: dict[str, dict[str, str]] = {
     ROWS: {"protect": "row"},
     PEOPLE: {"protect": "row"},
-    CLASSES: {"protect": "individual", "shape": "classes"},
-    GRAPH: {"protect": "individual", "shape": "graph"},
+    CLASSES: {"protect": "individual"},
 }
 
 
@@ -70,7 +69,7 @@ def attacked_policy(source: Source, mode: str, fields: dict[str, Any] | None = N
     Raises NotAvailableError: this version's policy refuses it.
     """
     mapping = to_mapping(example_policy(source.policy))
-    for key in ("protect", "shape", "cohort"):
+    for key in ("protect", "cohort"):
         mapping.pop(key, None)
     mapping["solver"] = {"evaluations_per_row": EVALUATIONS, "threads": 1}
     mapping["fields"][source.name] = {"role": "insensitive"}

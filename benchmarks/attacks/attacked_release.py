@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
 
 NOBODY = -1
 
@@ -57,9 +57,7 @@ class AttackedRelease:
         to compute them."""
         record = {value: index for index, value in enumerate(rows[name].to_pylist())}
         truth = np.array([record[value] for value in published.rows[name].to_pylist()], dtype=np.int64)
-        if hasattr(structure, "of_row"):
-            place, candidates = _of_individuals(structure, published.factor, truth)
-        elif hasattr(structure, "members"):
+        if hasattr(structure, "members"):
             place = np.empty(rows.num_rows, dtype=np.int64)
             place[published.factor] = np.arange(rows.num_rows)
             place = place[truth]
@@ -88,20 +86,6 @@ class AttackedRelease:
     def rows(self, keep: NDArray[np.bool_]) -> AttackedRelease:
         """The release with some of its rows only."""
         return replace(self, candidates=self.candidates[keep], truth=self.truth[keep], place=self.place[keep])
-
-
-def _of_individuals(
-    structure: Any, factor: NDArray[np.int32], truth: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Slots and candidates of released rows in a graph over individuals: all rows of a slot's individuals."""
-    kept = np.flatnonzero(structure.of_row >= 0)
-    slots = np.arange(structure.members.shape[0])
-    rows = np.bincount(structure.of_row[kept], minlength=slots.size)
-    slot_of = np.empty(structure.of_row.size, dtype=np.int64)
-    slot_of[kept[factor]] = np.repeat(slots, rows[structure.members[:, 0]])
-    place = slot_of[truth]
-    own = class_members(structure.of_row, slots)
-    return place, own[structure.members[place]].reshape(place.size, -1)
 
 
 def class_members(labels: NDArray[np.integer], wanted: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.range_values import range_values
+from kanonflow.transforms.columns.range_values import range_values
 
 
 def in_boxes(file: pa.Table, quasi: pa.Table, bound: BoundPolicy) -> NDArray[np.bool_]:

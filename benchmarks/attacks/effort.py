@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kanonflow.pipelines.demo_feed import FeedShape
+from kanonflow.pipelines.commands.demo_feed import FeedShape
 
 
 class Effort(NamedTuple):

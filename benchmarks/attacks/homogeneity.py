@@ -39,7 +39,7 @@ from benchmarks.data_sets import ADULT, Feed, MissingDataError, Window, data_pat
 from benchmarks.result_files import Findings
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.classify import classify
+from kanonflow.transforms.rows.classify import classify
 
 K = 5
 ADULT_ROWS = 3000

@@ -28,8 +28,8 @@ from benchmarks.attacks.naive_publishers import SeededWords, fixed_factorization
 from benchmarks.attacks.simulated_publisher import Simulation
 from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings
-from kanonflow.solvers.matching import random_factorization
-from kanonflow.transforms.seeds import publish_keystream
+from kanonflow.solvers.matching.matching import random_factorization
+from kanonflow.transforms.secret.seeds import publish_keystream
 
 KNOWN = (1, 2, 5, 10)
 RING, RING_K = 25, 5

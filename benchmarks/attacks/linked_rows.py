@@ -5,7 +5,7 @@ and asks whose it can be: (a) any 2 rows; (b) all rows of the individual, nothin
 known to be complete, and the row count of everybody. ``members`` knows the members of each slot, as the promise
 grants; ``boxes`` has the file and the quasi-identifiers only. Publishers: single rows with k members each (row mode, as
 row-wise k anywhere); closed classes of k or more individuals without regard for row counts (naive); the product's
-closed classes, and its graph over individuals where this version has it.
+closed classes.
 
 Two rows of a class belong to v with odds m_v (m_v - 1), the number of ways to be dealt; all other odds are equal for
 all who are members of every slot (and have as many rows, in c). The guess is the likeliest, ties at random.
@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from benchmarks.attacks.attacked_feed import (
     CLASSES,
     DEMO,
-    GRAPH,
     PEOPLE,
-    NotAvailableError,
     attacked_policy,
     attacked_windows,
     demo,
@@ -64,12 +62,8 @@ def measure(findings: Findings, effort: Effort) -> dict[str, str]:
         "candidates: individuals with odds above 0. likeliest: mean posterior of the best guess. Row mode promises 1/k"
         " for single rows only; closed classes promise it for every set.",
     )
-    for mode in (PEOPLE, CLASSES, GRAPH):
-        try:
-            policy = attacked_policy(DEMO, mode, k=K)
-        except NotAvailableError as refused:
-            findings.skipped.append(f"linked rows, {refused}")
-            continue
+    for mode in (PEOPLE, CLASSES):
+        policy = attacked_policy(DEMO, mode, k=K)
         cases: dict[tuple[str, str, str], list[list[Linked]]] = {}
         for number in range(min(FEEDS, effort.feeds)):
             feed = demo(replace(effort.feed, seed=100 + number), policy)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.attacks.attacked_release import AttackedRelease, class_members
-from kanonflow.solvers.kempe import kempe_rounds
-from kanonflow.solvers.peeling import peel
-from kanonflow.solvers.random_words import shuffled
+from kanonflow.solvers.matching.kempe import kempe_rounds
+from kanonflow.solvers.matching.peeling import peel
+from kanonflow.solvers.matching.random_words import shuffled
 
 _FORBIDDEN = 1e6
 

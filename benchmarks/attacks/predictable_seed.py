@@ -25,8 +25,8 @@ from benchmarks.attacks.chance import Tally
 from benchmarks.attacks.effort import Effort
 from benchmarks.attacks.naive_publishers import SeededWords
 from benchmarks.result_files import Findings
-from kanonflow.solvers.matching import random_factor
-from kanonflow.transforms.seeds import Secret, array_digest, publish_keystream
+from kanonflow.solvers.matching.matching import random_factor
+from kanonflow.transforms.secret.seeds import Secret, array_digest, publish_keystream
 
 K = 5
 KNOWN = 8

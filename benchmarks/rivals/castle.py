@@ -44,7 +44,7 @@ from benchmarks.rivals.stream_rows import (
     stream_rows,
     union_growth,
 )
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
 
 TOLERANCE = 1e-12
 """Sums of a box's growth differ in the last digits; losses closer than this are equal."""

@@ -36,7 +36,7 @@ from benchmarks.rivals.stream_rows import (
     start_box,
     stream_rows,
 )
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the stream anonymizers share: rows as kernels read them, boxes that grow, and what a stream published.
 
-Loss and boxes are those of our solvers (``solvers/features.py``): weighted coordinates, a null that costs the whole
+Loss and boxes are those of our solvers (``units/features.py``): weighted coordinates, a null that costs the whole
 attribute when it is mixed with numbers, one bit a category.
 """
 
@@ -12,9 +12,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bits import bits_cost
-from kanonflow.solvers.features import NULL_COORDINATE, WORD_BITS, normalized_weights
-from kanonflow.solvers.table import Table
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.units.bits import bits_cost
+from kanonflow.solvers.units.features import NULL_COORDINATE, WORD_BITS, normalized_weights
 
 OWN, REUSED, SUPPRESSED = 0, 1, 2
 """How a row went out: with the class it was in, with the box of an earlier class, or with nothing but its payload."""
