@@ -241,6 +241,9 @@ class SessionCluster:
             "taskmanager.memory.jvm-metaspace.size": "256m",
             "taskmanager.memory.jvm-overhead.min": "64m",
             "taskmanager.memory.jvm-overhead.max": "64m",
+            # The REST API answers from what it knew three seconds ago otherwise: releases were seen outside before
+            # the checkpoint that published them counted as complete.
+            "web.refresh-interval": 300,
             # A dead TaskManager is noticed in seconds.
             "heartbeat.interval": 1000,
             "heartbeat.timeout": 6000,

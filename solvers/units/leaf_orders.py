@@ -154,7 +154,7 @@ def build_orders(
     size = np.zeros(weights.size, dtype=np.int64)
     scale = np.zeros(weights.size)
     first = np.ones(weights.size, dtype=np.int64)
-    # A range of one leaf may read the entry before its table.
+    # A range of one leaf may read the entry before its table, and one without members the entry behind it.
     tables = [np.zeros(1)]
     filled = 1
     for j, heights in enumerate(all_heights):
@@ -175,4 +175,4 @@ def build_orders(
         coordinates[:, j] = leaf / scale[j]
         tables.append(table.ravel())
         filled += table.size
-    return coordinates, LeafOrders(size, scale, first, np.concatenate(tables))
+    return coordinates, LeafOrders(size, scale, first, np.concatenate([*tables, np.zeros(1)]))

@@ -50,7 +50,9 @@ def test_a_release_is_one_checkpoints(cluster: SessionCluster, runs: list[Stream
     # Before: the first two windows are solved, and nobody may see them.
     run.reaches(START + 2 * HOUR)
     visible = run.releases()
-    assert visible == {} or run.completed() > 0
+    if visible:
+        # Not before a checkpoint has completed, though the REST API may be late to count it.
+        wait_for(run.completed, "a checkpoint for what is visible", 10)
     restart(cluster, run)
     run.reaches(START + 2 * HOUR)
     assert visible.items() <= run.releases().items()

@@ -75,6 +75,27 @@ def test_a_range_costs_its_lowest_common_ancestor(seed: int, leaves: int, rows: 
     assert into.tolist() == [[0.0, 0.0]]
 
 
+@pytest.mark.parametrize("leaves", [1, 2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("nulls", [0, 1])
+def test_no_range_reads_beyond_its_tables(leaves: int, nulls: int) -> None:
+    """What lies before and behind them in memory is NaN here: no range may cost that, an empty one included."""
+    places = np.append(np.arange(leaves) / max(leaves - 1, 1), [np.nan] * nulls)
+    weights = np.array([0.25, 0.75])
+    numeric = np.stack([np.linspace(0.0, 1.0, places.size), places], axis=1)
+    coordinates, orders = build_orders(numeric, (None, tree_heights(tree_paths(7, leaves))), weights)
+    coordinates[:, 0] *= weights[0]
+    memory = np.full(orders.highest.size + 200, np.nan)
+    inside = memory[100:-100]
+    inside[:] = orders.highest
+    surrounded = orders._replace(highest=inside)
+    first, last = np.triu_indices(places.size)
+    low = np.append(np.minimum(coordinates[first], coordinates[last]), np.full((1, 2), np.inf), axis=0)
+    high = np.append(np.maximum(coordinates[first], coordinates[last]), np.full((1, 2), -np.inf), axis=0)
+    into = np.empty(low.shape)
+    costs(surrounded, weights, low, high, into)
+    assert np.isfinite(into).all()
+
+
 @settings(derandomize=True, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.lists(st.integers(0, 39), min_size=1, max_size=6))
 def test_sets_of_leaves_cost_the_greatest_height_between_their_ends(
