@@ -13,7 +13,6 @@ from kanonflow.schemas.written_values import read_domain, read_grid, unknown_key
 
 UNCLASSIFIED = "?"
 """What a drafted policy holds in the place of a role."""
-_QUASI = frozenset(key.name for key in QUASI)
 _OF_THE_FIELD = tuple(key for key in FIELD if key not in QUASI)
 
 

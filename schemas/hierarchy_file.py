@@ -41,10 +41,3 @@ def read_hierarchy(path: Path) -> Hierarchy:
     except UnicodeDecodeError as error:
         raise HierarchyError(["is not UTF-8; save it with that encoding"], str(path)) from error
     return parse_hierarchy(text, str(path))
-
-
-def render_hierarchy(hierarchy: Hierarchy) -> str:
-    """The text of a hierarchy's file; ``parse_hierarchy`` reads it back."""
-    sink = io.StringIO()
-    csv.writer(sink, delimiter=SEPARATOR, lineterminator="\n").writerows(hierarchy.rows)
-    return sink.getvalue()

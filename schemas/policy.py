@@ -143,12 +143,6 @@ class Policy:
         """Whether every field of a release stands at one level of its hierarchy."""
         return self.solver.method in LATTICE_METHODS
 
-    @property
-    def partition_fields(self) -> tuple[Field, ...]:
-        """The fields of ``partition_by``, in its order; published as they are."""
-        by_name = {field.name: field for field in self.fields}
-        return tuple(by_name[name] for name in self.partition_by)
-
     def field(self, name: str) -> Field:
         """The field of that name. Raises KeyError."""
         return {field.name: field for field in self.fields}[name]

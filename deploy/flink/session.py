@@ -174,14 +174,6 @@ class SessionCluster:
         """SIGKILL the pool and every worker: no new one can be had until ``start_workers``."""
         self._signal("workers", signal.SIGKILL)
 
-    def kill_workers(self) -> int:
-        """SIGKILL every Python worker, but not the pool; how many there were."""
-        workers = self.worker_pids()
-        for pid in workers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return len(workers)
-
     def wait_for_slots(self, slots: int) -> None:
         """Wait until the JobManager knows of so many slots. Raises TimeoutError."""
         deadline = time.monotonic() + START_SECONDS

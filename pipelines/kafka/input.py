@@ -58,11 +58,6 @@ def kafka_input(address: KafkaAddress, policy: Policy) -> KafkaInput:
     return KafkaInput(InputSchema(columns, text=False), json.dumps(avro))
 
 
-def kafka_input_schema(address: KafkaAddress, policy: Policy) -> InputSchema:
-    """The columns of a topic's rows. Raises InputError as ``kafka_input`` does."""
-    return kafka_input(address, policy).schema
-
-
 def value_decoder(address: KafkaAddress, avro: str | None, columns: Sequence[str]) -> ValueDecoder:
     """What turns the topic's values into rows of the columns. Raises InputError."""
     if address.value_format is ValueFormat.JSON:

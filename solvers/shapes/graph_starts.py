@@ -24,7 +24,7 @@ from kanonflow.solvers.starts.circulant import constructive_members
 from kanonflow.solvers.starts.dense_first import dense_first_members
 from kanonflow.solvers.starts.insertion import insertion_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
-from kanonflow.solvers.starts.l_greedy_tree import whole_l_greedy_members
+from kanonflow.solvers.starts.l_greedy_tree import l_greedy_members
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.kd_tree import KdTree, slot_tour
 
@@ -77,9 +77,7 @@ def _factor_searched(given: StartInput) -> NDArray[np.int32]:
 
 BUILT_STARTS: dict[str, GraphStart] = {
     "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
-    "l-greedy": lambda given: whole_l_greedy_members(
-        given.units, given.tree, given.k, distinct=given.distinct
-    ),
+    "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
     "dense-first": _dense_first,
     "factor-search": _factor_searched,
     "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),

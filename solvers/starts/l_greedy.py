@@ -1,7 +1,8 @@
 """l-greedy: open a class with the first free record of a sorted order, fill it with the cheapest (Liang & Samavi 2020).
 
-Here the order is sorted by attributes of ascending variance, lexicographically, as in the paper; for big windows
-the rows are first cut into blocks of a k-d tree, so that a block costs O(block^2 d / k) and the whole O(n block d / k).
+The parts that other starts share: the order (by attributes of ascending variance, lexicographically, as in the paper),
+what a record adds to an open box, and where the records go that fill no further class. The search for the cheapest
+record is in l_greedy_tree.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from kanonflow.solvers.starts.circulant import circulant_members
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.features import Features
-from kanonflow.solvers.units.kd_tree import KdTree
 from kanonflow.solvers.units.leaf_orders import range_cost
 
 
@@ -46,70 +46,6 @@ def joined_loss(
         if fresh:
             total += features.wide_weight[j]
     return total
-
-
-@numba.njit(cache=True, nogil=True)
-def _greedy_classes(units: Units, order: np.ndarray, k: int, members: np.ndarray) -> int:
-    """Fill rows of ``members`` (classes, k) with units of ``order``; returns the number of classes filled.
-
-    order: unit of each row, sorted; a class takes no two rows of one individual beyond the unit's limit. Rows that
-    remain are marked by what ``order`` holds after the call: used rows become -1.
-    """
-    features = units.features
-    low = np.empty(features.numeric.shape[1])
-    high = np.empty(features.numeric.shape[1])
-    words = np.empty(features.words.shape[1], dtype=np.uint64)
-    codes = np.empty((k, features.wide.shape[1]), dtype=np.int32)
-    classes = 0
-    left = order.size
-    begin = 0
-    chosen = np.empty(k, dtype=np.int64)
-    while left >= k and classes < members.shape[0]:
-        while order[begin] < 0:
-            begin += 1
-        size = 0
-        pick = begin
-        while pick >= 0:
-            unit = order[pick]
-            members[classes, size] = unit
-            chosen[size] = pick
-            for j in range(low.size):
-                y = features.numeric[unit, j]
-                low[j] = y if size == 0 else min(low[j], y)
-                high[j] = y if size == 0 else max(high[j], y)
-            for w in range(words.size):
-                words[w] = features.words[unit, w] | (words[w] if size else np.uint64(0))
-            for j in range(codes.shape[1]):
-                codes[size, j] = features.wide[unit, j]
-            order[pick] = -1
-            size += 1
-            if size == k:
-                break
-            pick = -1
-            best = np.inf
-            previous = -1
-            for index in range(begin, order.size):
-                candidate = order[index]
-                if candidate < 0 or candidate == previous:
-                    continue
-                previous = candidate
-                loss = joined_loss(features, low, high, words, codes, size, candidate)
-                if loss < best:
-                    named = 0
-                    for p in range(size):
-                        if units.individual[members[classes, p]] == units.individual[candidate]:
-                            named += 1
-                    if named < units.limit[candidate]:
-                        best = loss
-                        pick = index
-        if size < k:
-            # Too few distinct individuals are left for another class.
-            for p in range(size):
-                order[chosen[p]] = members[classes, p]
-            break
-        classes += 1
-        left -= k
-    return classes
 
 
 def sorted_rows(units: Units, rows: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -169,37 +105,6 @@ def _cheapest_class(units: Units, classes: np.ndarray, sizes: np.ndarray, unit: 
             best = growth
             found = number
     return found
-
-
-def l_greedy_classes(
-    units: Units, rows: NDArray[np.int32], k: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Classes of exactly k of the given rows, int32 (classes, k) of units, and the rows left over.
-
-    O(r^2 d / k) for r rows. Source: Liang & Samavi 2020, l-greedy.
-    """
-    order = sorted_rows(units, rows)
-    members = np.empty((order.size // k, k), dtype=np.int32)
-    filled = _greedy_classes(units, order, k, members)
-    return members[:filled], order[order >= 0]
-
-
-def l_greedy_members(
-    units: Units, tree: KdTree, k: int, *, distinct: bool, block_rows: int = 1500
-) -> NDArray[np.int32]:
-    """Slots over units, int32 (n, k): l-greedy inside blocks of about ``block_rows`` rows of a k-d tour.
-
-    What a block leaves over goes on to the next; what the last one leaves joins the class that grows least.
-    Raises InfeasibleError when no class may take a row (an individual stands in all of them). O(n block d / k).
-    """
-    tour = np.repeat(tree.order, units.weight[tree.order]).astype(np.int32)
-    blocks = max(1, round(tour.size / max(block_rows, 2 * k)))
-    parts: list[NDArray[np.int32]] = []
-    left = np.empty(0, dtype=np.int32)
-    for block in np.array_split(tour, blocks):
-        filled, left = l_greedy_classes(units, np.concatenate([left, block]), k)
-        parts.append(filled)
-    return completed_classes(units, np.concatenate(parts), left, k, distinct=distinct)
 
 
 def completed_classes(

@@ -226,7 +226,7 @@ def greedy_classes(
     return members[:filled], np.repeat(np.arange(units.weight.size), free.rows).astype(np.int32)
 
 
-def whole_l_greedy_members(units: Units, tree: KdTree, k: int, *, distinct: bool) -> NDArray[np.int32]:
+def l_greedy_members(units: Units, tree: KdTree, k: int, *, distinct: bool) -> NDArray[np.int32]:
     """Slots over units, int32 (n, k): l-greedy over the whole window, attributes by ascending variance.
 
     Source: Liang & Samavi 2020. Raises InfeasibleError when no class may take a row that is left over.

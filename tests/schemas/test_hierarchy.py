@@ -21,8 +21,9 @@ from kanonflow.schemas.hierarchy_builders import (
     ranges_of_widths,
     star_hierarchy,
 )
-from kanonflow.schemas.hierarchy_file import parse_hierarchy, read_hierarchy, render_hierarchy
+from kanonflow.schemas.hierarchy_file import parse_hierarchy, read_hierarchy
 from kanonflow.solvers.problem.hierarchy_levels import LevelTable
+from tests.hierarchy_text import render_hierarchy
 
 PLACES = "Den Bosch;Noord Brabant;*\nBreda;Noord Brabant;*\nUtrecht;Utrecht;*\n"
 

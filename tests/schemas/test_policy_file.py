@@ -81,7 +81,7 @@ def test_a_complete_policy_is_read(tmp_path: Path) -> None:
     assert policy.time.name == "booked"
     assert [field.name for field in policy.quasis] == ["born", "sex", "lat"]
     assert [field.name for field in policy.payload] == ["amount", "state"]
-    assert [field.name for field in policy.partition_fields] == ["state"]
+    assert policy.partition_by == ("state",)
     assert policy.field("lat").quasi.grid == Decimal("0.1")
     assert policy.others is Others.DROP
 

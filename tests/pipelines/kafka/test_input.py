@@ -9,7 +9,7 @@ import pytest
 
 from kanonflow.pipelines.kafka.address import kafka_source_address
 from kanonflow.pipelines.kafka.avro_values import AvroValues, RegistryValues
-from kanonflow.pipelines.kafka.input import kafka_input, kafka_input_schema, value_decoder
+from kanonflow.pipelines.kafka.input import kafka_input, value_decoder
 from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
@@ -29,7 +29,7 @@ def policy() -> Policy:
 def test_json_has_the_policys_fields_as_text(policy: Policy) -> None:
     """Nothing else says what there is."""
     address = kafka_source_address("kafka://a:1/t?format=json")
-    schema = kafka_input_schema(address, policy)
+    schema = kafka_input(address, policy).schema
     assert (schema.columns, schema.text) == (pa.schema([("age", pa.string())]), True)
     assert isinstance(value_decoder(address, None, ("age",)), JsonValues)
 

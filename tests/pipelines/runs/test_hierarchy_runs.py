@@ -10,7 +10,8 @@ import pytest
 
 from kanonflow.pipelines import cli
 from kanonflow.schemas.hierarchy_builders import ranges_by_doubling
-from kanonflow.schemas.hierarchy_file import parse_hierarchy, render_hierarchy
+from kanonflow.schemas.hierarchy_file import parse_hierarchy
+from tests.hierarchy_text import render_hierarchy
 
 TOWNS = parse_hierarchy(
     "Breda;Brabant;south;*\nTilburg;Brabant;south;*\nGoes;Zeeland;south;*\nMiddelburg;Zeeland;south;*\n"

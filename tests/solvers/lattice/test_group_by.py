@@ -11,6 +11,7 @@ from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
 from kanonflow.solvers.lattice.node_checks import Border, NodeChecks
 from kanonflow.solvers.problem.errors import StructureError, TableError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
+from tests.lattice_levels import check_levels
 from tests.naive_lattice import naive_groups, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
 
@@ -31,7 +32,7 @@ def test_suppressed_rows_and_classes_are_those_of_dictionaries(
     kept.sort()
     for label, records in enumerate(kept):
         assert np.array_equal(np.flatnonzero(found.labels == label), records)
-    found.check_levels(lattice, k, even_share=even_share)
+    check_levels(found, lattice, k, even_share=even_share)
     checks = NodeChecks(lattice, k, lattice.records, even_share=even_share)
     assert checks.suppressed(node) == len(suppressed)
 
@@ -102,7 +103,7 @@ def test_a_node_with_wrong_classes_does_not_pass() -> None:
     table = LevelTable(np.array([[0, 1], [0, 0]], dtype=np.int32))
     values = np.array([[0], [0], [1], [1]], dtype=np.int32)
     lattice = Lattice((table,), values)
-    LatticeNode(np.array([0, 0, 1, 1], dtype=np.int32), (0,)).check_levels(lattice, 2)
+    check_levels(LatticeNode(np.array([0, 0, 1, 1], dtype=np.int32), (0,)), lattice, 2)
     for levels, labels, k in (
         ((0,), [0, 0, 0, 0], 2),
         ((1,), [0, 0, 1, 1], 2),
@@ -110,9 +111,9 @@ def test_a_node_with_wrong_classes_does_not_pass() -> None:
         ((0,), [0, 0, 1, -1], 2),
     ):
         with pytest.raises(StructureError):
-            LatticeNode(np.array(labels, dtype=np.int32), levels).check_levels(lattice, k)
+            check_levels(LatticeNode(np.array(labels, dtype=np.int32), levels), lattice, k)
     owned = Lattice((table,), values, individuals=np.array([1, 1, 1, 2]))
     whole = LatticeNode(np.zeros(4, dtype=np.int32), (1,))
-    whole.check_levels(owned, 2)
+    check_levels(whole, owned, 2)
     with pytest.raises(StructureError):
-        whole.check_levels(owned, 2, even_share=True)
+        check_levels(whole, owned, 2, even_share=True)

@@ -20,6 +20,7 @@ from kanonflow.solvers.shapes.lattices import (
     solve_lattice,
     suppression_limit,
 )
+from tests.lattice_levels import check_levels
 from tests.naive_lattice import naive_gcp, naive_log, naive_minimal, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
 
@@ -45,7 +46,7 @@ def test_exact_solvers_find_every_minimal_node(
         found = solve_lattice(lattice, k, method=method, suppression=suppression, even_share=even_share)
         assert _as_set(found) == wanted
         best = found.best
-        best.check_levels(lattice, k, even_share=even_share)
+        check_levels(best, lattice, k, even_share=even_share)
         assert set(np.flatnonzero(best.suppressed)) == naive_suppressed(
             lattice, best.levels, k, even_share=even_share
         )

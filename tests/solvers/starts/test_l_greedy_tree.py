@@ -12,7 +12,7 @@ from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.dense_first import dense_first_members, opening_order
-from kanonflow.solvers.starts.l_greedy_tree import greedy_classes, whole_l_greedy_members
+from kanonflow.solvers.starts.l_greedy_tree import greedy_classes, l_greedy_members
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive
@@ -60,7 +60,7 @@ def test_the_starts_are_valid_graphs(table: Table, k: int, dense: bool) -> None:
         if dense:
             members = dense_first_members(units, tree, reach, k, distinct=distinct)
         else:
-            members = whole_l_greedy_members(units, tree, k, distinct=distinct)
+            members = l_greedy_members(units, tree, k, distinct=distinct)
     except InfeasibleError:
         assert distinct
         return
