@@ -91,7 +91,7 @@ def warm_state_from_bytes(data: bytes | None) -> WarmState:
         waiting, reasons = _waiting(parts)
         state = WarmState(waiting, reasons, _cohorts(parts), _domains(parts), _events(parts), _known(parts))
         parts.end()
-    except (ValueError, KeyError, TypeError, OSError):
+    except (ValueError, KeyError, TypeError, OSError, pa.ArrowException):
         raise damaged(_WHAT, "its parts do not fit its index") from None
     return state
 
@@ -102,9 +102,12 @@ def _waiting_content(waiting: pa.Table | None, reasons: tuple[str, ...]) -> Cont
 
 
 def _waiting(parts: UnreadParts) -> tuple[pa.Table | None, tuple[str, ...]]:
-    rows = parts.take("waiting")
-    reasons = tuple(reason for reason, count in parts.meta["reasons"] for _ in range(count))
-    return from_ipc(rows) if rows else None, reasons
+    data = parts.take("waiting")
+    rows = from_ipc(data) if data else None
+    runs = parts.meta["reasons"]
+    if sum(count for _, count in runs) != (0 if rows is None else rows.num_rows):
+        raise ValueError("there are not as many reasons as rows that wait")
+    return rows, tuple(reason for reason, count in runs for _ in range(count))
 
 
 def _run_lengths(reasons: tuple[str, ...]) -> list[tuple[str, int]]:

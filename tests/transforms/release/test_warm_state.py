@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 
@@ -170,6 +171,27 @@ def test_a_part_that_is_missing_is_refused() -> None:
         told = {other: value for other, value in whole.meta.items() if other != key}
         with pytest.raises(StateError, match="damaged: its parts do not fit its index"):
             warm_state_from_bytes(pack(MAGIC, VERSION, whole._replace(meta=told)))
+
+
+@checked
+@given(st.integers(0, 16), st.integers(0, 10**6))
+def test_altered_bytes_are_another_state_or_refused(seed: int, at: int) -> None:
+    """Raw arrays have no check sum; whatever does not read as a state is refused with the one error."""
+    data = bytearray(some_state(seed, seed % 4).to_bytes())
+    data[at % len(data)] ^= 1 << at % 8
+    with contextlib.suppress(StateError):
+        again = warm_state_from_bytes(bytes(data))
+        assert len(again.waiting_reason) == again.waiting_rows
+
+
+def test_waiting_rows_with_fewer_or_more_reasons_are_refused() -> None:
+    """Each waiting row has its reason."""
+    whole = contents(some_state(4, 3))
+    for reasons in ([], [["late", 2]], [["late", 10**15]]):
+        with pytest.raises(StateError, match="damaged: its parts do not fit its index"):
+            warm_state_from_bytes(
+                pack(MAGIC, VERSION, whole._replace(meta={**whole.meta, "reasons": reasons}))
+            )
 
 
 @pytest.mark.parametrize(
