@@ -90,6 +90,7 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("publish: other", issuing, "publish"),
     ("cohorts", issuing, "next_cohorts"),
     ("metrics", releasing, "window_metrics"),
+    ("metrics", releasing, "release_metrics"),
     ("release as Arrow IPC", issuing, "to_ipc"),
 )
 Times = dict[str, float]

@@ -31,7 +31,7 @@ from kanonflow.transforms.release.warm_state import Cohorts, WarmState
 def release_metrics(
     bound: BoundPolicy, answer: Answer, publication: Publication, before: Cohorts
 ) -> dict[str, Any]:
-    """What the record of a window that released something tells beside ``window_metrics``, or instead.
+    """What the record of a release that went out tells; these values go over those of ``window_metrics``.
 
     before: who was together in earlier releases.
     """
@@ -174,7 +174,7 @@ def withheld_metrics(record: Mapping[str, Any], reason: str) -> dict[str, Any]:
 def window_metrics(
     due: Due, gathered: Gathered, after: WarmState, rejected: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The record (metrics.avsc) of a window that released nothing; ``release_metrics`` go over it where one was.
+    """The record (metrics.avsc) of a window as if it released nothing; where it did, ``release_metrics`` go over it.
 
     after: the state that the window leaves. rejected: records of rejected.avsc.
     Its ledger adds up: rows new + waited = released + waiting + rejected.
