@@ -20,6 +20,8 @@ from typing import Any
 
 import kanonflow.solvers.shapes.classes as solve_classes
 import kanonflow.solvers.shapes.graphs as solve_graph
+import kanonflow.transforms.release.candidates as gathering
+import kanonflow.transforms.release.issue as issuing
 import kanonflow.transforms.release.publish as publishing
 import kanonflow.transforms.release.release_window as releasing
 from benchmarks.call_log import CallLog, watch
@@ -53,7 +55,7 @@ POLICIES = {"row": "sparkov_rows", "individual": "sparkov"}
 # (what it is, module that calls it, function), in the order in which a window meets them.
 STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("people: digests", releasing, "person_digests"),
-    ("canonical order", releasing, "canonical_order"),
+    ("canonical order", gathering, "canonical_order"),
     ("encode", releasing, "encode"),
     ("warm start: old structure", releasing, "earlier_structure"),
     ("solve: group rows", solve_graph, "group_rows"),
@@ -77,7 +79,7 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("solve: search", solve_classes, "class_descend"),
     ("solve: search", solve_classes, "class_kick"),
     ("solve: other", releasing, "solve"),
-    ("publish: content digest", releasing, "content_digest"),
+    ("publish: content digest", issuing, "content_digest"),
     ("publish: matching", publishing, "random_factor"),
     ("publish: matching", publishing, "shuffled_within"),
     ("publish: hulls", publishing, "hull_boxes"),
@@ -85,10 +87,11 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("publish: columns", publishing, "box_columns"),
     ("publish: gate", publishing, "check_release"),
     ("publish: order of content", publishing, "published_order"),
-    ("publish: other", releasing, "publish"),
-    ("cohorts", releasing, "next_cohorts"),
+    ("publish: other", issuing, "publish"),
+    ("cohorts", issuing, "next_cohorts"),
     ("metrics", releasing, "window_metrics"),
-    ("release as Arrow IPC", releasing, "to_ipc"),
+    ("metrics", releasing, "release_metrics"),
+    ("release as Arrow IPC", issuing, "to_ipc"),
 )
 Times = dict[str, float]
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+import kanonflow.transforms.release.issue as issuing
 import kanonflow.transforms.release.release_window as module
 from benchmarks.attacks.attacked_release import AttackedRelease
 from benchmarks.call_log import watch
@@ -140,7 +141,7 @@ def attacked_windows(
     arrival = {name: place for place, name in enumerate(names.to_pylist())}
     for number, window in enumerate(feed.windows):
         slot = ReleaseSlot(PARTITION, window.end_ms, number)
-        with watch((module, ["solve", "publish"])) as log:
+        with watch((module, ["solve"]), (issuing, ["publish"])) as log:
             result = module.release_window(window.rows, feed.bound, warm, secret, slot, threads=1)
         release = None
         if result.release is not None:

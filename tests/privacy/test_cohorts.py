@@ -12,7 +12,7 @@ import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.problem.partition import Partition
-from kanonflow.transforms.release import release_window as module
+from kanonflow.transforms.release import issue as module
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.secret.seeds import ReleaseSlot

@@ -24,7 +24,7 @@ from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.anonymize import KAnonymize
-from kanonflow.transforms.release import release_window
+from kanonflow.transforms.release import issue
 from kanonflow.transforms.secret.seeds import Keystream
 from kanonflow.transforms.sinks import sinks
 from kanonflow.transforms.windows.solve_windows import SolveWindows
@@ -239,7 +239,7 @@ def test_a_retry_that_draws_anew_publishes_nothing_twice(
 ) -> None:
     """What these tests would see of a publisher with fresh randomness: the second run makes other bytes, none of which
     comes out; the rows of the second version are rejected as a conflict, and the first files stay."""
-    monkeypatch.setattr(release_window, "publish_keystream", lambda *_: Keystream(os.urandom(32)))
+    monkeypatch.setattr(issue, "publish_keystream", lambda *_: Keystream(os.urandom(32)))
     policy = POLICIES["people"]
     on_bounded_runner(tmp_path, policy)
     first = files(tmp_path)

@@ -1,8 +1,14 @@
-"""Where the rows of a window go: every row that comes in leaves released, waiting or rejected, for a reason."""
+"""Where the rows go that are not released: they wait or are rejected, each for a reason.
+
+Each stage of a release returns the rows that it takes out as an ``Unreleased``. Their sum, in the order of the stages,
+closes the ledger of the release:
+
+    new rows + rows that waited before = released + rejected + waiting
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +17,8 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.rejected import rejected_records
-from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.split import window_numbers
 
 OVER_LIMIT = "individual_over_limit"
@@ -25,65 +31,52 @@ SUPPRESSED = "suppressed"
 """Why a row leaves the feed where fields stand at levels of hierarchies: its class would have been too small."""
 
 
-@dataclass
-class Ledger:
-    """Rows on their way through one call; every row leaves it released, waiting or rejected."""
+@dataclass(frozen=True)
+class Unreleased:
+    """Rows that are taken out of a release, in the order in which they are.
 
-    bound: BoundPolicy
-    waiting: list[pa.Table]
-    waiting_reasons: list[str]
-    rejected: list[dict[str, Any]]
-    last_end: int | None
-    more: bool = False
+    waiting: canonical rows that a later release may take.
+    reasons: why, one entry for each row of ``waiting``, table after table.
+    rejected: rows that leave the feed, as records of rejected.avsc.
+    """
 
-    def rest(self, warm: WarmState, resting: NDArray[np.bool_] | None) -> WarmState:
-        """These waiting rows wait on, before all others and in their order; the state with the rest of them."""
-        if warm.waiting is None or resting is None or not resting.any():
-            return warm
-        reasons = np.array(warm.waiting_reason, dtype=object)
-        self.waiting.append(warm.waiting.filter(pa.array(resting)))
-        self.waiting_reasons += list(reasons[resting])
-        waiting = warm.waiting.filter(pa.array(~resting))
-        return replace(warm, waiting=waiting, waiting_reason=tuple(reasons[~resting]))
+    waiting: tuple[pa.Table, ...] = ()
+    reasons: tuple[str, ...] = ()
+    rejected: tuple[dict[str, Any], ...] = ()
 
-    def reject(self, rows: pa.Table, reason: str, field: str | None = None) -> None:
-        """These rows leave the feed."""
-        self.rejected += rejected_records(rows, self.bound, reason, field)
-
-    def hold(self, rows: pa.Table, reason: str) -> None:
-        """These rows wait if a later release may still take them, else they are rejected for the same reason.
-
-        The next part of the window takes whole individuals only.
-        """
-        if rows.num_rows == 0:
-            return
-        if self.more and reason != OVER_LIMIT:
-            self.waiting.append(rows)
-            self.waiting_reasons += [reason] * rows.num_rows
-            return
-        late = deadlines(rows, self.bound) <= (
-            self.last_end if self.last_end is not None else np.iinfo(np.int64).max
+    def __add__(self, later: Unreleased) -> Unreleased:
+        """These rows, then those of a later stage."""
+        return Unreleased(
+            self.waiting + later.waiting, self.reasons + later.reasons, self.rejected + later.rejected
         )
-        self.reject(rows.filter(pa.array(late)), reason)
-        stays = rows.filter(pa.array(~late))
-        if stays.num_rows:
-            self.waiting.append(stays)
-            self.waiting_reasons += [reason] * stays.num_rows
 
-    def suppress(self, rows: pa.Table, kept: NDArray[np.bool_], suppressed: NDArray[np.bool_]) -> None:
-        """Suppressed rows leave the feed; others not kept are above what enough individuals share, and wait."""
-        self.reject(rows.filter(pa.array(suppressed)), SUPPRESSED)
-        self.hold(rows.filter(pa.array(~kept & ~suppressed)), OVER_LIMIT)
+    @property
+    def waiting_rows(self) -> pa.Table | None:
+        """All rows that wait, as one table; None when none do."""
+        return pa.concat_tables(self.waiting).combine_chunks() if self.waiting else None
 
-    def hold_back(
-        self, rows: pa.Table, kept: NDArray[np.bool_], individuals: NDArray[np.int64] | None
-    ) -> None:
-        """The rows that a solution leaves out wait, each for its reason. kept: bool (n,), of the rows."""
-        who = np.arange(rows.num_rows) if individuals is None else individuals
-        over = np.isin(who, who[kept])
-        left_out = NOT_DIVERSE if self.bound.policy.gated else "held_back"
-        self.hold(rows.filter(pa.array(~kept & over)), OVER_LIMIT)
-        self.hold(rows.filter(pa.array(~kept & ~over)), left_out)
+
+def wait(rows: pa.Table, reasons: tuple[str, ...]) -> Unreleased:
+    """These rows wait, for one reason each."""
+    return Unreleased((rows,), reasons) if rows.num_rows else Unreleased()
+
+
+def reject(due: Due, rows: pa.Table, reason: str, field: str | None = None) -> Unreleased:
+    """These rows leave the feed. field: the field that is to blame."""
+    return Unreleased(rejected=tuple(rejected_records(rows, due.bound, reason, field)))
+
+
+def hold(due: Due, rows: pa.Table, reason: str) -> Unreleased:
+    """These rows wait if a later release may still take them, else they are rejected for the same reason.
+
+    The next part of the window takes whole individuals only.
+    """
+    if due.more and reason != OVER_LIMIT:
+        return wait(rows, (reason,) * rows.num_rows)
+    end = due.slot.window_end
+    over = deadlines(rows, due.bound) <= (np.iinfo(np.int64).max if end is None else end)
+    stays = rows.filter(pa.array(~over))
+    return reject(due, rows.filter(pa.array(over)), reason) + wait(stays, (reason,) * stays.num_rows)
 
 
 def own_ends(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:

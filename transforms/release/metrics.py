@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.metadata
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -16,94 +15,73 @@ from numpy.typing import NDArray
 from kanonflow.schemas.avro_schema import metrics_defaults
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
-from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.release.boxes import declared_ncp, field_ncp, gcp
 from kanonflow.transforms.release.cohorts import guaranteed_candidates, peer_retention
-from kanonflow.transforms.release.encode import Encoded, describe, extents
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.encode import describe, extents
 from kanonflow.transforms.release.public_metrics import shared_rows
-from kanonflow.transforms.release.publish import Published
-from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.release.window_structures import kept_records
-from kanonflow.transforms.rows.elements import Certificate
-from kanonflow.transforms.secret.seeds import ReleaseSlot
+from kanonflow.transforms.release.stages import Answer, Gathered, Publication
+from kanonflow.transforms.release.warm_state import Cohorts, WarmState
 
 
-@dataclass
-class Attempt:
-    """What is known about a release while it is made. ``record`` adds what only a release that went out has.
+def release_metrics(
+    bound: BoundPolicy, answer: Answer, publication: Publication, before: Cohorts
+) -> dict[str, Any]:
+    """What the record of a release that went out tells; these values go over those of ``window_metrics``.
 
-    certify: whether it gets a certificate. known: what a lattice solver knows after it. recorded: what an earlier
-    making of it was published from.
+    before: who was together in earlier releases.
     """
-
-    bound: BoundPolicy
-    slot: ReleaseSlot
-    release_id: str
-    rows_new: int
-    rows_waited: int
-    kind: str = "window"
-    certify: bool = False
-    certificate: Certificate | None = None
-    known: KnownNodes | None = None
-    recorded: Callable[[ReleaseSlot], bytes | None] | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def record(
-        self,
-        solution: Solution,
-        encoded: Encoded,
-        published: Published,
-        individuals: NDArray[np.int64] | None,
-        window_start: int | None,
-        solve_ms: float,
-        publish_ms: float,
-    ) -> None:
-        """Note a release that passed the gate. individuals: int64, of all rows that were solved."""
-        structure = solution.structure
-        widths = extents(encoded.domains)
-        ncp = field_ncp(published.boxes, widths)
-        told = declared_ncp(published.boxes)
-        graph = not isinstance(structure, Partition)
-        released = kept_records(structure)
-        people = individuals if individuals is None or released is None else individuals[released]
-        linked = None
-        if isinstance(structure, GeneralizationGraph) and people is not None:
-            linked = linked_candidates(solution.graph, published.factor, people)
-        self.facts = {
-            "released": True,
-            "window_start": window_start,
-            "start": solution.start,
-            "warm": solution.start == "warm",
-            "rows_released": published.rows.num_rows,
-            "individuals": published.rows.num_rows if people is None else int(np.unique(people).size),
-            "classes": None if graph else solution.partition.classes,
-            "gcp": gcp(ncp, self.bound),
-            "gcp_hull": gcp(field_ncp(published.hulls, widths), self.bound),
-            "ncp": ncp,
-            "release_gcp": gcp(told, self.bound) if told.keys() == ncp.keys() else None,
-            "release_ncp": told,
-            "sil": sil(encoded.table, structure),
-            "loss_start": solution.start_loss,
-            "loss_end": solution.loss,
-            "lower_bound": solution.lower_bound,
-            "warm_loss": solution.warm_loss,
-            "cold_loss": solution.cold_loss,
-            "warm_kept": solution.warm_kept,
-            **lattice_work(solution),
-            "evaluations": solution.evaluations,
-            "deadline_struck": solution.deadline_struck,
-            "solve_ms": solve_ms,
-            "publish_ms": publish_ms,
-            "linked_candidates": linked,
-            "candidates_min": self.bound.policy.k if graph else _smallest_class(solution, people),
-            "tied_edges": solution.tied_edges,
-            "diversity": published.diversity,
-            "domains": describe(encoded.domains),
-        }
+    solution, encoded, published = answer.solution, answer.encoded, publication.published
+    release, structure = publication.release, solution.structure
+    widths = extents(encoded.domains)
+    ncp = field_ncp(published.boxes, widths)
+    told = declared_ncp(published.boxes)
+    graph = not isinstance(structure, Partition)
+    people = answer.people.of_row
+    if people is not None and answer.kept is not None:
+        people = people[answer.kept]
+    linked = None
+    if isinstance(structure, GeneralizationGraph) and people is not None:
+        linked = linked_candidates(solution.graph, published.factor, people)
+    guaranteed = guaranteed_candidates(publication.cohorts)
+    return {
+        "released": True,
+        "window_start": release.window_start,
+        "digest": None if release.slot is None else release.slot.digest,
+        "start": solution.start,
+        "warm": solution.start == "warm",
+        "rows_released": published.rows.num_rows,
+        "individuals": published.rows.num_rows if people is None else int(np.unique(people).size),
+        "classes": None if graph else solution.partition.classes,
+        "gcp": gcp(ncp, bound),
+        "gcp_hull": gcp(field_ncp(published.hulls, widths), bound),
+        "ncp": ncp,
+        "release_gcp": gcp(told, bound) if told.keys() == ncp.keys() else None,
+        "release_ncp": told,
+        "sil": sil(encoded.table, structure),
+        "loss_start": solution.start_loss,
+        "loss_end": solution.loss,
+        "lower_bound": solution.lower_bound,
+        "warm_loss": solution.warm_loss,
+        "cold_loss": solution.cold_loss,
+        "warm_kept": solution.warm_kept,
+        **lattice_work(solution),
+        "evaluations": solution.evaluations,
+        "deadline_struck": solution.deadline_struck,
+        "solve_ms": answer.solve_ms,
+        "publish_ms": publication.publish_ms,
+        "linked_candidates": linked,
+        "candidates_min": bound.policy.k if graph else _smallest_class(solution, people),
+        "peer_retention": peer_retention(before, publication.cohorts),
+        "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
+        "tied_edges": solution.tied_edges,
+        "diversity": published.diversity,
+        "domains": describe(encoded.domains),
+    }
 
 
 def lattice_work(solution: Solution) -> dict[str, float | int | None]:
@@ -194,40 +172,36 @@ def withheld_metrics(record: Mapping[str, Any], reason: str) -> dict[str, Any]:
 
 
 def window_metrics(
-    attempt: Attempt, after: WarmState, before: WarmState, rejected: list[dict[str, Any]], secret_version: int
+    due: Due, gathered: Gathered, after: WarmState, rejected: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The record (metrics.avsc) of an attempt, with the ledger: new + waited = released + waiting + rejected."""
-    policy = attempt.bound.policy
-    end = attempt.slot.window_end
+    """The record (metrics.avsc) of a window as if it released nothing; where it did, ``release_metrics`` go over it.
+
+    after: the state that the window leaves. rejected: records of rejected.avsc.
+    Its ledger adds up: rows new + waited = released + waiting + rejected.
+    """
+    policy = due.policy
+    end = due.slot.window_end
     start = None if end is None or policy.window_ms is None else end - policy.window_ms
-    retention, guaranteed = None, None
-    if attempt.facts:
-        retention = peer_retention(before.cohorts, after.cohorts)
-        guaranteed = guaranteed_candidates(after.cohorts)
+    reasons = [record["reason"] for record in rejected]
     return {
         **_without_release(),
-        "release_id": attempt.release_id,
+        "release_id": due.release_id,
         "policy": policy.name,
-        "partition": attempt.slot.partition.hex(),
+        "partition": due.slot.partition.hex(),
         "window_start": start,
         "window_end": end,
-        "release_no": attempt.slot.release_no,
-        "kind": attempt.kind,
+        "release_no": due.slot.release_no,
+        "kind": due.kind,
         "k": policy.k,
         "protect": str(policy.protect),
         "cohort": None if policy.cohort is None else str(policy.cohort),
         "solver": policy.solver.method,
-        "rows_new": attempt.rows_new,
-        "rows_waited": attempt.rows_waited,
+        "rows_new": gathered.new,
+        "rows_waited": gathered.waited,
         "rows_waiting": after.waiting_rows,
-        "rows_rejected": dict(Counter(record["reason"] for record in rejected)),
+        "rows_rejected": dict(Counter(reasons)),
         "waiting_reasons": dict(Counter(after.waiting_reason)),
         "waiting_shared": shared_rows(after.waiting_reason, _waiting_people(after, policy), policy.k),
-        "rejected_shared": shared_rows(
-            [record["reason"] for record in rejected], _rejected_people(rejected, policy), policy.k
-        ),
-        "peer_retention": retention,
-        "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
-        "versions": _versions(secret_version),
-        **attempt.facts,
+        "rejected_shared": shared_rows(reasons, _rejected_people(rejected, policy), policy.k),
+        "versions": _versions(due.secret.version),
     }

@@ -2,9 +2,13 @@
 
 release_window(rows, bound, warm, secret, slot) -> WindowResult(release, warm, rejected, metrics)
 
-    waiting rows + new rows -> canonical order -> repeats and expired rows out -> table
-      -> too few individuals: all wait | heavy individuals: some rows wait -> solve (warm or cold)
-      -> publish through the gate -> cohorts, domains and waiting rows for the next release
+    gather    waiting and new rows in canonical order, repeats out
+    admit     late rows out; too few individuals: all wait; heavy individuals: some of their rows wait
+    solve     the rows as numbers, and a structure over them, warm or cold; what it leaves out waits or is suppressed
+    issue     boxes and payloads through the gate; cohorts for the next release
+    account   what waits, what is rejected, the metrics, and the state for the next release
+
+Each stage returns what it found (``stages``) and leaves what it was given as it is.
 
 It is a deterministic function of its arguments unless a deadline strikes: the order of the rows does not matter, the
 search has its own seed, the publishing its own keystream, both derived from the secret and the release's slot.
@@ -13,7 +17,7 @@ search has its own seed, the publishing its own keystream, both derived from the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,58 +25,39 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy import Policy, Protection, SolverChoice
+from kanonflow.schemas.policy import SolverChoice
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import NotDiverseError, UnservedError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.solution import Solution
-from kanonflow.solvers.units.trimming import kept_rows, row_limit
-from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.lineage.release_lineage import Slot, unrepeatable
-from kanonflow.transforms.release.canonical_order import canonical_order
+from kanonflow.transforms.lineage.release_lineage import unrepeatable
+from kanonflow.transforms.release.candidates import admit, gather
 from kanonflow.transforms.release.cohorts import person_digests
-from kanonflow.transforms.release.encode import RangeDomain, SetDomain, encode
+from kanonflow.transforms.release.due import Clock, Due, Recorded
+from kanonflow.transforms.release.encode import Encoded, encode
 from kanonflow.transforms.release.full_domain import solve_levels_of_rows, with_lattice
-from kanonflow.transforms.release.gate import GateError
+from kanonflow.transforms.release.issue import issue
 from kanonflow.transforms.release.ledger import (
     NOT_DIVERSE,
     OVER_LIMIT,
-    Ledger,
+    SUPPRESSED,
+    Unreleased,
     deadlines,
+    hold,
     own_ends,
+    reject,
 )
-from kanonflow.transforms.release.matching_record import CertificateHead, certify
-from kanonflow.transforms.release.metrics import Attempt, window_metrics
-from kanonflow.transforms.release.publish import Published, publish
-from kanonflow.transforms.release.recorded_solution import belongs_to, solution_from_bytes, solution_to_bytes
+from kanonflow.transforms.release.metrics import release_metrics, window_metrics
+from kanonflow.transforms.release.recorded_solution import belongs_to, solution_from_bytes
 from kanonflow.transforms.release.sensitive_values import sensitive_fields
-from kanonflow.transforms.release.warm_state import Cohorts, Events, WarmState
-from kanonflow.transforms.release.window_structures import (
-    described,
-    earlier_structure,
-    kept_records,
-    next_cohorts,
-    solver_shape,
-)
-from kanonflow.transforms.rows.elements import Certificate, Release, to_ipc
-from kanonflow.transforms.secret.seeds import (
-    ReleaseSlot,
-    Secret,
-    array_digest,
-    publish_keystream,
-    release_id,
-    search_seed,
-)
-
-Clock = Callable[[], float]
-Recorded = Callable[[ReleaseSlot], bytes | None]
-"""What the committed release of a place was published from; None: it is not committed."""
-
-
-_DIGEST_DIGITS = 32
+from kanonflow.transforms.release.stages import Answer, Gathered, People, Publication, Solved
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.release.window_structures import earlier_structure, solver_shape
+from kanonflow.transforms.rows.elements import Certificate, Release
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, search_seed
 
 
 class WindowResult(NamedTuple):
@@ -86,145 +71,6 @@ class WindowResult(NamedTuple):
     rejected: list[dict[str, Any]]
     metrics: dict[str, Any]
     certificate: Certificate | None = None
-
-
-def _people(
-    rows: pa.Table, bound: BoundPolicy, secret: Secret
-) -> tuple[NDArray[np.int64] | None, NDArray[np.uint64]]:
-    """Whom each row belongs to, int64 (n,), and the keyed digest of each individual."""
-    field = bound.policy.individual
-    if field is None:
-        return None, np.empty(0, dtype=np.uint64)
-    encoded = whole(rows.column(field.name)).dictionary_encode()
-    names = render_text(encoded.dictionary).to_pylist()
-    digests = person_digests(names, secret.lasting.derive("partition", "people"))
-    return np.asarray(encoded.indices).astype(np.int64), digests
-
-
-def _rows_of_each(rows: pa.Table, bound: BoundPolicy) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-    """Whom each row belongs to, as ``_people`` has it, and how many rows each individual has."""
-    field = bound.policy.individual
-    if field is None:
-        return None, np.ones(rows.num_rows, dtype=np.int64)
-    codes = np.asarray(whole(rows.column(field.name)).dictionary_encode().indices).astype(np.int64)
-    return codes, np.bincount(codes)
-
-
-def _gather(
-    warm: WarmState, rows: pa.Table | None, ledger: Ledger, secret: Secret, slot: ReleaseSlot
-) -> tuple[pa.Table, NDArray[np.int64], Events]:
-    """Waiting and new rows in canonical order, repeats rejected; where each row stood (waiting rows first), events.
-
-    Why first of all: which of several repeats stays, and the order of rejected rows, must not follow from arrival,
-    or a retry that sees the rows in another order would be another release.
-    """
-    bound = ledger.bound
-    parts = [part for part in (warm.waiting, rows) if part is not None]
-    together = pa.concat_tables(parts) if parts else bound.canonical_schema.empty_table()
-    together = together.combine_chunks()
-    origin = canonical_order(together, bound, secret)
-    ordered = together.take(pa.array(origin))
-    field = bound.policy.event_id
-    if field is None:
-        return ordered, origin, warm.events
-    new = origin >= warm.waiting_rows
-    names = render_text(whole(ordered.column(field.name))).to_pylist()
-    digests = person_digests(names, secret.lasting.derive("partition", "events"))
-    fresh = np.zeros(digests.size, dtype=np.bool_)
-    places = np.flatnonzero(new)
-    fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
-    fresh &= ~np.isin(digests, np.concatenate([known for _, known in warm.events] or [digests[:0]]))
-    keep = fresh | ~new
-    ledger.reject(ordered.filter(pa.array(~keep)), "duplicate_event", field.name)
-    end = slot.window_end if slot.window_end is not None else 0
-    recent = tuple((at, known) for at, known in warm.events if at > end - bound.policy.state_ttl_ms)
-    if fresh.any():
-        recent = (*recent, (end, np.sort(digests[fresh])))
-    return ordered.filter(pa.array(keep)), origin[keep], recent
-
-
-def _solve(
-    rows: pa.Table,
-    bound: BoundPolicy,
-    warm: WarmState,
-    secret: Secret,
-    slot: ReleaseSlot,
-    threads: int,
-    clock: Clock,
-    recorded: Recorded | None = None,
-) -> tuple[Solution, Any, Any, Any, NDArray[np.bool_] | None]:
-    """The structure over canonical rows; with the encoding and the people it was found for, and the rows that a
-    lattice solver suppresses (None: another solver).
-
-    Where a clock has a part in the search, a release that is made again takes the recorded structure.
-    """
-    policy = bound.policy
-    individuals, digests = _people(rows, bound, secret)
-    encoded = encode(rows, bound, individuals, warm.domains)
-    if recorded is not None and by_the_clock(policy) and (data := recorded(slot)) is not None:
-        name = release_id(secret, policy.name, slot)
-        recorded_solution = solution_from_bytes(data, belongs_to(secret, name, policy, rows))
-        if recorded_solution is None:
-            raise unrepeatable(name)
-        return recorded_solution, encoded, individuals, digests, None
-    choice = policy.solver
-    seed = search_seed(secret, slot) if choice.seed is None else choice.seed
-    if policy.by_levels:
-        solution, suppressed = solve_levels_of_rows(rows, bound, seed, warm.known, individuals)
-        return solution, encoded, individuals, digests, suppressed
-    earlier: Any = None
-    if individuals is not None and choice.method != "pass-through":
-        earlier = earlier_structure(policy, warm.cohorts, digests)
-    solution = _solved_as_asked_or_else(
-        choice,
-        with_lattice(encoded.table, rows, bound),
-        policy.k,
-        shape=solver_shape(policy),
-        loss=choice.loss,
-        budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
-        seed=seed,
-        threads=threads,
-        warm=earlier,
-        priority=own_ends(rows, bound),
-        sensitive=sensitive_fields(rows, bound),
-        clock=clock,
-    )
-    return solution, encoded, individuals, digests, None
-
-
-def by_the_clock(policy: Policy) -> bool:
-    """Whether what a window is published from depends on how fast the machine was."""
-    return policy.solver.deadline_ms is not None and not policy.by_levels
-
-
-def _solved_as_asked_or_else(choice: SolverChoice, table: Table, k: int, **given: Any) -> Solution:
-    """By the policy's method and start; by the default ones where the window has outgrown those.
-
-    A part takes in what earlier ones left, so that it may be larger than ``max_window_rows``: that must neither end the
-    feed nor lose rows. ``start`` in the window's metrics says what it was released from.
-    """
-    try:
-        return solve(table, k, method=choice.method, start=choice.start, **given)
-    except UnservedError:
-        return solve(table, k, method="auto", start="auto", **given)
-
-
-def _next_cohorts(
-    solution: Solution, individuals: Any, digests: Any, warm: WarmState, bound: BoundPolicy, end: int
-) -> Cohorts:
-    if individuals is None or bound.policy.solver.method == "pass-through":
-        # One class of everybody is nothing to come back to, and its pairs would fill the memory.
-        return Cohorts()
-    return next_cohorts(solution.structure, individuals, digests, warm.cohorts, bound.policy, end)
-
-
-def _publish(
-    rows: pa.Table, solution: Solution, bound: BoundPolicy, secret: Secret, name: str, window: tuple
-) -> Published:
-    structure = solution.structure
-    content = content_digest(rows)
-    keystream = publish_keystream(secret, name, array_digest(described(structure)), content)
-    return publish(rows, structure, bound, keystream, name, window)
 
 
 def release_window(
@@ -256,104 +102,22 @@ def release_window(
     Raises ReleaseConflictError: what was recorded is not of these rows.
     Why: rows are lost or published twice nowhere but here. Time: the solver's, plus O(n k d + n log n).
     """
-    policy = bound.policy
-    new = 0 if rows is None else rows.num_rows
-    ledger = Ledger(bound, [], [], [], slot.window_end, more)
-    attempt = Attempt(bound, slot, release_id(secret, policy.name, slot), new, warm.waiting_rows)
-    attempt.certify, attempt.recorded = certificates, recorded
-    attempt.known = warm.known
-    warm = ledger.rest(warm, resting)
-    candidates, _, events = _gather(warm, rows, ledger, secret, slot)
-    if slot.window_end is not None:
-        gone = deadlines(candidates, bound) < slot.window_end
-        ledger.reject(candidates.filter(pa.array(gone)), "late")
-        candidates = candidates.filter(pa.array(~gone))
-    release, cohorts, domains = _release(
-        candidates, ledger, bound, warm, secret, slot, threads, clock, attempt
+    due = Due(
+        bound,
+        secret,
+        slot,
+        more=more,
+        certificates=certificates,
+        threads=threads,
+        clock=clock,
+        recorded=recorded,
     )
-    return _result(release, ledger, attempt, warm, cohorts, domains, events, secret)
-
-
-def _result(
-    release: Release | None,
-    ledger: Ledger,
-    attempt: Attempt,
-    before: WarmState,
-    cohorts: Cohorts,
-    domains: dict[str, RangeDomain | SetDomain],
-    events: Events,
-    secret: Secret,
-) -> WindowResult:
-    waiting = pa.concat_tables(ledger.waiting).combine_chunks() if ledger.waiting else None
-    state = WarmState(waiting, tuple(ledger.waiting_reasons), cohorts, domains, events, attempt.known)
-    metrics = window_metrics(attempt, state, before, ledger.rejected, secret.version)
-    return WindowResult(release, state, ledger.rejected, metrics, attempt.certificate)
-
-
-def _release(
-    rows: pa.Table,
-    ledger: Ledger,
-    bound: BoundPolicy,
-    warm: WarmState,
-    secret: Secret,
-    slot: ReleaseSlot,
-    threads: int,
-    clock: Clock,
-    attempt: Attempt,
-) -> tuple[Release | None, Cohorts, Any]:
-    """Trim, solve and publish rows in canonical order; those that stay behind go to the ledger."""
-    policy = bound.policy
-    individuals, counts = _rows_of_each(rows, bound)
-    if counts.size < policy.k:
-        ledger.hold(rows, "too_few_peers")
-        return None, warm.cohorts, warm.domains
-    if individuals is not None and policy.protect is Protection.ROW:
-        limit = row_limit(counts, policy.k)
-        kept = kept_rows(individuals, np.full(counts.size, limit), own_ends(rows, bound))
-        ledger.hold(rows.filter(pa.array(~kept)), OVER_LIMIT)
-        rows = rows.filter(pa.array(kept))
-    began = clock()
-    try:
-        solution, encoded, individuals, digests, suppressed = _solve(
-            rows, bound, warm, secret, slot, threads, clock, attempt.recorded
-        )
-    except NotDiverseError:
-        # Like too few individuals: with other rows the same ones may do.
-        ledger.hold(rows, NOT_DIVERSE)
-        return None, warm.cohorts, warm.domains
-    solved = clock()
-    attempt.known = solution.known
-    kept_now = kept_records(solution.structure)
-    if kept_now is not None:
-        if suppressed is not None:
-            ledger.suppress(rows, kept_now, suppressed)
-        else:
-            ledger.hold_back(rows, kept_now, individuals)
-        if not kept_now.any():
-            return None, warm.cohorts, encoded.domains
-    released = rows if kept_now is None else rows.filter(pa.array(kept_now))
-    start = int(own_ends(released, bound).min()) - (policy.window_ms or 0) if policy.window_ms else None
-    window = (start, slot.window_end)
-    try:
-        published = _publish(rows, solution, bound, secret, attempt.release_id, window)
-        if attempt.certify:
-            head = CertificateHead(attempt.release_id, slot, window)
-            attempt.certificate = certify(rows, solution.structure, published, bound, secret, head)
-    except GateError:
-        # Never out without the gate's word, and never an exception that would stop the feed for ever.
-        ledger.reject(released, "gate_refused")
-        return None, warm.cohorts, encoded.domains
-    cohorts = _next_cohorts(solution, individuals, digests, warm, bound, slot.window_end or 0)
-    milliseconds = ((solved - began) * 1000.0, (clock() - solved) * 1000.0)
-    attempt.record(solution, encoded, published, individuals, start, *milliseconds)
-    table, name = published.rows.combine_chunks(), attempt.release_id
-    attempt.facts["digest"] = digest = content_digest(table).hex()[:_DIGEST_DIGITS]
-    taken = Slot(slot.partition, slot.window_end, slot.release_no, name, digest, secret.version)
-    record = None
-    if by_the_clock(policy):
-        record = solution_to_bytes(solution, belongs_to(secret, name, policy, rows))
-    release = Release(name, start, slot.window_end, to_ipc(table, compressed=True), taken, record)
-    return release, cohorts, encoded.domains
+    gathered = gather(due, warm, rows, resting)
+    admitted = admit(due, gathered.rows)
+    solved = _solve_rows(due, admitted.rows, warm)
+    issued = issue(due, solved.answer, warm.cohorts)
+    unreleased = gathered.unreleased + admitted.unreleased + solved.unreleased + issued.unreleased
+    return _account(due, warm, gathered, unreleased, solved.answer, issued.publication)
 
 
 def expire(
@@ -364,19 +128,143 @@ def expire(
     late: rows that arrived after their window was released and found no later one since. Those whose time is not
     over wait on.
     """
-    ledger = Ledger(bound, [], [], [], slot.window_end)
-    name = release_id(secret, bound.policy.name, slot)
-    new = 0 if late is None else late.num_rows
-    attempt = Attempt(bound, slot, name, new, warm.waiting_rows, kind="expiry")
-    attempt.known = warm.known
-    rows, origin, events = _gather(warm, late, ledger, secret, slot)
-    reasons = np.array([*warm.waiting_reason, *["late"] * new], dtype=object)[origin]
+    due = Due(bound, secret, slot, kind="expiry")
+    gathered = gather(due, warm, late)
+    reasons = np.array([*warm.waiting_reason, *["late"] * gathered.new], dtype=object)[gathered.origin]
+    unreleased = gathered.unreleased
     for reason in sorted(set(reasons)):
-        ledger.hold(rows.filter(pa.array(reasons == reason)), reason)
-    return _result(None, ledger, attempt, warm, warm.cohorts, warm.domains, events, secret)
+        unreleased += hold(due, gathered.rows.filter(pa.array(reasons == reason)), reason)
+    return _account(due, warm, gathered, unreleased)
 
 
 def earliest_deadline(state: WarmState, bound: BoundPolicy) -> int | None:
     """When the first waiting row must be released or rejected, in ms; None when none waits or there are no windows."""
     held = state.waiting if bound.policy.window_ms is not None else None
     return None if held is None else int(deadlines(held, bound).min())
+
+
+def _solve_rows(due: Due, rows: pa.Table, warm: WarmState) -> Solved:
+    """A structure over admitted rows, and the rows that it leaves out."""
+    if rows.num_rows == 0:
+        return Solved()
+    try:
+        answer = _answer(due, rows, warm)
+    except NotDiverseError:
+        # Like too few individuals: with other rows the same ones may do.
+        return Solved(unreleased=hold(due, rows, NOT_DIVERSE))
+    return Solved(answer, _left_out(due, answer))
+
+
+def _left_out(due: Due, answer: Answer) -> Unreleased:
+    """The rows that the structure does not release, each for its reason."""
+    rows, kept = answer.rows, answer.kept
+    if kept is None:
+        return Unreleased()
+    if answer.suppressed is not None:
+        # What is neither kept nor suppressed is above what enough individuals share.
+        suppressed = reject(due, rows.filter(pa.array(answer.suppressed)), SUPPRESSED)
+        return suppressed + hold(due, rows.filter(pa.array(~kept & ~answer.suppressed)), OVER_LIMIT)
+    who = np.arange(rows.num_rows) if answer.people.of_row is None else answer.people.of_row
+    over = np.isin(who, who[kept])
+    unserved = NOT_DIVERSE if due.policy.gated else "held_back"
+    return hold(due, rows.filter(pa.array(~kept & over)), OVER_LIMIT) + hold(
+        due, rows.filter(pa.array(~kept & ~over)), unserved
+    )
+
+
+def _answer(due: Due, rows: pa.Table, warm: WarmState) -> Answer:
+    """Rows as numbers, and what the solver finds for them. Raises NotDiverseError."""
+    began = due.clock()
+    people = _people(rows, due)
+    encoded = encode(rows, due.bound, people.of_row, warm.domains)
+    solution, suppressed = _solve(due, rows, people, encoded, warm)
+    return Answer(rows, people, encoded, solution, suppressed, due.milliseconds_since(began))
+
+
+def _people(rows: pa.Table, due: Due) -> People:
+    field = due.policy.individual
+    if field is None:
+        return People(None, np.empty(0, dtype=np.uint64))
+    encoded = whole(rows.column(field.name)).dictionary_encode()
+    names = render_text(encoded.dictionary).to_pylist()
+    digests = person_digests(names, due.secret.lasting.derive("partition", "people"))
+    return People(np.asarray(encoded.indices).astype(np.int64), digests)
+
+
+def _solve(
+    due: Due, rows: pa.Table, people: People, encoded: Encoded, warm: WarmState
+) -> tuple[Solution, NDArray[np.bool_] | None]:
+    """The structure over canonical rows, and the rows that a lattice solver suppresses (None: another solver).
+
+    Where a clock has a part in the search, a release that is made again takes the recorded structure.
+    """
+    bound, policy, (individuals, digests) = due.bound, due.policy, people
+    if due.recorded is not None and due.by_the_clock and (data := due.recorded(due.slot)) is not None:
+        recorded_solution = solution_from_bytes(data, belongs_to(due.secret, due.release_id, policy, rows))
+        if recorded_solution is None:
+            raise unrepeatable(due.release_id)
+        return recorded_solution, None
+    choice = policy.solver
+    seed = search_seed(due.secret, due.slot) if choice.seed is None else choice.seed
+    if policy.by_levels:
+        return solve_levels_of_rows(rows, bound, seed, warm.known, individuals)
+    earlier: Any = None
+    if individuals is not None and choice.method != "pass-through":
+        earlier = earlier_structure(policy, warm.cohorts, digests)
+    solution = _solved_as_asked_or_else(
+        choice,
+        with_lattice(encoded.table, rows, bound),
+        policy.k,
+        shape=solver_shape(policy),
+        loss=choice.loss,
+        budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
+        seed=seed,
+        threads=due.threads,
+        warm=earlier,
+        priority=own_ends(rows, bound),
+        sensitive=sensitive_fields(rows, bound),
+        clock=due.clock,
+    )
+    return solution, None
+
+
+def _solved_as_asked_or_else(choice: SolverChoice, table: Table, k: int, **given: Any) -> Solution:
+    """By the policy's method and start; by the default ones where the window has outgrown those.
+
+    A part takes in what earlier ones left, so that it may be larger than ``max_window_rows``: that must neither end the
+    feed nor lose rows. ``start`` in the window's metrics says what it was released from.
+    """
+    try:
+        return solve(table, k, method=choice.method, start=choice.start, **given)
+    except UnservedError:
+        return solve(table, k, method="auto", start="auto", **given)
+
+
+def _account(
+    due: Due,
+    before: WarmState,
+    gathered: Gathered,
+    unreleased: Unreleased,
+    answer: Answer | None = None,
+    publication: Publication | None = None,
+) -> WindowResult:
+    """What a window leaves. unreleased: all of its rows that did not go out.
+
+    What an answer taught of domains and of levels stays, though nothing of it was published.
+    """
+    state = replace(
+        before,
+        waiting=unreleased.waiting_rows,
+        waiting_reason=unreleased.reasons,
+        events=gathered.events,
+    )
+    if answer is not None:
+        state = replace(state, domains=answer.encoded.domains, known=answer.solution.known)
+    if publication is not None:
+        state = replace(state, cohorts=publication.cohorts)
+    rejected = list(unreleased.rejected)
+    metrics = window_metrics(due, gathered, state, rejected)
+    if answer is None or publication is None:
+        return WindowResult(None, state, rejected, metrics)
+    metrics |= release_metrics(due.bound, answer, publication, before.cohorts)
+    return WindowResult(publication.release, state, rejected, metrics, publication.certificate)

@@ -2,14 +2,13 @@
 
 It holds the rows that wait, each individual's cohort, the running domains, digests of event ids seen lately, and the
 levels that a lattice solver found out about (vectors of levels, nothing of anybody).
-Individuals appear as keyed 64-bit digests. The layout is a header (magic, version, JSON index) and raw buffers; nothing
-is pickled, so state written by one build is read by another or refused with a message.
+Individuals appear as keyed 64-bit digests. The bytes are named parts behind an index (``state_parts``), so state that
+one build wrote is read by another or refused with a message. Each piece has a function that writes its parts and, next
+to it, one that reads them.
 """
 
 from __future__ import annotations
 
-import json
-import struct
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,14 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.node_checks import KnownNodes
-from kanonflow.transforms.files.state_versions import damaged, other_layout
+from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.release.encode import RangeDomain, SetDomain
+from kanonflow.transforms.release.state_parts import Content, UnreadParts, joined, pack, unpack
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
 
 MAGIC = b"KFWS"
 VERSION = 1
 _WHAT = "warm state"
-_HEADER = struct.Struct("<4sII")
 Events = tuple[tuple[int, NDArray[np.uint64]], ...]
 """Event ids seen lately: (end of the window they came for, sorted digests)."""
 
@@ -73,48 +72,42 @@ class WarmState:
 
     def to_bytes(self) -> bytes:
         """The versioned bytes. Inverse of ``warm_state_from_bytes``."""
-        index: dict[str, object] = {
-            "reasons": _run_lengths(self.waiting_reason),
-            "next_label": self.cohorts.next_label,
-        }
-        buffers: list[bytes] = []
+        content = joined(
+            _waiting_content(self.waiting, self.waiting_reason),
+            _cohorts_content(self.cohorts),
+            _domains_content(self.domains),
+            _events_content(self.events),
+            _known_content(self.known),
+        )
+        return pack(MAGIC, VERSION, content)
 
-        def put(name: str, data: bytes) -> None:
-            index[name] = len(data)
-            buffers.append(data)
 
-        put("waiting", b"" if self.waiting is None else to_ipc(self.waiting.combine_chunks()))
-        cohorts = self.cohorts
-        put("people", cohorts.people.astype("<u8").tobytes())
-        index["shape"] = list(cohorts.members.shape)
-        put("members", cohorts.members.astype("<i4").tobytes())
-        put("labels", cohorts.labels.astype("<i8").tobytes())
-        put("seen", cohorts.seen.astype("<i8").tobytes())
-        index["history"] = [end for end, _, _ in cohorts.history]
-        for number, (_, people, labels) in enumerate(cohorts.history):
-            put(f"history_people_{number}", people.astype("<u8").tobytes())
-            put(f"history_labels_{number}", labels.astype("<i8").tobytes())
-        ranges = {}
-        sets = {}
-        for name, domain in self.domains.items():
-            if isinstance(domain, RangeDomain):
-                ranges[name] = [domain.low, domain.high, domain.declared]
-            else:
-                sets[name] = domain.declared
-                put(f"set_{len(sets) - 1}", domain.values.astype("<u8").tobytes())
-        index["ranges"], index["sets"] = ranges, sets
-        index["order"] = list(self.domains)
-        index["events"] = [end for end, _ in self.events]
-        for number, (_, digests) in enumerate(self.events):
-            put(f"events_{number}", digests.astype("<u8").tobytes())
-        if self.known is not None:
-            index["known"] = [*self.known.anonymous.shape, len(self.known.failing)]
-            # A list: a number would be the length of a part.
-            index["known_cold"] = [] if self.known.cold is None else [self.known.cold]
-            put("known_anonymous", self.known.anonymous.astype("<i4").tobytes())
-            put("known_failing", self.known.failing.astype("<i4").tobytes())
-        head = json.dumps(index).encode()
-        return b"".join([_HEADER.pack(MAGIC, VERSION, len(head)), head, *buffers])
+def warm_state_from_bytes(data: bytes | None) -> WarmState:
+    """The state; an empty one for None or b"". Raises StateError for another version's or damaged bytes."""
+    if not data:
+        return WarmState()
+    parts = unpack(data, MAGIC, VERSION, _WHAT)
+    try:
+        waiting, reasons = _waiting(parts)
+        state = WarmState(waiting, reasons, _cohorts(parts), _domains(parts), _events(parts), _known(parts))
+        parts.end()
+    except (ValueError, KeyError, TypeError, OSError, pa.ArrowException):
+        raise damaged(_WHAT, "its parts do not fit its index") from None
+    return state
+
+
+def _waiting_content(waiting: pa.Table | None, reasons: tuple[str, ...]) -> Content:
+    rows = b"" if waiting is None else to_ipc(waiting.combine_chunks())
+    return Content({"reasons": _run_lengths(reasons)}, {"waiting": rows})
+
+
+def _waiting(parts: UnreadParts) -> tuple[pa.Table | None, tuple[str, ...]]:
+    data = parts.take("waiting")
+    rows = from_ipc(data) if data else None
+    runs = parts.meta["reasons"]
+    if sum(count for _, count in runs) != (0 if rows is None else rows.num_rows):
+        raise ValueError("there are not as many reasons as rows that wait")
+    return rows, tuple(reason for reason, count in runs for _ in range(count))
 
 
 def _run_lengths(reasons: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -127,73 +120,99 @@ def _run_lengths(reasons: tuple[str, ...]) -> list[tuple[str, int]]:
     return runs
 
 
-def warm_state_from_bytes(data: bytes | None) -> WarmState:
-    """The state; an empty one for None or b"". Raises StateError for another version's or damaged bytes."""
-    if not data:
-        return WarmState()
-    try:
-        magic, version, length = _HEADER.unpack_from(data)
-    except struct.error:
-        raise damaged(_WHAT, "its header is cut off") from None
-    if magic != MAGIC:
-        raise damaged(_WHAT, "it does not begin with its mark")
-    if version != VERSION:
-        raise other_layout(_WHAT, version, VERSION)
-    try:
-        index = json.loads(data[_HEADER.size : _HEADER.size + length])
-        return _read(index, memoryview(data)[_HEADER.size + length :])
-    except (ValueError, KeyError, TypeError, OSError):
-        raise damaged(_WHAT, "its parts do not fit its index") from None
+def _cohorts_content(cohorts: Cohorts) -> Content:
+    meta = {
+        "next_label": cohorts.next_label,
+        "members": list(cohorts.members.shape),
+        "history": [end for end, _, _ in cohorts.history],
+    }
+    parts = {
+        "people": _raw(cohorts.people, "<u8"),
+        "members": _raw(cohorts.members, "<i4"),
+        "labels": _raw(cohorts.labels, "<i8"),
+        "seen": _raw(cohorts.seen, "<i8"),
+    }
+    for number, (_, people, labels) in enumerate(cohorts.history):
+        parts[f"history_people_{number}"] = _raw(people, "<u8")
+        parts[f"history_labels_{number}"] = _raw(labels, "<i8")
+    return Content(meta, parts)
 
 
-def _read(index: dict, body: memoryview) -> WarmState:
-    offsets: dict[str, tuple[int, int]] = {}
-    position = 0
-    for name, size in index.items():
-        buffer = isinstance(size, int) and name != "next_label"
-        if buffer:
-            offsets[name] = (position, position + size)
-            position += size
-    if position != len(body):
-        raise ValueError("the parts are not as long as the index says")
-
-    def array(name: str, dtype: str) -> NDArray:
-        start, stop = offsets[name]
-        return np.frombuffer(body[start:stop], dtype=dtype).copy()
-
-    start, stop = offsets["waiting"]
-    waiting = from_ipc(bytes(body[start:stop])) if stop > start else None
-    cohorts = Cohorts(
-        people=array("people", "<u8"),
-        members=array("members", "<i4").reshape(index["shape"]),
-        labels=array("labels", "<i8"),
-        seen=array("seen", "<i8"),
-        next_label=index["next_label"],
+def _cohorts(parts: UnreadParts) -> Cohorts:
+    return Cohorts(
+        people=parts.array("people", "<u8"),
+        members=parts.array("members", "<i4").reshape(parts.meta["members"]),
+        labels=parts.array("labels", "<i8"),
+        seen=parts.array("seen", "<i8"),
+        next_label=parts.meta["next_label"],
         history=tuple(
-            (end, array(f"history_people_{number}", "<u8"), array(f"history_labels_{number}", "<i8"))
-            for number, end in enumerate(index["history"])
+            (
+                end,
+                parts.array(f"history_people_{number}", "<u8"),
+                parts.array(f"history_labels_{number}", "<i8"),
+            )
+            for number, end in enumerate(parts.meta["history"])
         ),
     )
-    domains: dict[str, RangeDomain | SetDomain] = {}
-    numbers = {name: number for number, name in enumerate(index["sets"])}
-    for name in index["order"]:
-        if name in index["ranges"]:
-            domains[name] = RangeDomain(*index["ranges"][name])
+
+
+def _domains_content(domains: dict[str, RangeDomain | SetDomain]) -> Content:
+    """Each domain as [field, ends or none, declared], in the order of the fields; the values of sets are parts."""
+    listed: list[list[object]] = []
+    parts = {}
+    for number, (name, domain) in enumerate(domains.items()):
+        if isinstance(domain, RangeDomain):
+            listed.append([name, [domain.low, domain.high], domain.declared])
         else:
-            domains[name] = SetDomain(array(f"set_{numbers[name]}", "<u8"), index["sets"][name])
-    known = None
-    if "known" in index:
-        nodes, attributes, failing = index["known"]
-        known = KnownNodes(
-            array("known_anonymous", "<i4").reshape(nodes, attributes),
-            array("known_failing", "<i4").reshape(failing, attributes),
-            *index["known_cold"],
-        )
-    return WarmState(
-        waiting=waiting,
-        waiting_reason=tuple(reason for reason, count in index["reasons"] for _ in range(count)),
-        cohorts=cohorts,
-        domains=domains,
-        events=tuple((end, array(f"events_{number}", "<u8")) for number, end in enumerate(index["events"])),
-        known=known,
+            listed.append([name, None, domain.declared])
+            parts[f"set_{number}"] = _raw(domain.values, "<u8")
+    return Content({"domains": listed}, parts)
+
+
+def _domains(parts: UnreadParts) -> dict[str, RangeDomain | SetDomain]:
+    domains: dict[str, RangeDomain | SetDomain] = {}
+    for number, (name, ends, declared) in enumerate(parts.meta["domains"]):
+        if ends is None:
+            domains[name] = SetDomain(parts.array(f"set_{number}", "<u8"), declared)
+        else:
+            low, high = ends
+            domains[name] = RangeDomain(low, high, declared)
+    return domains
+
+
+def _events_content(events: Events) -> Content:
+    parts = {f"events_{number}": _raw(digests, "<u8") for number, (_, digests) in enumerate(events)}
+    return Content({"events": [end for end, _ in events]}, parts)
+
+
+def _events(parts: UnreadParts) -> Events:
+    ends = parts.meta["events"]
+    return tuple((end, parts.array(f"events_{number}", "<u8")) for number, end in enumerate(ends))
+
+
+def _known_content(known: KnownNodes | None) -> Content:
+    """Nothing of a state that no lattice solver left."""
+    if known is None:
+        return Content({"known": None}, {})
+    nodes, attributes = known.anonymous.shape
+    meta = {"nodes": nodes, "attributes": attributes, "failing": len(known.failing), "cold": known.cold}
+    parts = {
+        "known_anonymous": _raw(known.anonymous, "<i4"),
+        "known_failing": _raw(known.failing, "<i4"),
+    }
+    return Content({"known": meta}, parts)
+
+
+def _known(parts: UnreadParts) -> KnownNodes | None:
+    known = parts.meta["known"]
+    if known is None:
+        return None
+    return KnownNodes(
+        parts.array("known_anonymous", "<i4").reshape(known["nodes"], known["attributes"]),
+        parts.array("known_failing", "<i4").reshape(known["failing"], known["attributes"]),
+        known["cold"],
     )
+
+
+def _raw(array: NDArray, dtype: str) -> bytes:
+    return array.astype(dtype).tobytes()

@@ -1,0 +1,127 @@
+"""Which rows a release can be made of: each event once, in canonical order, in time, of enough individuals.
+
+gather(due, warm, rows) -> Gathered -> admit(due, rows) -> Admitted
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Protection
+from kanonflow.schemas.text_values import render_text
+from kanonflow.solvers.units.trimming import kept_rows, row_limit
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.release.canonical_order import canonical_order
+from kanonflow.transforms.release.cohorts import person_digests
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.ledger import (
+    OVER_LIMIT,
+    Unreleased,
+    deadlines,
+    hold,
+    own_ends,
+    reject,
+    wait,
+)
+from kanonflow.transforms.release.stages import Admitted, Gathered
+from kanonflow.transforms.release.warm_state import Events, WarmState
+
+
+def gather(
+    due: Due, warm: WarmState, rows: pa.Table | None, resting: NDArray[np.bool_] | None = None
+) -> Gathered:
+    """Waiting and new rows in canonical order, of each event one.
+
+    rows: canonical rows that came (None: none did). resting: of the waiting rows, those that are none of this part's;
+    they wait on, before all others and in their order.
+
+    Why first of all: which of several repeats stays, and the order of rejected rows, must not follow from arrival,
+    or a retry that sees the rows in another order would be another release. O(n d + n log n).
+    """
+    new, waited = 0 if rows is None else rows.num_rows, warm.waiting_rows
+    warm, rested = _rested(warm, resting)
+    tables = [table for table in (warm.waiting, rows) if table is not None]
+    together = pa.concat_tables(tables) if tables else due.bound.canonical_schema.empty_table()
+    together = together.combine_chunks()
+    origin = canonical_order(together, due.bound, due.secret)
+    ordered = together.take(pa.array(origin))
+    field = due.policy.event_id
+    if field is None:
+        return Gathered(ordered, origin, warm.events, new, waited, rested)
+    keep, events = _each_once(due, ordered, origin >= warm.waiting_rows, warm.events)
+    kept, repeated = _parted(ordered, keep)
+    repeats = reject(due, repeated, "duplicate_event", field.name)
+    return Gathered(kept, origin[keep], events, new, waited, rested + repeats)
+
+
+def _parted(rows: pa.Table, stays: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
+    """The rows that stay, without a copy where all do, and the others."""
+    if stays.all():
+        return rows, rows.slice(0, 0)
+    return rows.filter(pa.array(stays)), rows.filter(pa.array(~stays))
+
+
+def _rested(warm: WarmState, resting: NDArray[np.bool_] | None) -> tuple[WarmState, Unreleased]:
+    """The state without the waiting rows that rest, and these."""
+    if warm.waiting is None or resting is None or not resting.any():
+        return warm, Unreleased()
+    reasons = np.array(warm.waiting_reason, dtype=object)
+    waiting, rests = _parted(warm.waiting, ~resting)
+    left = replace(warm, waiting=waiting, waiting_reason=tuple(reasons[~resting]))
+    return left, wait(rests, tuple(reasons[resting]))
+
+
+def _each_once(
+    due: Due, ordered: pa.Table, new: NDArray[np.bool_], seen: Events
+) -> tuple[NDArray[np.bool_], Events]:
+    """Which rows stay, bool (n,), and the event ids seen lately after them.
+
+    new: bool (n,), rows that came; the others waited and are seen already. seen: before these rows came.
+    """
+    assert due.policy.event_id is not None
+    names = render_text(whole(ordered.column(due.policy.event_id.name))).to_pylist()
+    digests = person_digests(names, due.secret.lasting.derive("partition", "events"))
+    fresh = np.zeros(digests.size, dtype=np.bool_)
+    places = np.flatnonzero(new)
+    fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
+    fresh &= ~np.isin(digests, np.concatenate([known for _, known in seen] or [digests[:0]]))
+    end = due.slot.window_end if due.slot.window_end is not None else 0
+    recent = tuple((at, known) for at, known in seen if at > end - due.policy.state_ttl_ms)
+    if fresh.any():
+        recent = (*recent, (end, np.sort(digests[fresh])))
+    return fresh | ~new, recent
+
+
+def admit(due: Due, rows: pa.Table) -> Admitted:
+    """The rows that one release may be made of. rows: canonical rows in canonical order.
+
+    Out go rows whose time is over; all rows where fewer than k individuals are left; and in a graph over rows of
+    individuals, the rows that one of them has beyond what k - 1 others can share (``row_limit``). O(n log n).
+    """
+    unreleased = Unreleased()
+    if due.slot.window_end is not None:
+        rows, late = _parted(rows, deadlines(rows, due.bound) >= due.slot.window_end)
+        unreleased += reject(due, late, "late")
+    individuals, counts = _rows_of_each(rows, due.bound)
+    if counts.size < due.policy.k:
+        return Admitted(rows.slice(0, 0), unreleased + hold(due, rows, "too_few_peers"))
+    if individuals is not None and due.policy.protect is Protection.ROW:
+        limit = row_limit(counts, due.policy.k)
+        kept = kept_rows(individuals, np.full(counts.size, limit), own_ends(rows, due.bound))
+        rows, over = _parted(rows, kept)
+        unreleased += hold(due, over, OVER_LIMIT)
+    return Admitted(rows, unreleased)
+
+
+def _rows_of_each(rows: pa.Table, bound: BoundPolicy) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    """Whom each row belongs to, int64 (n,), None: itself; and how many rows each individual has."""
+    field = bound.policy.individual
+    if field is None:
+        return None, np.ones(rows.num_rows, dtype=np.int64)
+    codes = np.asarray(whole(rows.column(field.name)).dictionary_encode().indices).astype(np.int64)
+    return codes, np.bincount(codes)

@@ -1,0 +1,61 @@
+"""What is due at a place of a partition: a release or an expiry, with what all of its stages share and none changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id
+
+Clock = Callable[[], float]
+Recorded = Callable[[ReleaseSlot], bytes | None]
+"""What the committed release of a place was published from; None: it is not committed."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """A release, or an expiry, that is to be made.
+
+    bound: its policy, bound to the input.
+    secret: the version that the window began under.
+    slot: its place; ``window_end`` is the end of the window that closed, None without windows.
+    kind: ``window`` or ``expiry``, as in metrics.avsc.
+    more: whether other parts of the window follow, which take what this one leaves.
+    certificates: whether the release gets a certificate.
+    threads: of the search.
+    clock: seconds since some moment; a deadline and the times in the metrics are all that looks at it.
+    recorded: where a deadline may have struck when this was made before, what it was published from then.
+    """
+
+    bound: BoundPolicy
+    secret: Secret
+    slot: ReleaseSlot
+    kind: str = "window"
+    more: bool = False
+    certificates: bool = False
+    threads: int = 1
+    clock: Clock = time.monotonic
+    recorded: Recorded | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy alone."""
+        return self.bound.policy
+
+    @property
+    def by_the_clock(self) -> bool:
+        """Whether what it is published from depends on how fast the machine was."""
+        return self.policy.solver.deadline_ms is not None and not self.policy.by_levels
+
+    def milliseconds_since(self, began: float) -> float:
+        """Wall-clock time since ``began``, which the clock said."""
+        return (self.clock() - began) * 1000.0
+
+    @cached_property
+    def release_id(self) -> str:
+        """The name of the release at this place."""
+        return release_id(self.secret, self.policy.name, self.slot)

@@ -1,0 +1,90 @@
+"""What goes out of an answer: its rows published through the gate, with all that a sink and the next release need.
+
+issue(due, answer, before) -> Issued
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kanonflow.transforms.columns.row_bytes import content_digest
+from kanonflow.transforms.lineage.release_lineage import Slot
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.gate import GateError
+from kanonflow.transforms.release.ledger import own_ends, reject
+from kanonflow.transforms.release.matching_record import CertificateHead, certify
+from kanonflow.transforms.release.publish import Published, publish
+from kanonflow.transforms.release.recorded_solution import belongs_to, solution_to_bytes
+from kanonflow.transforms.release.stages import Answer, Issued, Publication
+from kanonflow.transforms.release.warm_state import Cohorts
+from kanonflow.transforms.release.window_structures import described, next_cohorts
+from kanonflow.transforms.rows.elements import Certificate, Release, to_ipc
+from kanonflow.transforms.secret.seeds import array_digest, publish_keystream
+
+_DIGEST_DIGITS = 32
+_Bounds = tuple[int | None, int | None]
+"""Start and end of a window in ms, None without windows."""
+
+
+def issue(due: Due, answer: Answer | None, before: Cohorts) -> Issued:
+    """What goes out of an answer, through the gate: all rows that it keeps, or none.
+
+    answer: None: there is none. before: who was together in earlier releases. O(n k d + n log n).
+    """
+    if answer is None or answer.released.num_rows == 0:
+        return Issued()
+    began = due.clock()
+    window = (_window_start(due, answer.released), due.slot.window_end)
+    try:
+        published = _publish(due, answer, window)
+        certificate = _certificate(due, answer, published, window)
+    except GateError:
+        # Never out without the gate's word, and never an exception that would stop the feed for ever.
+        return Issued(unreleased=reject(due, answer.released, "gate_refused"))
+    cohorts = _next_cohorts(due, answer, before)
+    publish_ms = due.milliseconds_since(began)
+    release = _release(due, answer, published, window)
+    return Issued(Publication(release, certificate, published, cohorts, publish_ms))
+
+
+def _window_start(due: Due, released: pa.Table) -> int | None:
+    """Start of the oldest window of any row, in ms; None without windows."""
+    if not due.policy.window_ms:
+        return None
+    return int(own_ends(released, due.bound).min()) - due.policy.window_ms
+
+
+def _publish(due: Due, answer: Answer, window: _Bounds) -> Published:
+    structure = answer.solution.structure
+    content = content_digest(answer.rows)
+    keystream = publish_keystream(due.secret, due.release_id, array_digest(described(structure)), content)
+    return publish(answer.rows, structure, due.bound, keystream, due.release_id, window)
+
+
+def _certificate(due: Due, answer: Answer, published: Published, window: _Bounds) -> Certificate | None:
+    """The certificate of a publication, where one is asked for. Raises GateError."""
+    if not due.certificates:
+        return None
+    head = CertificateHead(due.release_id, due.slot, window)
+    return certify(answer.rows, answer.solution.structure, published, due.bound, due.secret, head)
+
+
+def _next_cohorts(due: Due, answer: Answer, before: Cohorts) -> Cohorts:
+    """Who was together, for the next release."""
+    individuals, digests = answer.people
+    if individuals is None or due.policy.solver.method == "pass-through":
+        # One class of everybody is nothing to come back to, and its pairs would fill the memory.
+        return Cohorts()
+    structure, end = answer.solution.structure, due.slot.window_end or 0
+    return next_cohorts(structure, individuals, digests, before, due.policy, end)
+
+
+def _release(due: Due, answer: Answer, published: Published, window: _Bounds) -> Release:
+    """What the sink gets: the rows, and the place that they take."""
+    rows, slot, name = published.rows.combine_chunks(), due.slot, due.release_id
+    digest = content_digest(rows).hex()[:_DIGEST_DIGITS]
+    taken = Slot(slot.partition, slot.window_end, slot.release_no, name, digest, due.secret.version)
+    record = None
+    if due.by_the_clock:
+        record = solution_to_bytes(answer.solution, belongs_to(due.secret, name, due.policy, answer.rows))
+    return Release(name, *window, to_ipc(rows, compressed=True), taken, record)

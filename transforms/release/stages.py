@@ -1,0 +1,135 @@
+"""What the stages of a release hand on, in their order: candidates, an answer over them, what of it goes out.
+
+    gather -> Gathered    admit -> Admitted    solve -> Solved(Answer)    issue -> Issued(Publication)
+
+Each also says which rows it takes out of the release, and why (``Unreleased``); nothing else leaves a stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.solvers.solution import Solution
+from kanonflow.transforms.release.encode import Encoded
+from kanonflow.transforms.release.ledger import Unreleased
+from kanonflow.transforms.release.publish import Published
+from kanonflow.transforms.release.warm_state import Cohorts, Events
+from kanonflow.transforms.release.window_structures import kept_records
+from kanonflow.transforms.rows.elements import Certificate, Release
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The new rows and those that waited.
+
+    rows: canonical rows in canonical order, n of them; of rows with one event id, one.
+    origin: int64 (n,), where each stood before: waiting rows first, then the new ones.
+    events: event ids seen lately, these rows' included.
+    new, waited: how many rows came, and how many waited before.
+    unreleased: rows that wait for another part of the window, and repeats.
+    """
+
+    rows: pa.Table
+    origin: NDArray[np.int64]
+    events: Events
+    new: int
+    waited: int
+    unreleased: Unreleased
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """rows: canonical rows that can be released together, in canonical order; none at all, or of k individuals or more.
+
+    unreleased: rows that are late, of too few individuals, or more than enough other individuals have.
+    """
+
+    rows: pa.Table
+    unreleased: Unreleased
+
+
+class People(NamedTuple):
+    """Whom rows belong to.
+
+    of_row: int64 (n,), the individual of each row; None where each row is its own individual.
+    digests: uint64 (u,), keyed, of each individual; they only look things up in the warm state.
+    """
+
+    of_row: NDArray[np.int64] | None
+    digests: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the solver made of admitted rows.
+
+    rows: the n canonical rows that were solved.
+    people: whom they belong to.
+    encoded: the rows as numbers, and the domains that scaled them.
+    solution: the structure over the n rows, and what it took.
+    suppressed: bool (n,), rows that a lattice solver gives up; None: another solver.
+    solve_ms: wall-clock time of all that.
+    """
+
+    rows: pa.Table
+    people: People
+    encoded: Encoded
+    solution: Solution
+    suppressed: NDArray[np.bool_] | None
+    solve_ms: float
+
+    @cached_property
+    def kept(self) -> NDArray[np.bool_] | None:
+        """The rows that the structure releases, bool (n,); None: all of them."""
+        return kept_records(self.solution.structure)
+
+    @cached_property
+    def released(self) -> pa.Table:
+        """Those rows, in canonical order."""
+        return self.rows if self.kept is None else self.rows.filter(pa.array(self.kept))
+
+
+@dataclass(frozen=True)
+class Solved:
+    """answer: None where there was nothing to solve, or nothing that meets the rules for sensitive values.
+
+    unreleased: rows that the structure leaves out.
+    """
+
+    answer: Answer | None = None
+    unreleased: Unreleased = field(default_factory=Unreleased)
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What goes out, and stays behind of it.
+
+    release: for the sink.
+    certificate: of the release, where one was asked for.
+    published: its rows, boxes and matching.
+    cohorts: who was together, for the next release.
+    publish_ms: wall-clock time of boxes, gate and publishing.
+    """
+
+    release: Release
+    certificate: Certificate | None
+    published: Published
+    cohorts: Cohorts
+    publish_ms: float
+
+
+@dataclass(frozen=True)
+class Issued:
+    """publication: None where nothing was kept, or the gate refused it.
+
+    unreleased: rows that the gate refused.
+    """
+
+    publication: Publication | None = None
+    unreleased: Unreleased = field(default_factory=Unreleased)
