@@ -1,4 +1,8 @@
-"""SolveWindows without a runner: state in memory, a watermark moved by hand, the protocol checked at each call."""
+"""Partitions without a runner, and a watermark moved by hand.
+
+DrivenPartitions    the DoFn ``SolveWindows``, with its cells in memory and its protocol checked at each call
+SteppedPartitions   the step alone, with its state in memory: what the DoFn must come to
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,11 @@ from kanonflow.transforms.release.window_structures import solver_shape
 from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc, to_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret, partition_key
+from kanonflow.transforms.windows.bags import BAGS, batch_rows, read_header
 from kanonflow.transforms.windows.partition_clock import PartitionClock
-from kanonflow.transforms.windows.solve_windows import BAGS, METRICS_TAG, SolveWindows, read_header
+from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
+from kanonflow.transforms.windows.solve_windows import METRICS_TAG, SolveWindows
+from kanonflow.transforms.windows.step import PartitionStep
 from tests.small_feeds import Row, canonical
 
 MOST_FIRINGS = 500
@@ -86,7 +93,34 @@ class Cells:
     bags: list[Bag] = field(default_factory=lambda: [Bag() for _ in range(BAGS)])
 
 
-class DrivenPartitions:
+class _Watermark:
+    """Fires what is due as the watermark moves."""
+
+    watermark: int | None = None
+    firings = 0
+
+    def advance(self, watermark: int) -> None:
+        """Move the watermark; fire what is due, in the order of time."""
+        self.watermark = watermark
+        while due := [(at, key) for key, at in self.armed().items() if at is not None and at <= watermark]:
+            self.firings += 1
+            assert self.firings < MOST_FIRINGS, "the timer spins"
+            self.fire(min(due)[1])
+
+    def finish(self) -> None:
+        """The end of the input."""
+        self.advance(1 << 62)
+
+    def armed(self) -> dict[bytes, int | None]:
+        """When the timer of each key fires, in ms."""
+        raise NotImplementedError
+
+    def fire(self, key: bytes) -> None:
+        """The timer of one key fires."""
+        raise NotImplementedError
+
+
+class DrivenPartitions(_Watermark):
     """Every partition of a feed. released, metrics, rejected: what came out, in the order in which it did.
 
     made: the releases with their metrics, in which there are times; ``released`` is without them.
@@ -105,17 +139,15 @@ class DrivenPartitions:
         # Loading kernels means solving something: once a shape and process.
         shape = (solver_shape(bound.policy), bool(bound.policy.gated))
         if shape in _WARM:
-            self.step._secret = secret.resolve()
+            self.step._step = self.step.partition_step()
         else:
             self.step.setup()
             _WARM.add(shape)
         self.cells: dict[bytes, Cells] = {}
-        self.watermark: int | None = None
         self.released: list[Release] = []
         self.made: list[Release] = []
         self.metrics: list[dict[str, Any]] = []
         self.rejected: list[RejectedRows] = []
-        self.firings = 0
 
     def send(self, rows: Sequence[Row]) -> None:
         """A batch arrives; timers that are due by now fire."""
@@ -131,21 +163,13 @@ class DrivenPartitions:
         if self.watermark is not None:
             self.advance(self.watermark)
 
-    def advance(self, watermark: int) -> None:
-        """Move the watermark; fire what is due, in the order of time."""
-        self.watermark = watermark
-        while (key := self._next_due()) is not None:
-            self.fire(key)
-
-    def finish(self) -> None:
-        """The end of the input."""
-        self.advance(1 << 62)
+    def armed(self) -> dict[bytes, int | None]:
+        """When the timer of each key fires, in ms."""
+        return {key: cells.due.at for key, cells in self.cells.items()}
 
     def fire(self, key: bytes) -> None:
         """The timer of one key fires."""
         cells = self.cells[key]
-        self.firings += 1
-        assert self.firings < MOST_FIRINGS, "the timer spins"
         cells.due.at = None
         self._collect(self.step.fire(key, cells.clock, cells.warm, cells.due, *cells.bags))
         self._check(cells)
@@ -184,15 +208,7 @@ class DrivenPartitions:
     def in_bags(self) -> int:
         """Rows in bags."""
         batches = [batch for cells in self.cells.values() for bag in cells.bags for batch in bag.values]
-        return sum(from_ipc(batch[9:]).num_rows for batch in batches)
-
-    def _next_due(self) -> bytes | None:
-        due = [
-            (cells.due.at, key)
-            for key, cells in self.cells.items()
-            if cells.due.at is not None and self.watermark is not None and cells.due.at <= self.watermark
-        ]
-        return min(due)[1] if due else None
+        return sum(batch_rows(batch).num_rows for batch in batches)
 
     def _collect(self, outputs: Iterable[Any]) -> None:
         for output in outputs:
@@ -218,3 +234,41 @@ class DrivenPartitions:
                 assert number % BAGS == index
                 held[number] += 1
         assert set(held) == {*clock.pending, *clock.late}
+
+
+class SteppedPartitions(_Watermark):
+    """Every partition of a feed. released, metrics, rejected: what came out, in the order in which it did."""
+
+    def __init__(
+        self, bound: BoundPolicy, secret: Secret, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.step = PartitionStep(bound, secret, time=clock)
+        self.partitions: dict[bytes, PartitionInMemory] = {}
+        self.released: list[Release] = []
+        self.metrics: list[dict[str, Any]] = []
+        self.rejected: list[RejectedRows] = []
+
+    def send(self, rows: Sequence[Row]) -> None:
+        """A batch arrives; what is due by now is done."""
+        bound = self.step.bound
+        for values, number, part in split(canonical(rows, bound), bound):
+            key = partition_key(self.step.secret, values)
+            partition = self.partitions.setdefault(key, PartitionInMemory(self.step, key))
+            refused = partition.arrive(number, pa.Table.from_batches([part]))
+            if refused is not None:
+                self.rejected.append(refused)
+        if self.watermark is not None:
+            self.advance(self.watermark)
+
+    def armed(self) -> dict[bytes, int | None]:
+        """When each partition's next step is due, in ms."""
+        return {key: partition.fires_at for key, partition in self.partitions.items()}
+
+    def fire(self, key: bytes) -> None:
+        """A partition does what is due."""
+        for result in self.partitions[key].fire():
+            self.metrics.append(result.metrics)
+            if result.release is not None:
+                self.released.append(result.release)
+            if result.rejected:
+                self.rejected.append(RejectedRows(result.metrics["release_id"], tuple(result.rejected)))

@@ -29,7 +29,7 @@ from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
 from kanonflow.transforms.secret.seeds import Secret, SecretError, SecretSource
-from kanonflow.transforms.windows.solve_windows import BAGS
+from kanonflow.transforms.windows.bags import BAGS
 from tests.job_graphs import readable
 from tests.small_feeds import bound_feed, feed_policy, row
 

@@ -8,6 +8,7 @@ window, and when the first late or waiting row must be gone. All times are integ
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -43,9 +44,9 @@ class PartitionClock:
     pending: numbers of windows with rows of their own, sorted. late: numbers of bags that hold late rows, sorted.
     late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm
     state. warm: whether the warm state holds anything worth forgetting. refused: batches refused as late so far.
-    began: for each pending window, (its number, the secret's version when its first row came). secret_version: that of
-    the window that began last; None, here and where ``began`` lacks a window: the feed's first secret. claims: the
-    releases made so far that a later one can share rows with (``release_lineage``).
+    began: for each pending window, in their order, (its number, the secret's version when its first row came).
+    secret_version: that of the window that began last; None, here and where ``began`` lacks a window: the feed's first
+    secret. claims: the releases made so far that a later one can share rows with (``release_lineage``).
     """
 
     last_end: int | None = None
@@ -91,7 +92,7 @@ class PartitionClock:
 
     def version_of(self, number: int) -> int | None:
         """The secret's version under which a pending window began; it is finished under it."""
-        return dict(self.began).get(number)
+        return next((version for window, version in self.began if window == number), None)
 
     def arrive(self, number: int, policy: Policy, secret_version: int | None = None) -> Arrival:
         """A batch of rows of window ``number`` came, while this version of the secret was in force.
@@ -101,11 +102,13 @@ class PartitionClock:
         """
         end = window_end(number, policy)
         if self.last_end is None or end > self.last_end:
-            if number in self.pending:
+            place = bisect_left(self.pending, number)
+            if self.pending[place : place + 1] == (number,):
                 return Arrival(self, number, False)
-            begun = replace(self, pending=tuple(sorted((*self.pending, number))))
+            begun = replace(self, pending=(*self.pending[:place], number, *self.pending[place:]))
             if secret_version is not None:
-                versions = tuple(sorted((*self.began, (number, secret_version))))
+                place = bisect_left(self.began, (number, secret_version))
+                versions = (*self.began[:place], (number, secret_version), *self.began[place:])
                 begun = replace(begun, began=versions, secret_version=secret_version)
             return Arrival(begun, number, False)
         deadline = end + policy.max_delay_ms
@@ -159,7 +162,7 @@ class PartitionClock:
             last_end=window_end(number, policy),
             release_no=self.release_no + parts,
             pending=tuple(pending),
-            began=tuple(entry for entry in self.began if entry[0] != number),
+            began=self.began[1:] if self.began[:1] and self.began[0][0] == number else self.began,
             late=late,
             late_deadline=self.late_deadline if late else None,
             waiting_deadline=waiting_deadline,

@@ -1,12 +1,13 @@
 """The stateful step: rows of a partition in, releases, metrics and rejected rows out, one window warming the next.
 
 Protocol. The step runs keyed by partition in the *global* window and does the windowing itself, because state is
-scoped to key and window and a warm start must outlive both.
+scoped to key and window and a warm start must outlive both. What is done when it is due stands in ``step``: here are
+the cells of its state, its timer, and the way out for what it makes.
 
 State cells (a key's own):
     clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time
     warm      ReadModifyWrite, bytes   WarmState: waiting rows, cohorts, domains (versioned, never a pickle)
-    bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC); a window's bag is its number mod 16
+    bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC), by window number mod 16 (``bags``)
 Timer:
     due       ONE event-time timer, at ``PartitionClock.fires_at``; set only when that time changes, cleared when the
               partition holds nothing (a drain would otherwise never end).
@@ -27,7 +28,6 @@ whoever writes it can tell whether it goes on from what is published (``release_
 from __future__ import annotations
 
 import os
-import struct
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -37,46 +37,40 @@ import pyarrow as pa
 from apache_beam.coders import BytesCoder
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.warm_up import warm_up
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
-from kanonflow.transforms.lineage.release_lineage import Claim, reach_ms, within_reach
-from kanonflow.transforms.release.rejected import at_places, rejected_records
-from kanonflow.transforms.release.release_window import Clock, WindowResult, earliest_deadline, expire
+from kanonflow.transforms.release.release_window import Clock, WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.release.window_structures import solver_shape
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
-from kanonflow.transforms.rows.row_places import RowPlaces, places_from_bytes
-from kanonflow.transforms.rows.split import END_OF_TIME_MS
-from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, SecretSource, release_id
+from kanonflow.transforms.rows.row_places import places_from_bytes
+from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.windows.bags import Bags, with_bags
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
-from kanonflow.transforms.windows.partition_clock import Action, PartitionClock, window_number
-from kanonflow.transforms.windows.release_parts import release_parts
+from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
+from kanonflow.transforms.windows.step import PartitionStep, StateAfter
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
 CERTIFICATES_TAG = "certificates"
-BAGS = 16
-_HEADER = struct.Struct("<q?")
 
 
-def batch_header(number: int, late: bool) -> bytes:
-    """What stands before a batch's Arrow IPC bytes in a bag: the bag's window number, and whether the rows are late."""
-    return _HEADER.pack(number, late)
+class _HeldInCells:
+    """``Held`` in the cells of a key."""
 
+    def __init__(self, warm: Any, bags: Bags) -> None:
+        self._warm = warm
+        self._bags = bags
 
-def read_header(data: bytes) -> tuple[int, bool]:
-    """The window number and the late mark of a batch in a bag."""
-    number, late = _HEADER.unpack_from(data)
-    return int(number), bool(late)
+    def warm(self) -> WarmState:
+        return warm_state_from_bytes(self._warm.read())
 
-
-def _table(batches: list[bytes]) -> pa.Table | None:
-    tables = [from_ipc(batch[_HEADER.size :]) for batch in batches]
-    return pa.concat_tables(tables).combine_chunks() if tables else None
+    def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
+        return self._bags.take(windows, late_only=late_only)
 
 
 class SolveWindows(beam.DoFn):
@@ -86,24 +80,8 @@ class SolveWindows(beam.DoFn):
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
     WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
     DUE = TimerSpec("kanonflow_window_due", TimeDomain.WATERMARK)
-    BAG_00 = BagStateSpec("bag_00", BytesCoder())
-    BAG_01 = BagStateSpec("bag_01", BytesCoder())
-    BAG_02 = BagStateSpec("bag_02", BytesCoder())
-    BAG_03 = BagStateSpec("bag_03", BytesCoder())
-    BAG_04 = BagStateSpec("bag_04", BytesCoder())
-    BAG_05 = BagStateSpec("bag_05", BytesCoder())
-    BAG_06 = BagStateSpec("bag_06", BytesCoder())
-    BAG_07 = BagStateSpec("bag_07", BytesCoder())
-    BAG_08 = BagStateSpec("bag_08", BytesCoder())
-    BAG_09 = BagStateSpec("bag_09", BytesCoder())
-    BAG_10 = BagStateSpec("bag_10", BytesCoder())
-    BAG_11 = BagStateSpec("bag_11", BytesCoder())
-    BAG_12 = BagStateSpec("bag_12", BytesCoder())
-    BAG_13 = BagStateSpec("bag_13", BytesCoder())
-    BAG_14 = BagStateSpec("bag_14", BytesCoder())
-    BAG_15 = BagStateSpec("bag_15", BytesCoder())
 
-    _secret: Secret
+    _step: PartitionStep
 
     def __init__(
         self,
@@ -120,101 +98,75 @@ class SolveWindows(beam.DoFn):
         self._certificates = certificates
         self._published = published
         self._clock = clock
-        self._reach = reach_ms(bound.policy)
         self._met: set[bytes] = set()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
         self._gauges = WindowGauges()
 
     def setup(self) -> None:
         """Get the secret, and load the kernels of the policy's shape before the first window waits for them."""
-        self._secret = self._source.resolve()
+        self._step = self.partition_step()
         policy = self._bound.policy
         hierarchies = any(column.hierarchy is not None for column in self._bound.quasis)
         loss = policy.solver.loss
         warm_up(solver_shape(policy), gated=bool(policy.gated), hierarchies=hierarchies, loss=loss)
 
+    def partition_step(self) -> PartitionStep:
+        """The step of every partition, on the worker that calls this: with its secret and its cores."""
+        return PartitionStep(
+            self._bound,
+            self._source.resolve(),
+            self._threads or os.cpu_count() or 1,
+            self._clock,
+            self._certificates,
+            self._published,
+        )
+
+    @with_bags
     def process(
         self,
         element: tuple[bytes, tuple[int, bytes, bytes]],
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
         due: Any = beam.DoFn.TimerParam(DUE),
-        b00: Any = beam.DoFn.StateParam(BAG_00),
-        b01: Any = beam.DoFn.StateParam(BAG_01),
-        b02: Any = beam.DoFn.StateParam(BAG_02),
-        b03: Any = beam.DoFn.StateParam(BAG_03),
-        b04: Any = beam.DoFn.StateParam(BAG_04),
-        b05: Any = beam.DoFn.StateParam(BAG_05),
-        b06: Any = beam.DoFn.StateParam(BAG_06),
-        b07: Any = beam.DoFn.StateParam(BAG_07),
-        b08: Any = beam.DoFn.StateParam(BAG_08),
-        b09: Any = beam.DoFn.StateParam(BAG_09),
-        b10: Any = beam.DoFn.StateParam(BAG_10),
-        b11: Any = beam.DoFn.StateParam(BAG_11),
-        b12: Any = beam.DoFn.StateParam(BAG_12),
-        b13: Any = beam.DoFn.StateParam(BAG_13),
-        b14: Any = beam.DoFn.StateParam(BAG_14),
-        b15: Any = beam.DoFn.StateParam(BAG_15),
+        *,
+        bags: Bags,
     ) -> Iterator[Any]:
         """File a batch under its window, or send it to the rejected rows when it is too late for any release."""
-        bags = (b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10, b11, b12, b13, b14, b15)
         key, (number, ipc, places) = element
         before = PartitionClock.from_bytes(clock_state.read())
-        arrival = before.arrive(number, self._bound.policy, self._secret.version)
+        arrival = self._step.arrive(before, number)
         if arrival.clock != before:
             clock_state.write(arrival.clock.to_bytes())
             self._arm(due, arrival.clock, before)
         if arrival.bag is None:
-            yield self._refuse(key, before, from_ipc(ipc), places_from_bytes(places))
+            rows = from_ipc(ipc)
+            self._late.inc(rows.num_rows)
+            refused = self._step.refuse(key, before, rows, places_from_bytes(places))
+            yield beam.pvalue.TaggedOutput(REJECTED_TAG, refused)
         else:
-            bags[arrival.bag % BAGS].add(batch_header(arrival.bag, arrival.late) + ipc)
+            bags.add(arrival.bag, arrival.late, ipc)
 
     @on_timer(DUE)
+    @with_bags
     def fire(
         self,
         key: bytes = beam.DoFn.KeyParam,  # type: ignore[assignment]
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
         warm_state: Any = beam.DoFn.StateParam(WARM),
         due: Any = beam.DoFn.TimerParam(DUE),
-        b00: Any = beam.DoFn.StateParam(BAG_00),
-        b01: Any = beam.DoFn.StateParam(BAG_01),
-        b02: Any = beam.DoFn.StateParam(BAG_02),
-        b03: Any = beam.DoFn.StateParam(BAG_03),
-        b04: Any = beam.DoFn.StateParam(BAG_04),
-        b05: Any = beam.DoFn.StateParam(BAG_05),
-        b06: Any = beam.DoFn.StateParam(BAG_06),
-        b07: Any = beam.DoFn.StateParam(BAG_07),
-        b08: Any = beam.DoFn.StateParam(BAG_08),
-        b09: Any = beam.DoFn.StateParam(BAG_09),
-        b10: Any = beam.DoFn.StateParam(BAG_10),
-        b11: Any = beam.DoFn.StateParam(BAG_11),
-        b12: Any = beam.DoFn.StateParam(BAG_12),
-        b13: Any = beam.DoFn.StateParam(BAG_13),
-        b14: Any = beam.DoFn.StateParam(BAG_14),
-        b15: Any = beam.DoFn.StateParam(BAG_15),
+        *,
+        bags: Bags,
     ) -> Iterator[Any]:
         """Do what is due, once, and arm the timer for what comes next."""
-        bags = (b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10, b11, b12, b13, b14, b15)
         clock = PartitionClock.from_bytes(clock_state.read())
-        action = clock.next_action(self._bound.policy)
+        action = self._step.due(clock)
         if action is None:
             return
         self._meet(key, clock)
-        if action.kind == "forget":
-            warm_state.clear()
-            after = clock.forgotten()
-        else:
-            warm, parts, claims = warm_state_from_bytes(warm_state.read()), 0, clock.claims
-            for result in self._act(action, clock, key, warm, bags):
-                if action.kind == "release":
-                    result, claims = self._built_on(result, claims, key, action, parts)
-                warm, parts = result.warm, parts + 1
-                yield from self._emit(result, action)
-            if action.kind == "release" and self._published is not None:
-                self._published.compare_end(key, self._end(action), parts)
-            warm_state.write(warm.to_bytes())
-            after = self._after(action, clock, warm, parts, claims)
-        clock_state.write(after.to_bytes())
-        self._arm(due, after, None)
+        for made in self._step.act(key, action, clock, _HeldInCells(warm_state, bags)):
+            if isinstance(made, WindowResult):
+                yield from self._emit(made, action)
+            else:
+                self._keep(made, clock_state, warm_state, due)
 
     def _meet(self, key: bytes, clock: PartitionClock) -> None:
         """Look once at what a partition has published, before anything of it is solved. Raises OlderStateError."""
@@ -222,93 +174,10 @@ class SolveWindows(beam.DoFn):
             self._published.refuse_older(key, clock.last_end)
             self._met.add(key)
 
-    def _end(self, action: Action) -> int | None:
-        return None if self._bound.policy.window_ms is None else action.at
-
-    def _built_on(
-        self, result: WindowResult, claims: tuple[Claim, ...], key: bytes, action: Action, part: int
-    ) -> tuple[WindowResult, tuple[Claim, ...]]:
-        """The result with what its release was built on, and the claims of later ones. Raises ReleaseConflictError."""
-        end, release = self._end(action), result.release
-        claims = within_reach(claims, end, self._reach)
-        made = None if release is None or release.slot is None else release.slot._replace(built_on=claims)
-        if self._published is not None:
-            self._published.compare(key, end, part, made)
-        if release is None or made is None:
-            return result, claims
-        return result._replace(release=release._replace(slot=made)), (*claims, made.claim)
-
-    def _refuse(self, key: bytes, clock: PartitionClock, rows: pa.Table, places: RowPlaces | None) -> Any:
-        """A batch that no release may take any more, as rejected rows."""
-        self._late.inc(rows.num_rows)
-        # Named by a place that no release has, so that a retry finds its file and equal batches stay two.
-        place = ReleaseSlot(key, clock.last_end, -1 - clock.refused)
-        name = release_id(self._secret, self._bound.policy.name, place)
-        records = rejected_records(rows, self._bound, "late")
-        if places is not None:
-            records = list(at_places(records, places))
-        return beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, tuple(records)))
-
-    def _act(
-        self, action: Action, clock: PartitionClock, key: bytes, warm: WarmState, bags: tuple[Any, ...]
-    ) -> Iterator[WindowResult]:
-        """The results of an expiry, or of each part of a window."""
-        policy = self._bound.policy
-        end = self._end(action)
-        if action.kind == "expire":
-            slot = ReleaseSlot(key, end, clock.release_no, "expiry")
-            late = _table(self._take(bags, clock.late, late_only=True))
-            # Of the state: the order of the rejected rows must be that of a retry, also after a rotation.
-            yield expire(self._bound, warm, late, self._secret.of(clock.secret_version), slot)
-            return
-        number = window_number(action.at, policy)
-        due = tuple(bag for bag in sorted({*clock.pending, *clock.late}) if bag <= number)
-        rows = _table(self._take(bags, due, late_only=False))
-        threads = self._threads or os.cpu_count() or 1
-        version, published = clock.version_of(number), self._published
-        if published is not None:
-            version = published.secret_version(key, end, version)
-        secret, slot = self._secret.of(version), ReleaseSlot(key, end, 0)
-        yield from release_parts(
-            rows,
-            self._bound,
-            warm,
-            secret,
-            slot,
-            threads=threads,
-            clock=self._clock,
-            certificates=self._certificates,
-            recorded=None if published is None else published.solution,
-        )
-
-    def _after(
-        self, action: Action, clock: PartitionClock, warm: WarmState, parts: int, claims: tuple[Claim, ...]
-    ) -> PartitionClock:
-        deadline = earliest_deadline(warm, self._bound)
-        if action.kind == "expire":
-            return clock.expired(deadline)
-        return clock.released(deadline, True, self._bound.policy, parts, claims)
-
-    @staticmethod
-    def _take(bags: tuple[Any, ...], numbers: tuple[int, ...], *, late_only: bool) -> list[bytes]:
-        """Remove the batches of these windows from their bags; other windows' batches go back."""
-        taken = []
-        for index in sorted({number % BAGS for number in numbers}):
-            batches = list(bags[index].read())
-            bags[index].clear()
-            for batch in batches:
-                number, late = read_header(batch)
-                if number in numbers and (late or not late_only):
-                    taken.append(batch)
-                else:
-                    bags[index].add(batch)
-        return taken
-
     def _emit(self, result: WindowResult, action: Action) -> Iterator[Any]:
         """Outputs inside the window that closed, so that windowing them again finds it."""
-        self._gauges.finished(result.metrics, self._end(action))
-        ends_at = action.at if self._bound.policy.window_ms is not None else END_OF_TIME_MS
-        stamp = Timestamp(micros=(ends_at - 1) * 1000)
+        self._gauges.finished(result.metrics, self._step.window_end(action))
+        stamp = Timestamp(micros=(action.at - 1) * 1000)
         name = result.metrics["release_id"]
         outputs: list[Any] = (
             [] if result.release is None else [result.release._replace(metrics=result.metrics)]
@@ -323,6 +192,15 @@ class SolveWindows(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))
             else:
                 yield beam.window.TimestampedValue(output, stamp)
+
+    def _keep(self, after: StateAfter, clock_state: Any, warm_state: Any, due: Any) -> None:
+        """Write the state that a step leaves, and arm the timer."""
+        if after.warm is None:
+            warm_state.clear()
+        else:
+            warm_state.write(after.warm.to_bytes())
+        clock_state.write(after.clock.to_bytes())
+        self._arm(due, after.clock, None)
 
     def _arm(self, due: Any, clock: PartitionClock, before: PartitionClock | None) -> None:
         policy = self._bound.policy

@@ -24,7 +24,7 @@ from kanonflow.transforms.sinks.sinks import (
     WriteReleases,
     make_output_directories,
 )
-from tests.driven_partitions import DrivenPartitions
+from tests.driven_partitions import DrivenPartitions, SteppedPartitions
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
 
@@ -215,8 +215,8 @@ def test_a_timer_that_fires_without_a_cause_does_nothing() -> None:
 
 
 def in_memory(rows: Sequence[Row], folder: Path, policy: Policy) -> None:
-    """The releases of the driven step, written by the sinks' own functions."""
-    step = driven(policy)
+    """The releases of the step alone, without Beam, written by the sinks' own functions."""
+    step = SteppedPartitions(bound_feed(policy), SECRET)
     step.send(rows)
     step.finish()
     make_output_directories(str(folder), policy)

@@ -1,0 +1,67 @@
+"""A partition without a runner: its state in memory, its steps one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.rows.elements import RejectedRows
+from kanonflow.transforms.windows.partition_clock import PartitionClock
+from kanonflow.transforms.windows.step import PartitionStep, StateAfter
+
+
+class PartitionInMemory:
+    """One partition. clock, warm_state: its state; waiting rows are in the second, pending ones with their windows.
+
+    step: of all partitions. key: of this one.
+    """
+
+    def __init__(self, step: PartitionStep, key: bytes) -> None:
+        self.clock = PartitionClock()
+        self.warm_state: WarmState | None = None
+        self._step = step
+        self._key = key
+        self._rows: dict[tuple[int, bool], list[pa.Table]] = {}
+
+    @property
+    def fires_at(self) -> int | None:
+        """When the next step is due, in ms of event time; None: the partition holds nothing."""
+        return self.clock.fires_at(self._step.bound.policy)
+
+    def arrive(self, window: int, rows: pa.Table) -> RejectedRows | None:
+        """Keep a batch of rows of one window until it is due; the rows, rejected, if no release may take them."""
+        before, arrival = self.clock, self._step.arrive(self.clock, window)
+        self.clock = arrival.clock
+        if arrival.bag is None:
+            return self._step.refuse(self._key, before, rows)
+        self._rows.setdefault((arrival.bag, arrival.late), []).append(rows)
+        return None
+
+    def fire(self) -> Iterator[WindowResult]:
+        """Do what is due, if anything is. The state changes when the last result has been taken."""
+        action = self._step.due(self.clock)
+        if action is None:
+            return
+        for made in self._step.act(self._key, action, self.clock, self):
+            if isinstance(made, StateAfter):
+                self.clock, self.warm_state = made
+            else:
+                yield made
+
+    def finish(self) -> Iterator[WindowResult]:
+        """Do all that is due until the partition holds nothing, as at the end of a feed."""
+        while self.fires_at is not None:
+            yield from self.fire()
+
+    def warm(self) -> WarmState:
+        """As of ``step.Held``."""
+        return self.warm_state or WarmState()
+
+    def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
+        """As of ``step.Held``."""
+        due = [(window, late) for window in windows for late in (False, True) if late or not late_only]
+        tables = [table for place in due for table in self._rows.pop(place, [])]
+        return pa.concat_tables(tables) if tables else None

@@ -1,0 +1,191 @@
+"""The one step of a partition: what is due is released, rejected or forgotten. Pure: no runner, no state of its own.
+
+    act(key, action, clock, held)   ->   WindowResult, WindowResult, ..., StateAfter
+
+    release   the rows due are taken, the window goes out in one part or several, each names what it was built on
+    expire    waiting and late rows whose time is over are rejected
+    forget    the warm state is dropped
+
+``SolveWindows`` keeps the state in cells of a runner and fires by its timer, ``PartitionInMemory`` keeps it in memory.
+Both do what this step says, so the releases are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.lineage.release_lineage import Claim, Slot, reach_ms, within_reach
+from kanonflow.transforms.release.rejected import at_places, rejected_records
+from kanonflow.transforms.release.release_window import Clock, WindowResult, earliest_deadline, expire
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.rows.elements import RejectedRows
+from kanonflow.transforms.rows.row_places import RowPlaces
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id
+from kanonflow.transforms.windows.partition_clock import Action, Arrival, PartitionClock, window_number
+from kanonflow.transforms.windows.release_parts import release_parts
+
+
+class Held(Protocol):
+    """What a partition holds beside its clock. The step asks for it when it needs it, once: reading may be dear."""
+
+    def warm(self) -> WarmState:
+        """What the last step left."""
+
+    def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
+        """Remove the rows that were laid down under these window numbers; None: there are none.
+
+        late_only: only the rows that were late for their own window; the others stay. The order does not matter.
+        """
+
+
+class PublishedReleases(Protocol):
+    """What is published already of partitions that may be released again; see ``EarlierReleases``."""
+
+    def secret_version(self, partition: bytes, window_end: int | None, begun: int | None) -> int | None:
+        """The secret's version for a window that began under ``begun``."""
+
+    def solution(self, place: ReleaseSlot) -> bytes | None:
+        """What the committed release of a place was published from; None: it is solved."""
+
+    def compare(self, partition: bytes, window_end: int | None, part: int, made: Slot | None) -> None:
+        """Raise ReleaseConflictError unless what was made may stand beside what is published. made: None: nothing."""
+
+    def compare_end(self, partition: bytes, window_end: int | None, parts: int) -> None:
+        """The same for parts of a window that were published and that it does not have now."""
+
+
+class StateAfter(NamedTuple):
+    """What a step leaves. warm: None: the warm state is dropped."""
+
+    clock: PartitionClock
+    warm: WarmState | None
+
+
+@dataclass(frozen=True)
+class PartitionStep:
+    """The step of every partition of a job.
+
+    bound: the policy, bound to the feed.
+    secret: that of the job, with those it replaced: a window is finished under the version that it began under.
+    threads: of the solver.
+    time: seconds that go by, for deadlines of the search and for durations in the metrics.
+    certificates: make a certificate of each release.
+    published: what there is to compare with; None: nothing is released again.
+    """
+
+    bound: BoundPolicy
+    secret: Secret
+    threads: int = 1
+    time: Clock = time.monotonic
+    certificates: bool = False
+    published: PublishedReleases | None = None
+
+    def arrive(self, clock: PartitionClock, window: int) -> Arrival:
+        """Where a batch of rows of a window goes, and the clock after it."""
+        return clock.arrive(window, self.bound.policy, self.secret.version)
+
+    def refuse(
+        self, key: bytes, clock: PartitionClock, rows: pa.Table, places: RowPlaces | None = None
+    ) -> RejectedRows:
+        """A batch that no release may take any more. clock: as it was before the batch. places: of the rows.
+
+        Its name is that of a place that no release has: a retry finds the same file, and equal batches stay two.
+        """
+        place = ReleaseSlot(key, clock.last_end, -1 - clock.refused)
+        name = release_id(self.secret, self.bound.policy.name, place)
+        records = rejected_records(rows, self.bound, "late")
+        if places is not None:
+            records = list(at_places(records, places))
+        return RejectedRows(name, tuple(records))
+
+    def due(self, clock: PartitionClock) -> Action | None:
+        """What a partition does next; None: it holds nothing."""
+        return clock.next_action(self.bound.policy)
+
+    def window_end(self, action: Action) -> int | None:
+        """The window end that results of an action are named by, in ms; None without windows."""
+        return None if self.bound.policy.window_ms is None else action.at
+
+    def act(
+        self, key: bytes, action: Action, clock: PartitionClock, held: Held
+    ) -> Iterator[WindowResult | StateAfter]:
+        """Do what is due. Yields each result as soon as it is there, and last, once, the state after all of them.
+
+        key: of the partition. action: ``due(clock)``.
+
+        Precondition: ``clock`` and ``held`` are what the last step left, and the batches that came since.
+        Postcondition: equal arguments give equal results and an equal state, in whatever order the rows came (with a
+        deadline: where ``published`` has what was recorded). Nothing of the partition is changed but by
+        ``held.take``; a caller that drops what was yielded, and puts back what was taken, has not made the step.
+        Raises ReleaseConflictError: a result may not stand beside what is published; it is not yielded.
+        Raises SecretError: the window's version of the secret is not there.
+        """
+        if action.kind == "forget":
+            yield StateAfter(clock.forgotten(), None)
+        elif action.kind == "expire":
+            yield from self._expire(key, action, clock, held)
+        else:
+            yield from self._release(key, action, clock, held)
+
+    def _expire(
+        self, key: bytes, action: Action, clock: PartitionClock, held: Held
+    ) -> Iterator[WindowResult | StateAfter]:
+        slot = ReleaseSlot(key, self.window_end(action), clock.release_no, "expiry")
+        warm, late = held.warm(), held.take(clock.late, late_only=True)
+        # Of the state: the order of the rejected rows must be that of a retry, also after a rotation.
+        secret = self.secret.of(clock.secret_version)
+        result = expire(self.bound, warm, late, secret, slot)
+        yield result
+        yield StateAfter(clock.expired(earliest_deadline(result.warm, self.bound)), result.warm)
+
+    def _release(
+        self, key: bytes, action: Action, clock: PartitionClock, held: Held
+    ) -> Iterator[WindowResult | StateAfter]:
+        slot, published = ReleaseSlot(key, self.window_end(action), 0), self.published
+        warm = held.warm()
+        number = window_number(action.at, self.bound.policy)
+        # It is the first pending window; late rows lie under it, or under windows before it that have no rows of their own.
+        due = {number, *(window for window in clock.late if window <= number)}
+        rows = held.take(tuple(sorted(due)), late_only=False)
+        version = clock.version_of(number)
+        if published is not None:
+            version = published.secret_version(key, slot.window_end, version)
+        results = release_parts(
+            rows,
+            self.bound,
+            warm,
+            self.secret.of(version),
+            slot,
+            threads=self.threads,
+            clock=self.time,
+            certificates=self.certificates,
+            recorded=None if published is None else published.solution,
+        )
+        claims, parts = clock.claims, 0
+        for made in results:
+            result, claims = self._built_on(made, claims, slot._replace(release_no=parts))
+            warm, parts = result.warm, parts + 1
+            yield result
+        if published is not None:
+            published.compare_end(key, slot.window_end, parts)
+        deadline = earliest_deadline(warm, self.bound)
+        yield StateAfter(clock.released(deadline, True, self.bound.policy, parts, claims), warm)
+
+    def _built_on(
+        self, result: WindowResult, claims: tuple[Claim, ...], slot: ReleaseSlot
+    ) -> tuple[WindowResult, tuple[Claim, ...]]:
+        """The result with what its release was built on, and the claims of later ones. slot: of the part."""
+        release = result.release
+        claims = within_reach(claims, slot.window_end, reach_ms(self.bound.policy))
+        made = None if release is None or release.slot is None else release.slot._replace(built_on=claims)
+        if self.published is not None:
+            self.published.compare(slot.partition, slot.window_end, slot.release_no, made)
+        if release is None or made is None:
+            return result, claims
+        return result._replace(release=release._replace(slot=made)), (*claims, made.claim)
