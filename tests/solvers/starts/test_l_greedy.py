@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.problem.errors import InfeasibleError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.l_greedy import l_greedy_classes, l_greedy_members, sorted_rows
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive
