@@ -79,6 +79,13 @@ def test_a_right_release_passes(case: Case) -> None:
     case.check()
 
 
+def test_what_is_neither_a_graph_nor_classes_is_refused() -> None:
+    """The gate reads members and labels by itself; an answer that only says it is a structure does not go out."""
+    case = individual_case()
+    with pytest.raises(GateError, match="neither a graph nor closed classes"):
+        replace(case, structure=case.structure.groups).check()
+
+
 def narrowed(box: dict | list) -> dict | list:
     """A box that no longer holds what defined it: the least value or an element is taken away."""
     if isinstance(box, list):
