@@ -28,6 +28,7 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.warm_up import warm_up
 
 ALL_ROWS = 30_162
@@ -54,8 +55,8 @@ PUBLISHED_ELSEWHERE: dict[tuple[int, str], dict[int, str]] = {
 def rivals(table: Table, k: int) -> dict[str, tuple[float, Spent]]:
     """Loss and time of the starts by themselves."""
     starts: dict[str, Callable[[], float]] = {
-        "kd-leaves": lambda: solve(table, k, method="kd-leaves", seed=0).loss,
-        "l-greedy": lambda: solve(table, k, method="l-greedy", seed=0).loss,
+        "kd-leaves": lambda: solve(Task(table, k, seed=0), "kd-leaves").loss,
+        "l-greedy": lambda: solve(Task(table, k, seed=0), "l-greedy").loss,
     }
     return {name: timed(start) for name, start in starts.items()}
 
@@ -64,7 +65,7 @@ def measure(table: Table, k: int, budgets: list[float], seeds: list[int], findin
     """Add the rows of one (table, k) to the tables."""
     losses = findings.tables[0]
     known = rivals(table, k)
-    bound = solve(table, k, method="kd-leaves", seed=0).lower_bound
+    bound = solve(Task(table, k, seed=0), "kd-leaves").lower_bound
     base = known["l-greedy"][0]
     for name, (loss, spent) in known.items():
         losses.rows.append(
@@ -80,7 +81,7 @@ def measure_search(
     """Add the search at one budget, a share of the default. base: loss of l-greedy over all rows."""
     losses, targets = findings.tables[:2]
     each = share * Budget().evaluations(table.records, k) / table.records
-    runs = [timed(solve, table, k, budget=Budget(each), seed=seed) for seed in seeds]
+    runs = [timed(solve, Task(table, k, budget=Budget(each), seed=seed)) for seed in seeds]
     found = np.array([gcp(table, solution.graph) for solution, _ in runs])
     loss, cpu = float(found.mean()), float(np.mean([spent.cpu for _, spent in runs]))
     wall = float(np.mean([spent.wall for _, spent in runs]))
@@ -129,7 +130,7 @@ def main(argv: list[str] | None = None) -> int:
         return publish(findings, arguments, begun)
     warm_up()
     # Tables without individuals take kernels of another signature.
-    solve(adult_table(path, 200), 5, budget=Budget(10.0), seed=0)
+    solve(Task(adult_table(path, 200), 5, budget=Budget(10.0), seed=0))
     columns = (
         "rows",
         "k",

@@ -22,13 +22,15 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.dispatch import METHODS, solve
+from kanonflow.solvers.catalogue import SOLVERS
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import SolverError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import solve_graph, untie_graph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 
 ALL_ROWS = 30_162
 # Evaluations a row that no deadline leaves time for.
@@ -66,7 +68,7 @@ def measure_search(
         deadline = max(0.96 * limit - 0.05 - table.records * SECONDS_A_ROW, 0.001)
         budget = Budget(ENDLESS, deadline_ms=1000.0 * deadline)
         solution, spent = timed(
-            solve_graph, table, k, budget=budget, seed=seed, untie=False, clock=time.thread_time
+            solve_graph, Task(table, k, budget=budget, seed=seed, clock=time.thread_time), untie=False
         )
         free = untie_graph(
             table, solution.graph.members, seed=seed, per_row=solution.evaluations / table.records
@@ -88,7 +90,7 @@ def measure_rivals(table: Table, k: int, methods: list[str], findings: Findings,
     lines: Lines = {}
     for method in methods:
         try:
-            solution, spent = timed(solve, table, k, method=method, seed=seed)
+            solution, spent = timed(solve, Task(table, k, seed=seed), method)
         except SolverError as refused:
             findings.skipped.append(f"{method}, {table.records} rows, k={k}: {refused}")
             continue
@@ -108,7 +110,7 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--k", type=int, nargs="+", default=[2, 5, 10, 20])
     parser.add_argument("--seconds", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--longest", type=float, default=30.0, help="leave out targets of more seconds")
-    rivals = [name for name in METHODS if name not in (*SEARCHING, "pass-through")]
+    rivals = [name for name in SOLVERS if name not in (*SEARCHING, "pass-through")]
     parser.add_argument("--methods", nargs="*", default=rivals, help="beside auto (default: every one)")
     parser.add_argument("--seed", type=int, default=1)
     add_result_arguments(parser)
@@ -136,7 +138,7 @@ def main(argv: list[str] | None = None) -> int:
         table = adult_table(path, rows)
         for k in arguments.k:
             for method in arguments.methods:
-                solve(small, k, method=method, seed=1)
+                solve(Task(small, k, seed=1), method)
             lines: Lines = {
                 "auto": measure_search(
                     table, k, arguments.seconds, arguments.longest, arguments.seed, curves, targets

@@ -23,11 +23,12 @@ from benchmarks.stopwatch import timed
 from kanonflow.solvers.bounds.certificate import Certificate, check_bound
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.certify import certify_graph
 from kanonflow.solvers.shapes.graphs import solve_graph, untie_graph
 from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 
 # (rows, k) -> (seconds of the plain search, largest gap of it, largest gap of certify)
 TARGETS: dict[tuple[int, int], tuple[float, float | None, float]] = {
@@ -50,18 +51,18 @@ def search_for(table: Table, k: int, seconds: float) -> tuple[Solution, float, f
     """A search of about so many CPU seconds, at most: the solution, evaluations a row, and CPU seconds."""
     # The first call may still load kernels.
     times = [
-        timed(solve_graph, table, k, budget=Budget(each), seed=SEED, untie=False)[1].cpu
+        timed(solve_graph, Task(table, k, budget=Budget(each), seed=SEED), untie=False)[1].cpu
         for each in (1.0, 1.0, PROBE)
     ]
     rate = max((times[2] - times[1]) / PROBE, LEAST_SECONDS * table.records)
     each = max((seconds - times[1]) / rate, 1.0)
-    found, spent = timed(solve_graph, table, k, budget=Budget(each), seed=SEED, untie=False)
+    found, spent = timed(solve_graph, Task(table, k, budget=Budget(each), seed=SEED), untie=False)
     # An evaluation takes longer in one phase than in another, and on a machine with other work.
     for _ in range(CORRECTIONS):
         if spent.cpu <= seconds:
             break
         each *= 0.97 * seconds / spent.cpu
-        found, spent = timed(solve_graph, table, k, budget=Budget(each), seed=SEED, untie=False)
+        found, spent = timed(solve_graph, Task(table, k, budget=Budget(each), seed=SEED), untie=False)
     return found, each, spent.cpu
 
 
@@ -100,7 +101,7 @@ def measure(table: Table, k: int, deadline: float, arguments: argparse.Namespace
     seconds, goal, certify_goal = TARGETS.get((table.records, k), OTHERWISE)
     budget = Budget(arguments.evaluations, 1000.0 * deadline)
     certified, spent = timed(
-        certify_graph, table, k, budget=budget, seed=SEED, untie=False, clock=time.process_time
+        certify_graph, Task(table, k, budget=budget, seed=SEED, clock=time.process_time), untie=False
     )
     bound, certificate = certified.lower_bound, certified.certificate
     assert certificate is not None
@@ -140,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
         findings.skipped.append(str(missing))
         return publish(findings, arguments, begun)
     small = adult_table(path, 100)
-    warm = certify_graph(small, 3, budget=Budget(10.0), seed=SEED)
+    warm = certify_graph(Task(small, 3, budget=Budget(10.0), seed=SEED))
     if warm.certificate is not None:
         check_bound(small, warm.certificate)
     findings.table(

@@ -35,6 +35,7 @@ from benchmarks.window_chain import Problem, chain, with_method
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.warm_up import warm_up
 
@@ -108,7 +109,7 @@ def measure(
     starts = [solution.loss for solution, _ in found]
     for name, method in (("one class", "pass-through"), ("k-member", "k-member")):
         runs = [
-            timed(solve, p.table, p.k, shape=p.shape, method=method, seed=0, priority=p.priority)
+            timed(solve, Task(p.table, p.k, shape=p.shape, seed=0, priority=p.priority), method)
             for p in posed
         ]
         add_method(findings, window, name, posed, runs, starts)

@@ -38,11 +38,12 @@ from benchmarks.data_sets import (
 )
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.class_search.diversity import Sensitive
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import NotDiverseError
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.warm_up import warm_up
 from kanonflow.transforms.release.encode import encode
@@ -114,7 +115,7 @@ def solved(window: Window, rule: Sensitive | None, budget: Budget, seed: int) ->
     sensitive = () if rule is None else (rule,)
     try:
         solution, spent = timed(
-            solve, window.table, K, shape="classes", budget=budget, seed=seed, sensitive=sensitive
+            solve, Task(window.table, K, shape="classes", budget=budget, seed=seed, sensitive=sensitive)
         )
     except NotDiverseError:
         return Run(None, 0.0)

@@ -24,6 +24,7 @@ from benchmarks.result_files import Findings, ResultTable, add_result_arguments,
 from benchmarks.stopwatch import timed
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import solve_graph
 
 K = 5
@@ -53,10 +54,10 @@ def peak_gib() -> float:
 
 def measure(table: Table, found: ResultTable) -> float:
     """Add a size; returns the CPU seconds to the mark."""
-    mark = solve_graph(table, K, budget=Budget(MARK * BUDGETS[-1]), seed=1, untie=False).loss
+    mark = solve_graph(Task(table, K, budget=Budget(MARK * BUDGETS[-1]), seed=1), untie=False).loss
     seconds = 0.0
     for each in BUDGETS:
-        solution, spent = timed(solve_graph, table, K, budget=Budget(each), seed=1, untie=False)
+        solution, spent = timed(solve_graph, Task(table, K, budget=Budget(each), seed=1), untie=False)
         seconds = spent.cpu
         if solution.loss <= (1 + WITHIN) * mark:
             break
@@ -82,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     except MissingDataError as missing:
         findings.skipped.append(str(missing))
         return publish(findings, arguments, begun)
-    solve_graph(noisy(table, 500, 1), K, budget=Budget(20.0), seed=1, untie=False)
+    solve_graph(Task(noisy(table, 500, 1), K, budget=Budget(20.0), seed=1), untie=False)
     columns = ["rows", "evaluations a row", "CPU s", "ms a row", "GCP", "to the mark", "peak GiB"]
     found = findings.table("Seconds to come within 5% of 4,000 evaluations a row", columns)
     seconds = {rows: measure(noisy(table, rows, 1), found) for rows in sorted(arguments.rows)}

@@ -39,6 +39,7 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.transforms.release.encode import encode
 
 STARTS = (
@@ -112,7 +113,7 @@ def measure(name: str, table: Table, k: int, findings: Findings) -> None:
             refused.rows.append((name, table.records, k, start, "not refused; not run here for its time"))
             continue
         try:
-            solution, spent = timed(solve, table, k, method=start, seed=SEED)
+            solution, spent = timed(solve, Task(table, k, seed=SEED), start)
         except UnservedError as refusal:
             refused.rows.append((name, table.records, k, start, str(refusal)))
             continue
@@ -123,7 +124,7 @@ def measure(name: str, table: Table, k: int, findings: Findings) -> None:
             continue
         alone[start] = solution.start_loss, spent.cpu
     searched = {
-        start: timed(solve, table, k, start=start, budget=Budget(), seed=SEED)
+        start: timed(solve, Task(table, k, start=start, budget=Budget(), seed=SEED))
         for start in alone
         if start != "split-and-carry"
     }
@@ -171,7 +172,7 @@ def main(argv: list[str] | None = None) -> int:
         tiny = TABLES[data](60)
         for start in STARTS:
             try:
-                solve(tiny, 3, start=start, budget=Budget(10.0), seed=SEED)
+                solve(Task(tiny, 3, start=start, budget=Budget(10.0), seed=SEED))
             except UnservedError:
                 continue
         for table in tables:

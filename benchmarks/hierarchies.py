@@ -34,11 +34,11 @@ from kanonflow.schemas.policy import Policy, SolverChoice
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.one_table import anonymize_table
-from kanonflow.transforms.release.boxes import class_groups, field_ncp, gcp, hull_boxes, slot_groups
+from kanonflow.transforms.release.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.release.encode import encode
 from kanonflow.transforms.release.full_domain import lattice_of_rows
 from kanonflow.transforms.rows.classify import classify
@@ -94,21 +94,17 @@ def leaves_only(table: pa.Table, policy: Policy) -> float:
         cardinality=np.array(sizes, dtype=np.int64),
         weights=np.ones(len(sizes)),
     )
-    return label_loss(solve(encoded, K, budget=Budget(), seed=1), rows, bound)
+    return label_loss(solve(Task(encoded, K, budget=Budget(), seed=1)), rows, bound)
 
 
 def label_loss(solution: Solution, rows: pa.Table, bound: BoundPolicy) -> float:
     """GCP by leaves of the labels that a solution is published under; rows that wait count with 1."""
-    waiting = 0
-    if isinstance(solution.structure, Partition):
-        labels = solution.partition.labels
-        waiting = int((labels < 0).sum())
-        rows = rows.filter(pa.array(labels >= 0))
-        groups = class_groups(np.unique(labels[labels >= 0], return_inverse=True)[1].astype(np.int32))
-    else:
-        groups = slot_groups(solution.graph.members)
+    waiting, structure = 0, solution.structure
+    if structure.kept is not None:
+        waiting = int((~structure.kept).sum())
+        rows, structure = rows.filter(pa.array(structure.kept)), structure.released()
     widths = dict.fromkeys((column.name for column in bound.quasis), 0.0)
-    kept = gcp(field_ncp(hull_boxes(rows, bound, groups), widths), bound) if rows.num_rows else 0.0
+    kept = gcp(field_ncp(hull_boxes(rows, bound, structure.groups), widths), bound) if rows.num_rows else 0.0
     return (kept * rows.num_rows + waiting) / (rows.num_rows + waiting)
 
 
@@ -119,9 +115,11 @@ def add_starts(table: pa.Table, policy: Policy, results: ResultTable) -> None:
     encoded = replace(encode(rows, bound, None, {}).table, lattice=lattice_of_rows(rows, bound))
     for start in STARTS:
         row: list[float] = []
-        for shape in ("classes", "graph"):
-            alone = label_loss(solve(encoded, K, shape=shape, method=start, seed=1), rows, bound)
-            searched, spent = timed(solve, encoded, K, shape=shape, start=start, budget=Budget(), seed=1)
+        for shape in ("classes", "row_graph"):
+            alone = label_loss(solve(Task(encoded, K, shape=shape, seed=1), start), rows, bound)
+            searched, spent = timed(
+                solve, Task(encoded, K, shape=shape, start=start, budget=Budget(), seed=1)
+            )
             after = label_loss(searched, rows, bound)
             row += [100 * alone, 100 * after, 100 * (alone - after) / alone, spent.cpu]
         results.rows.append((rows.num_rows, start, *row))

@@ -41,12 +41,13 @@ from kanonflow.solvers.loss.class_measures import (
 )
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.black_hole import BlackHoleParameters
 from kanonflow.solvers.rivals.kab import best_restart, kab_result
 from kanonflow.solvers.shapes.clusterings import CLUSTERINGS, individual_input, star_problem
 from kanonflow.solvers.starts.class_hulls import labels_loss
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.individuals import gather_individuals
 
 ALL_ROWS = 30_162
@@ -133,9 +134,9 @@ def add_measures(into: ResultTable, adult: Adult, k: int, seed: int, methods: li
     for name in methods:
         labels, spent = timed(CLUSTERINGS[name], individual_input(table, people, k, seed))
         add_classes(into, adult, k, name, labels, spent.cpu)
-    solution, spent = timed(solve, table, k, shape="classes", seed=seed)
+    solution, spent = timed(solve, Task(table, k, shape="classes", seed=seed))
     add_classes(into, adult, k, "auto, classes", solution.partition.labels, spent.cpu)
-    solution, spent = timed(solve, table, k, seed=seed)
+    solution, spent = timed(solve, Task(table, k, seed=seed))
     errors = graph_classification_metric(solution.graph.members, adult.income)
     loss = 100 * gcp(table, solution.graph)
     into.rows.append((table.records, k, "auto, graph", None, loss, errors, None, None, spent.cpu))
@@ -180,8 +181,8 @@ def add_search(into: ResultTable, adult: Adult, k: int, seed: int, starts: list[
     """What the searches gain from each start: GCP in % before and after, in both shapes."""
     for start in starts:
         row: list[float] = []
-        for shape in ("classes", "graph"):
-            solution = solve(adult.table, k, shape=shape, start=start, budget=Budget(), seed=seed)
+        for shape in ("classes", "row_graph"):
+            solution = solve(Task(adult.table, k, shape=shape, start=start, budget=Budget(), seed=seed))
             before, after = 100 * solution.start_loss, 100 * solution.loss
             row += [before, after, 100 * (before - after) / before]
         into.rows.append((adult.table.records, k, start, *row))

@@ -45,7 +45,7 @@ from kanonflow.solvers.lattice.losses import accuracy, node_losses
 from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
-from kanonflow.solvers.shapes.lattices import LatticeSolution, solve_lattice
+from kanonflow.solvers.shapes.lattices import LatticeSolution, LatticeTask, solve_lattice
 
 K = 5
 SUPPRESSION = 0.005
@@ -60,7 +60,7 @@ def solvers() -> dict[str, Callable[[Lattice, int], LatticeSolution]]:
 
     def by(method: str, **named: Any) -> Callable[[Lattice, int], LatticeSolution]:
         return lambda lattice, seed: solve_lattice(
-            lattice, K, method=method, suppression=SUPPRESSION, seed=seed, **named
+            LatticeTask(lattice, K, suppression=SUPPRESSION, seed=seed, **named), method
         )
 
     return {
@@ -150,7 +150,9 @@ def adult(findings: Findings) -> None:
     for suppression in (0.0, 0.05):
         wanted = None
         for method in ("exhaustive", "ola", "kgen", "datafly"):
-            solution, spent = timed(solve_lattice, lattice, K, method=method, suppression=suppression, seed=1)
+            solution, spent = timed(
+                solve_lattice, LatticeTask(lattice, K, suppression=suppression, seed=1), method
+            )
             wanted = solution.nodes if wanted is None else wanted
             losses = node_losses(lattice, solution.best, K)
             same = bool(np.array_equal(wanted, solution.nodes))
@@ -176,7 +178,9 @@ def sparkov(findings: Findings, goals: ResultTable, days: int) -> None:
         same = True
         for day, lattice in enumerate(lattices):
             ola = partial(
-                solve_lattice, lattice, K, method="ola", suppression=0.01, only_best=only_best, loss=loss
+                solve_lattice,
+                LatticeTask(lattice, K, suppression=0.01, only_best=only_best, loss=loss),
+                "ola",
             )
             cold, warm = ola(), ola(known=known)
             agrees = float(cold.losses[0]) == float(warm.losses[0])
@@ -224,7 +228,7 @@ def main(argv: list[str] | None = None) -> int:
         "Methods that a lattice is too big for are missing there. Of several seeds: the worst LOG, the longest time.",
     )
     goals = findings.table("Targets", ["what", "found", "target"])
-    solve_lattice(tax_lattice(3), K, method="ola", suppression=SUPPRESSION)
+    solve_lattice(LatticeTask(tax_lattice(3), K, suppression=SUPPRESSION), "ola")
     made = sweep("tax", tax_lattice, [*arguments.sizes, TAX_ATTRIBUTES], table)
     for method in ("kgen", "kgen, no descent"):
         goals.rows.append((f"Tax: {method} never worse than random search", never_worse(made, method), True))

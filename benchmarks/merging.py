@@ -23,6 +23,7 @@ from benchmarks.result_files import Findings, add_result_arguments, environment,
 from benchmarks.stopwatch import timed
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes import graphs as engine
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.shapes.merged_search import SHORT, least_evaluations, merging_plan
@@ -55,7 +56,7 @@ def measured(table: Table, k: int, each: float, seeds: list[int], merge: bool) -
     plan = merging_plan(table.records, k, int(each * table.records), None) or SHORT
     with mock.patch.object(engine, "merging_plan", return_value=plan if merge else None):
         for seed in seeds:
-            solution, spent = timed(solve_graph, table, k, budget=Budget(each), seed=seed, untie=False)
+            solution, spent = timed(solve_graph, Task(table, k, budget=Budget(each), seed=seed), untie=False)
             found.append((solution.loss, spent.cpu))
     return Point(*np.mean(found, axis=0).tolist())
 

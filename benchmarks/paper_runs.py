@@ -17,6 +17,7 @@ from kanonflow.schemas.policy_fields import Quasi, QuasiType, Role
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.paper_search import PaperSearch, paper_search, paper_state
 from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.solvers.shapes.graphs import solve_graph
@@ -86,7 +87,9 @@ def begin(table: Table, k: int, start: str, seed: int) -> Begun | str:
         return f"{start}: no such start in this version"
     began = time.process_time()
     try:
-        built = solve_graph(table, k, start=start, budget=Budget(0), seed=seed, search=False, untie=False)
+        built = solve_graph(
+            Task(table, k, start=start, budget=Budget(0), seed=seed), search=False, untie=False
+        )
     except (BudgetError, InfeasibleError) as refused:
         return f"{start}, {table.records:,} rows, k={k}: {refused}"
     if built.start != start:
@@ -129,7 +132,9 @@ def our_run(
 ) -> tuple[Solution, float]:
     """Our search from the same start, and CPU seconds of the whole call: units, neighbours, start and search."""
     began = time.process_time()
-    found = solve_graph(table, k, start=start, budget=Budget(per_row), seed=seed, untie=False, loss=loss)
+    found = solve_graph(
+        Task(table, k, start=start, budget=Budget(per_row), seed=seed, loss=loss), untie=False
+    )
     return found, time.process_time() - began
 
 

@@ -27,15 +27,16 @@ from benchmarks.result_files import Findings, ResultTable, add_result_arguments,
 from benchmarks.stopwatch import timed
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.warm_up import warm_up
 
 PEERS = ("anonypy", "anjana")
 OURS = {
-    "auto, graph": ("graph", "auto"),
+    "auto, graph": ("row_graph", "auto"),
     "auto, classes": ("classes", "auto"),
-    "l-greedy": ("graph", "l-greedy"),
+    "l-greedy": ("row_graph", "l-greedy"),
     "mondrian": ("classes", "mondrian"),
 }
 COLUMNS = ("k", "system", "GCP", "to auto", "classes", "smallest", "suppressed %", "CPU s")
@@ -62,7 +63,7 @@ def measure(table: Table, path: Path, k: int, python: str | None, losses: Result
     """One row a system."""
     found: list[tuple[str, float, Partition | None, float]] = []
     for name, (shape, method) in OURS.items():
-        solution, spent = timed(solve, table, k, shape=shape, method=method, seed=1)
+        solution, spent = timed(solve, Task(table, k, shape=shape, seed=1), method)
         classes = solution.structure if isinstance(solution.structure, Partition) else None
         found.append((name, solution.loss, classes, spent.cpu))
     for peer in PEERS if python is not None else ():

@@ -43,9 +43,10 @@ from benchmarks.result_files import Findings, add_result_arguments, environment,
 from benchmarks.stopwatch import timed
 from benchmarks.timed_budgets import measured_pace
 from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import solve_graph
-from kanonflow.solvers.shapes.warm_start import WarmGraph
 from kanonflow.transforms.release.encode import encode
 
 ROWS = 5_000
@@ -100,20 +101,20 @@ def measure(table: Table, kept: float, seed: int) -> Measured:
     old, fresh = np.sort(records[:ROWS]), records[ROWS:]
     stay = np.sort(generator.permutation(old)[: round(kept * ROWS)])
     new = np.sort(np.concatenate([stay, fresh[: ROWS - stay.size]]))
-    graph = solve_graph(part(table, old), K, budget=Budget(), seed=seed, untie=False).graph
+    graph = solve_graph(Task(part(table, old), K, budget=Budget(), seed=seed), untie=False).graph
     members = old[graph.members]
     place = np.searchsorted(new, members)
     here = new[np.minimum(place, ROWS - 1)] == members
     warm = WarmGraph(np.where(here, place, -1))
     window = part(table, new)
     whole = Budget(SECONDS / measured_pace(window, K, seed).each)
-    cold, cold_spent = timed(solve_graph, window, K, budget=whole, seed=seed, untie=False)
-    end = solve_graph(window, K, budget=whole, seed=seed, untie=False, warm=warm)
+    cold, cold_spent = timed(solve_graph, Task(window, K, budget=whole, seed=seed), untie=False)
+    end = solve_graph(Task(window, K, budget=whole, seed=seed, warm=warm), untie=False)
     reached: int | None = None
     warm_cpu: float | None = None
     for share in SHARES if end.loss <= cold.loss else ():
         budget = Budget(share * (whole.evaluations_per_row or 0.0))
-        found, spent = timed(solve_graph, window, K, budget=budget, seed=seed, untie=False, warm=warm)
+        found, spent = timed(solve_graph, Task(window, K, budget=budget, seed=seed, warm=warm), untie=False)
         if found.loss <= cold.loss:
             reached, warm_cpu = max(found.evaluations, ROWS), spent.cpu
             break

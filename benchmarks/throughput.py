@@ -25,6 +25,7 @@ from benchmarks.stopwatch import timed
 from benchmarks.timed_budgets import measured_pace
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search import rounds
 from kanonflow.solvers.shapes.graphs import solve_graph
 
@@ -50,14 +51,18 @@ def one_thread(windows: list[Table], budgets: list[float], seconds: float, findi
     """The loss at each budget, and which are within the targets."""
     budget = measured_pace(windows[0], K).budget(seconds)
     assert budget is not None
-    best = float(np.mean([solve_graph(each, K, budget=budget, seed=1, untie=False).loss for each in windows]))
+    best = float(
+        np.mean([solve_graph(Task(each, K, budget=budget, seed=1), untie=False).loss for each in windows])
+    )
     table = findings.table(
         "One thread, windows of 5,000 rows",
         ["evaluations a row", "rows/s", "GCP", "to the reference"],
         f"Reference: {best:.5f} at {budget.evaluations_per_row:,.0f} evaluations a row, {seconds:g} s a window.",
     )
     for each in budgets:
-        runs = [timed(solve_graph, part, K, budget=Budget(each), seed=1, untie=False) for part in windows]
+        runs = [
+            timed(solve_graph, Task(part, K, budget=Budget(each), seed=1), untie=False) for part in windows
+        ]
         loss = float(np.mean([solution.loss for solution, _ in runs]))
         speed = sum(part.records for part in windows) / sum(spent.cpu for _, spent in runs)
         table.rows.append((each, speed, loss, loss / best))
@@ -72,7 +77,7 @@ def two_threads(table: Table, pairs: int, findings: Findings) -> None:
     ratios, losses = [], []
     for seed in range(1, pairs + 1):
         runs = [
-            timed(solve_graph, table, K, budget=Budget(), seed=seed, threads=threads, untie=False)
+            timed(solve_graph, Task(table, K, budget=Budget(), seed=seed, threads=threads), untie=False)
             for threads in (1, 2)
         ]
         ratios.append(runs[0][1].wall / runs[1][1].wall)
@@ -82,7 +87,7 @@ def two_threads(table: Table, pairs: int, findings: Findings) -> None:
     rounds.shards_for = lambda slots: 1
     try:
         whole = [
-            solve_graph(table, K, budget=Budget(), seed=seed, untie=False).loss
+            solve_graph(Task(table, K, budget=Budget(), seed=seed), untie=False).loss
             for seed in range(1, pairs + 1)
         ]
     finally:

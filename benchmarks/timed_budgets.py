@@ -7,6 +7,7 @@ from typing import NamedTuple
 from benchmarks.stopwatch import timed
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import solve_graph
 
 # A little less than what fits, because other people's load comes and goes.
@@ -28,9 +29,10 @@ class Pace(NamedTuple):
 
 def measured_pace(table: Table, k: int, seed: int = 1) -> Pace:
     """Pace of the default search over a table, from two short ones."""
-    solve_graph(table, k, budget=Budget(1.0), seed=seed, untie=False)
+    solve_graph(Task(table, k, budget=Budget(1.0), seed=seed), untie=False)
     short, longer = (
-        timed(solve_graph, table, k, budget=Budget(probe), seed=seed, untie=False)[1].cpu for probe in PROBES
+        timed(solve_graph, Task(table, k, budget=Budget(probe), seed=seed), untie=False)[1].cpu
+        for probe in PROBES
     )
     each = max((longer - short) / (PROBES[1] - PROBES[0]), 1e-9)
     return Pace(max(short - PROBES[0] * each, 0.0), each)

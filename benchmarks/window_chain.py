@@ -21,6 +21,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.release.cohorts import class_cohorts, graph_cohorts
 from kanonflow.transforms.release.warm_state import Cohorts, WarmState
@@ -51,20 +52,22 @@ class Problem:
     def solve(self, evaluations_per_row: float, *, warm: bool, seed: int | None = None) -> Solution:
         """Solve it with so many evaluations a row, from the previous window's structure or cold. One thread."""
         return solve(
-            self.table,
-            self.k,
-            shape=self.shape,
-            start=self.start if warm else "auto",
-            budget=Budget(evaluations_per_row),
-            seed=self.seed if seed is None else seed,
-            warm=self.warm if warm else None,
-            priority=self.priority,
+            Task(
+                self.table,
+                self.k,
+                shape=self.shape,
+                start=self.start if warm else "auto",
+                budget=Budget(evaluations_per_row),
+                seed=self.seed if seed is None else seed,
+                warm=self.warm if warm else None,
+                priority=self.priority,
+            )
         )
 
     def cohorts(self, solution: Solution, before: Cohorts) -> Cohorts:
         """Who belongs together after a solution, as the next window would get it."""
         assert self.table.individuals is not None
-        if self.shape == "graph":
+        if self.shape == "row_graph":
             return graph_cohorts(solution.graph, self.table.individuals, self.people, self.end_ms)
         return class_cohorts(before, solution.partition, self.table.individuals, self.people, self.end_ms, 0)
 
@@ -125,10 +128,9 @@ def _posed(log: CallLog, end_ms: int) -> tuple[Problem | None, Solution | None, 
     # Digests are computed for rows in several stages; the last ones before the solver are the table's.
     before = log.calls[: log.calls.index(solved[-1])]
     digests = CallLog(before).of("person_digests")
-    table, k = solved[-1].args
-    given = solved[-1].kwargs
+    task: Task = solved[-1].args[0]
     problem = Problem(
-        table, k, given["shape"], given["start"], given["seed"], given["warm"], given["priority"],
+        task.table, task.k, task.shape, task.start, task.seed, task.warm, task.priority,
         digests[-1].result if digests else np.empty(0, dtype=np.uint64), end_ms,
     )  # fmt: skip
     return problem, solved[-1].result, solved[-1].cpu

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from kanonflow.solvers.bounds.certificate import Certificate
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.solvers.structures.structure import Structure
 
 
 @dataclass(frozen=True)
 class Solution:
-    """structure: the graph or the partition found.
+    """structure: what was found.
 
     loss: GCP of the structure in [0, 1] on the hulls; waiting rows count 1 each. SIL where that was asked for.
     start_loss: the same of the start. lower_bound: no structure for this table and k has less loss.
@@ -27,7 +28,7 @@ class Solution:
     unchanged, individuals in their old class; 0 where the cold start was taken.
     """
 
-    structure: GeneralizationGraph | Partition
+    structure: Structure
     loss: float
     start_loss: float
     lower_bound: float

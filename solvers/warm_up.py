@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.diversity import Sensitive
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.matching.matching import random_factor
 from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.last_window import WarmGraph
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import units_for
 from kanonflow.solvers.shapes.merged_search import LEAST_EVALUATIONS
 from kanonflow.solvers.shapes.untied import untied
-from kanonflow.solvers.shapes.warm_start import WarmGraph
 
 
 class _Repeatable:
@@ -59,28 +60,28 @@ def _graphs(table: Table, loss: str) -> None:
     _untie(table, loss)
     budget = Budget(200.0)
     for start in ("auto", "l-greedy", "kd-leaves"):
-        solve(table, 3, start=start, loss=loss, budget=budget, seed=1)
-    solve(table, 2, loss=loss, budget=budget, seed=1)
+        solve(Task(table, 3, start=start, loss=loss, budget=budget, seed=1))
+    solve(Task(table, 2, loss=loss, budget=budget, seed=1))
     # Enough for several searches that are merged.
-    solve(table, 3, loss=loss, budget=Budget(LEAST_EVALUATIONS[3]), seed=1)
-    old = solve(table, 3, loss=loss, budget=budget, seed=1).graph.members.astype(np.int64)
-    solve(table, 3, loss=loss, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old)))
+    solve(Task(table, 3, loss=loss, budget=Budget(LEAST_EVALUATIONS[3]), seed=1))
+    old = solve(Task(table, 3, loss=loss, budget=budget, seed=1)).graph.members.astype(np.int64)
+    solve(Task(table, 3, loss=loss, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old))))
 
 
 def _classes(table: Table, gated: bool) -> None:
     n = table.records
     # People with one row are points, whose neighbours are found in another way than those of people with several.
     for people in (table, replace(table, individuals=np.arange(n) // 2)):
-        solve(people, 3, shape="classes", budget=Budget(200.0), seed=1)
+        solve(Task(people, 3, shape="classes", budget=Budget(200.0), seed=1))
     if gated:
         rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
-        solve(table, 3, shape="classes", budget=Budget(200.0), seed=1, sensitive=[rule])
+        solve(Task(table, 3, shape="classes", budget=Budget(200.0), seed=1, sensitive=[rule]))
 
 
 def warm_up(
     shape: str | None = None, gated: bool = False, hierarchies: bool = False, loss: str = "ncp"
 ) -> None:
-    """Solve tiny tables in the given shape of ``solve``, or in every one, from the starts that feeds use.
+    """Solve tiny tables in the given shape, or in every one, from the starts that feeds use; lattices need nothing.
 
     About 0.5 s from the cache. From an empty one the kernels are compiled first.
 
@@ -100,7 +101,7 @@ def warm_up(
     )
     if hierarchies:
         table = replace(table, numeric=np.rint(2.0 * table.numeric) / 2.0, heights=(np.array([0.5, 1.0]),))
-    if shape in (None, "graph"):
+    if shape in (None, "row_graph"):
         _graphs(table, loss)
     if shape in (None, "classes"):
         _classes(table, gated)

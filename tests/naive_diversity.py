@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from kanonflow.solvers.class_search.diversity import Sensitive
+from kanonflow.solvers.problem.sensitive import Sensitive
 
 SLACK = 1e-7
 

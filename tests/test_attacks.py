@@ -38,7 +38,7 @@ from benchmarks.attacks.replay import common_members
 from benchmarks.attacks.simulated_publisher import Simulation
 from benchmarks.data_sets import VARIABLE
 from kanonflow.pipelines.commands.demo_feed import FeedShape
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests import naive_matchings
 from tests.regular_graphs import ring, searched
 

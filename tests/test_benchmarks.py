@@ -46,8 +46,8 @@ from benchmarks.stream_courses import our_course, read_sparkov
 from benchmarks.window_chain import chain
 from kanonflow.pipelines.terminal.summary import RunSummary
 from kanonflow.schemas.policy_file import load_policy
-from kanonflow.solvers.class_search.diversity import KINDS
 from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.sensitive import KINDS
 from kanonflow.transforms.release.cohorts import guaranteed_candidates
 from kanonflow.transforms.release.warm_state import Cohorts
 from tests import naive_diversity

@@ -26,7 +26,6 @@ BEAM = {"transforms", "pipelines"}
 WITH_ROOMS = ("pipelines", "transforms", "solvers")
 MOST_LOOSE_FILES = 11
 CATALOGUES = {
-    "solvers/dispatch.py",
     "solvers/shapes/classes.py",
     "solvers/shapes/clusterings.py",
     "solvers/shapes/graph_starts.py",
@@ -34,8 +33,6 @@ CATALOGUES = {
     "solvers/shapes/paper_graphs.py",
 }
 """Who may call an algorithm of the papers: methods and starts by name. Nothing else rests on one of them."""
-LIMITS_OF_RIVALS = {"transforms/release/full_domain.py"}
-"""Reads how large a lattice each method takes, so that a policy is refused before the first window; calls none."""
 
 
 class Import(NamedTuple):
@@ -166,11 +163,7 @@ def test_rivals_are_called_by_the_catalogues_only() -> None:
     """The algorithms of the papers are there to compare and to start from; no other part of a solver needs one."""
     rivals = [each for each in imports(*ARROWS) if each.module.startswith("kanonflow.solvers.rivals.")]
     who = {each.file.as_posix() for each in rivals if room_of(each.file) != "solvers/rivals"}
-    assert who == CATALOGUES | LIMITS_OF_RIVALS
-    called = [each for each in rivals if each.file.as_posix() in LIMITS_OF_RIVALS]
-    for each in called:
-        name = each.module.rpartition(".")[2]
-        assert not re.search(rf"\b{name}\(", (ROOT / each.file).read_text()), each
+    assert who == CATALOGUES
 
 
 @pytest.mark.parametrize("floor", WITH_ROOMS)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy, QuasiType
-from kanonflow.solvers.dispatch import GRAPH_ONLY, LARGEST_SEARCHED, METHODS, NCP_ONLY
-from kanonflow.solvers.search.slot_loss import PLACE
-from kanonflow.solvers.shapes.classes import CLASS_STARTS, LARGEST_K
-from kanonflow.solvers.shapes.graph_starts import LARGEST_K as LARGEST_K_OF_START
-from kanonflow.solvers.shapes.graph_starts import LARGEST_ROWS, NUMERIC_ONLY
-from kanonflow.solvers.shapes.graphs import GRAPH_STARTS, LOSSES
-from kanonflow.transforms.release.full_domain import check_lattice_solver, lattice_mistakes
+from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy, Protection, QuasiType
+from kanonflow.solvers.catalogue import SOLVERS, STARTS
+from kanonflow.solvers.problem.limits import Attribute, Demand, Refusal
 from kanonflow.transforms.release.window_structures import solver_shape
+
+_SAID = {
+    "rows": "max_window_rows: must be at most {most} ({key} {name} takes no more rows at once; larger windows are"
+    " released in parts), or choose another solver",
+    "categories": "{key}: {name} takes numbers and dates only, not {names}",
+    "hierarchies": "{key}: {name} has no program for hierarchies, as {names}: choose auto",
+    "k": "k: {key} {name} takes at most {most}",
+    "levels": "{key}: {name} needs levels of hierarchies, which these fields do not have: {names}; "
+    "give each type: hierarchy",
+    "nodes": "{key}: {name} takes lattices of at most {most:,} nodes, and the hierarchies span {asked:,}; take kgen",
+}
 
 
 def check_solver(policy: Policy) -> None:
@@ -19,68 +25,87 @@ def check_solver(policy: Policy) -> None:
 
     Why: a solver that refuses in a timer would end a bounded run half-way, and block a stream for ever.
     """
-    if policy.by_levels:
-        check_lattice_solver(policy)
-        return
-    closed = policy.closed
+    mistakes = _of_levels(policy) if policy.by_levels else _of_search(policy)
+    if mistakes:
+        raise PolicyError(mistakes, policy.name)
+
+
+def _of_search(policy: Policy) -> list[str]:
+    """Of graphs and closed classes that are searched, or built by a start alone."""
+    choice, shape = policy.solver, solver_shape(policy)
     kind = f"protect: {policy.protect}"
-    starts = CLASS_STARTS if closed else GRAPH_STARTS
-    choice = policy.solver
+    starts = STARTS[shape]
     mistakes = []
     if choice.suppression:
         mistakes.append(
             f"solver.suppression: only solvers that publish levels suppress rows: {', '.join(LATTICE_METHODS)}"
         )
-    usable = [name for name, (start, _) in METHODS.items() if start in (None, "one-class", *starts)]
-    if solver_shape(policy) != "graph":
-        usable = [name for name in usable if name not in GRAPH_ONLY]
+    usable = [name for name, solver in SOLVERS.items() if shape in solver.ways]
     if choice.method not in usable:
         levels = f", or for levels of hierarchies {', '.join(LATTICE_METHODS)}"
         mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}{levels}")
     if choice.start not in starts:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
-    if choice.start in LATTICE_METHODS:
-        mistakes += lattice_mistakes(policy, "solver.start", choice.start)
-    losses = LOSSES if solver_shape(policy) == "graph" and choice.method not in NCP_ONLY else LOSSES[:1]
-    if choice.loss not in losses:
-        mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")
-    largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1
-    if policy.k > largest:
-        mistakes.append(f"k: the solver takes at most {largest}")
-    built = METHODS.get(choice.method, (None, False))[0]
-    mistakes += _beyond(policy, "solver.method", choice.method if built is None else built)
-    mistakes += _beyond(policy, "solver.start", choice.start)
-    if mistakes:
-        raise PolicyError(mistakes, policy.name)
+    way = SOLVERS[choice.method if choice.method in usable else "auto"].ways[shape]
+    if choice.loss not in way.losses:
+        mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(way.losses)}")
+    if policy.k > way.largest_k:
+        mistakes.append(f"k: the solver takes at most {way.largest_k}")
+    mistakes += _refused(policy, "solver.method", choice.method)
+    mistakes += _refused(policy, "solver.start", choice.start)
+    return mistakes
 
 
-def _beyond(policy: Policy, key: str, start: str | None) -> list[str]:
-    """What the policy asks of a start or method beyond what it takes: rows at once, kinds of quasi-identifiers, k.
+def _of_levels(policy: Policy) -> list[str]:
+    """Of windows that are released at levels of hierarchies.
+
+    A class of equal labels is a closed class: it serves rows that belong to nobody, and individuals in closed classes.
+    Rows of individuals one by one (``protect: row``) would need another rule for classes, graphs have none.
+    """
+    choice = policy.solver
+    named = f"solver.method: {choice.method} publishes levels of hierarchies"
+    mistakes = []
+    if (policy.protect is Protection.INDIVIDUAL) != (policy.individual is not None):
+        mistakes.append(f"{named} in closed classes; with role: individual that takes protect: individual")
+    if choice.deadline_ms is not None:
+        mistakes.append(
+            f"solver.deadline: {choice.method} has none; leave it out, or take kgen with evaluations_per_row"
+        )
+    if choice.loss != "ncp":
+        mistakes.append(f"solver.loss: {choice.method} has its own; leave it out")
+    if policy.gated:
+        mistakes.append(
+            f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.gated)})"
+        )
+    mistakes += _refused(policy, "solver.method", choice.method)
+    if choice.start != "auto":
+        mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
+    return mistakes
+
+
+def _refused(policy: Policy, key: str, name: str) -> list[str]:
+    """What the policy asks of a start or method beyond what it takes, and how to mend it.
 
     A window of more than ``max_window_rows`` goes out in parts, so that key is how windows are kept small enough. (A
     part may still be larger, by what earlier ones left behind: see ``release_window``.)
     """
-    mistakes = []
-    most = {**LARGEST_ROWS, **LARGEST_SEARCHED}.get(str(start))
-    if most is not None and policy.max_window_rows > most:
-        mistakes.append(
-            f"max_window_rows: must be at most {most} ({key} {start} takes no more rows at once; larger windows are"
-            " released in parts), or choose another solver"
-        )
-    if start in NUMERIC_ONLY:
-        names = [field.name for field in policy.quasis if _categorical(field)]
-        if names:
-            mistakes.append(f"{key}: {start} takes numbers and dates only, not {', '.join(names)}")
-    if start in LARGEST_SEARCHED:
-        names = [field.name for field in policy.quasis if field.quasi and field.quasi.hierarchy is not None]
-        if names:
-            mistakes.append(
-                f"{key}: {start} has no program for hierarchies, as {', '.join(names)}: choose auto"
-            )
-    if start in LARGEST_K_OF_START and policy.k > LARGEST_K_OF_START[start]:
-        mistakes.append(f"k: {key} {start} takes at most {LARGEST_K_OF_START[start]}")
-    return mistakes
+    if name not in SOLVERS:
+        return []
+    return [_said(each, key, name) for each in SOLVERS[name].limits.refusals(demand_of(policy))]
 
 
-def _categorical(field: Field) -> bool:
-    return field.quasi is not None and field.quasi.type not in (QuasiType.NUMERIC, QuasiType.DATE)
+def _said(refusal: Refusal, key: str, name: str) -> str:
+    names = ", ".join(refusal.names)
+    return _SAID[refusal.what].format(key=key, name=name, names=names, most=refusal.most, asked=refusal.asked)
+
+
+def demand_of(policy: Policy) -> Demand:
+    """What a policy's windows ask of a solver."""
+    return Demand(policy.max_window_rows, policy.k, tuple(map(_attribute, policy.quasis)))
+
+
+def _attribute(field: Field) -> Attribute:
+    quasi = field.quasi
+    numeric = quasi is None or quasi.type in (QuasiType.NUMERIC, QuasiType.DATE)
+    hierarchy = None if quasi is None else quasi.hierarchy
+    return Attribute(field.name, numeric, None if hierarchy is None else hierarchy.height)

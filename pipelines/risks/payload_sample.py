@@ -14,6 +14,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.transforms.release.encode import encode
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
@@ -67,7 +68,7 @@ def sample_slots(
         part = _neighbours(part, bound, max(most, bound.policy.k), rng)
         table = encode(part, bound, None, {}).table
         budget = Budget(_EVALUATIONS_PER_ROW)
-        solution = solve(table, bound.policy.k, shape="graph", budget=budget, seed=_SEED)
+        solution = solve(Task(table, bound.policy.k, shape="row_graph", budget=budget, seed=_SEED))
         slots.append(solution.graph.members.astype(np.int64) + count)
         taken.append(part)
         count += part.num_rows

@@ -21,7 +21,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.diversity import DISTANCES, KINDS, TOLERANCE, Sensitive
+from kanonflow.solvers.class_search.diversity import TOLERANCE
+from kanonflow.solvers.problem.sensitive import DISTANCES, KINDS, Sensitive
 from kanonflow.solvers.units.individuals import Individuals
 
 HOME, TARGET = 0, 1

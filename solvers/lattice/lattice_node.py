@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.lattice.group_by import encode_levels, kept_groups, new_grouping
 from kanonflow.solvers.lattice.node_checks import NodeChecks
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class LatticeNode(Partition):
 
     labels: int32 (n,), the class of each record, in the order of records; -1: suppressed. levels: of each attribute.
     """
+
+    shape: ClassVar[str] = "lattice_node"
 
     levels: LevelVector = ()
 

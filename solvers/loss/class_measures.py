@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.loss.ncp import attribute_ncp
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.structures.partition import Partition
 
 # Share of its taxonomy's height, in [0, 1], at which some codes of one attribute meet; 0 for one code.
 Height = Callable[[NDArray[np.int32]], float]

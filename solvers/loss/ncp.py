@@ -5,45 +5,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.structures.structure import Structure
 from kanonflow.solvers.units.features import normalized_weights
 from kanonflow.solvers.units.leaf_orders import greatest_heights, leaf_numbers
 
 
-def _grouped(
-    structure: GeneralizationGraph | Partition,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Records group after group, where groups start, and how many released rows carry each group's box."""
-    if isinstance(structure, GeneralizationGraph):
-        n, k = structure.members.shape
-        return (
-            structure.members.ravel().astype(np.int64),
-            np.arange(n, dtype=np.int64) * k,
-            np.ones(n, dtype=np.int64),
-        )
-    order = np.argsort(structure.labels, kind="stable")
-    order = order[structure.labels[order] >= 0]
-    _, starts, sizes = np.unique(structure.labels[order], return_index=True, return_counts=True)
-    return order, starts, sizes
-
-
-def attribute_ncp(table: Table, structure: GeneralizationGraph | Partition) -> NDArray[np.float64]:
+def attribute_ncp(table: Table, structure: Structure) -> NDArray[np.float64]:
     """Mean NCP of each attribute over the released rows, float64 (d,), numeric attributes first.
 
     Numeric: (max - min) on [0, 1]; 1 when the box mixes nulls and numbers, 0 when it holds nulls only. Hierarchy: the
     greatest height between its first and its last leaf, nulls as with numbers (S4, eq. 2). Categorical:
     (distinct values - 1) / (|A| - 1), 0 if |A| = 1. Rows that wait are left out. O(n k d log n).
     """
-    records, starts, rows = _grouped(structure)
-    if starts.size == 0:
+    groups = structure.groups
+    if groups.records.size == 0:
         return np.zeros(table.attributes)
-    return np.array([np.average(loss, weights=rows) for loss in _losses(table, records, starts)])
+    losses = _losses(table, groups.records, groups.starts[:-1])
+    return np.array([np.average(loss, weights=groups.rows) for loss in losses])
 
 
 def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-    """NCP of each group, an array an attribute, numeric ones first. records, starts: as ``_grouped`` returns them."""
+    """NCP of each group, an array an attribute, numeric ones first. starts: int64 (b,), of b groups."""
     losses = []
     for number, column in enumerate(table.numeric.T):
         values = column[records]
@@ -66,6 +49,6 @@ def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64])
     return losses
 
 
-def gcp(table: Table, structure: GeneralizationGraph | Partition) -> float:
+def gcp(table: Table, structure: Structure) -> float:
     """Global certainty penalty in [0, 1]: weighted mean of the attributes' NCP over the released rows."""
     return float(attribute_ncp(table, structure) @ normalized_weights(table))

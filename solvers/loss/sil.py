@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.structures.structure import Structure
 
 
 def _numeric_distance(
@@ -47,7 +46,7 @@ def _categorical_distance(
     return misses
 
 
-def sil(table: Table, structure: GeneralizationGraph | Partition) -> float:
+def sil(table: Table, structure: Structure) -> float:
     """Mean over all edges (record, slot) of (numeric + categorical distance) / d; waiting rows are left out.
 
     S0 takes "the" record of a slot, which depends on slot labels; the mean over edges is the expectation over the
@@ -56,13 +55,7 @@ def sil(table: Table, structure: GeneralizationGraph | Partition) -> float:
     O(n k d log n).
     """
     table = table.by_leaves()
-    if isinstance(structure, GeneralizationGraph):
-        n, k = structure.members.shape
-        edges = structure.members.ravel().astype(np.int64)
-        group = np.repeat(np.arange(n), k)
-    else:
-        edges = np.flatnonzero(structure.labels >= 0)
-        group = structure.labels[edges].astype(np.int64)
+    edges, group = structure.groups.edges()
     if edges.size == 0:
         return 0.0
     distance = _numeric_distance(table, edges, group) + _categorical_distance(table, edges, group)

@@ -17,7 +17,7 @@ from kanonflow.solvers.matching.components import component_labels
 from kanonflow.solvers.matching.kempe import kempe_rounds
 from kanonflow.solvers.matching.peeling import peel
 from kanonflow.solvers.matching.random_words import Words, shuffle_in_place
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.matching.regular import check_regular
 
 
 def _kempe_count(k: int) -> int:
@@ -78,7 +78,7 @@ def random_factorization(members: NDArray[np.int32], words: Words) -> NDArray[np
     peeled matchings (the first is drawn from more edges than the last) was published in another.
     Expected O(k n log n + k^2 n).
     """
-    GeneralizationGraph(members).check()
+    check_regular(members)
     n, k = members.shape
     if n == 0:
         return np.empty((k, 0), dtype=np.int32)

@@ -1,1 +1,1 @@
-"""What is to be solved, and what does an answer look like?"""
+"""What is to be solved, and what may it take?"""

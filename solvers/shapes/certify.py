@@ -9,7 +9,6 @@ program is then solved heuristically, for its graph, and another one, over small
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -29,19 +28,22 @@ from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, UnservedError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.limits import Limits
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search.rounds import search_graph
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.shapes.graphs import NEIGHBOURS, deal_rows, solve_graph, untie_graph
 from kanonflow.solvers.shapes.merged_search import HEAT_AFTER_ROUNDING
 from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from kanonflow.solvers.units.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.units.neighbours import nearest_units
 
 # The pricing looks at all pairs in each pass.
 LARGEST_ROWS = 20_000
+CERTIFY_LIMITS = Limits(rows=LARGEST_ROWS, hierarchies=False)
 
 
 @dataclass(frozen=True)
@@ -128,21 +130,11 @@ class _Job(NamedTuple):
         return _Finished(graph, gcp(self.table, graph), tied)
 
 
-def certify_graph(
-    table: Table,
-    k: int,
-    *,
-    start: str = "auto",
-    budget: Budget,
-    seed: int,
-    threads: int = 1,
-    untie: bool = True,
-    limits: CertifyLimits | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Solution:
+def certify_graph(task: Task, *, untie: bool = True, limits: CertifyLimits | None = None) -> Solution:
     """A k-regular graph of low GCP, and a proof of how low it can be.
 
-    budget: evaluations of each search; its deadline is for the whole call. untie: see solve_graph; the loss that it
+    The budget's evaluations are those of each search, its deadline is for the whole call. Every search begins cold.
+    untie: see solve_graph; the loss that it
     costs is part of the gap. ``Solution.certificate`` proves ``Solution.lower_bound``, which is LB1 at least.
     Without a deadline the result depends on the arguments alone.
 
@@ -150,6 +142,7 @@ def certify_graph(
     more than 20,000 rows and for hierarchies.
     Worst case exponential in limits.largest_priced; 1,000 rows at k = 5 take half a minute.
     """
+    table, k, budget, clock = task.table, task.k, task.budget, task.clock
     if table.hierarchical:
         raise UnservedError("certify has no program for hierarchies: use method auto")
     if table.records > LARGEST_ROWS:
@@ -162,17 +155,17 @@ def certify_graph(
         units=group_rows(table),
         k=k,
         budget=budget,
-        seed=seed,
-        threads=threads,
+        seed=task.seed,
+        threads=task.threads,
         untie=untie,
         limits=limits if limits is not None else CertifyLimits(),
         timer=_Clock(clock, clock(), seconds),
     )
-    searched = _search(job, start, 0.0, job.limits.searching)
+    searched = _search(job, task.start, 0.0, job.limits.searching)
     tree = build_tree(job.units.features, job.units.weight, job.units.individual)
     nearest, distance = nearest_units(job.units.features, tree, job.units.individual, max(NEIGHBOURS, k - 1))
     lists = _Lists(np.ascontiguousarray(nearest), distance)
-    linear, certificate, smaller = _bound(job, start, lists, searched)
+    linear, certificate, smaller = _bound(job, task.start, lists, searched)
     best, spent, trace = _round(job, tree, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), linear, searched)
     first = searched.first
     return Solution(
@@ -238,17 +231,16 @@ def _search(job: _Job, start: str, begins: float, ends: float) -> _Searched:
         until = job.timer.until(begins + (ends - begins) * (number + 1) / job.limits.searches)
         if until is not None:
             left = max(1000.0 * (until - job.timer.now()), 1.0)
-        found = solve_graph(
+        task = Task(
             job.table,
             job.k,
             start=start,
             budget=Budget(job.budget.evaluations_per_row, left),
             seed=job.seed + number,
             threads=job.threads,
-            untie=False,
-            merge=False,
             clock=job.timer.now,
         )
+        found = solve_graph(task, untie=False, merge=False)
         first = found if first is None else first
         members = job.units.of_row[found.graph.members]
         met.append(members)

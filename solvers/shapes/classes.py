@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
-from kanonflow.solvers.class_search.diversity import Sensitive, check_eligible, diverse_levels
+from kanonflow.solvers.class_search.diversity import check_eligible, diverse_levels
 from kanonflow.solvers.class_search.kicks import class_kick
 from kanonflow.solvers.class_search.moves import class_descend, none_seen
 from kanonflow.solvers.class_search.rules import Gate, build_gate, part_of_gate
@@ -25,10 +24,11 @@ from kanonflow.solvers.class_search.state import (
     total_loss,
 )
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.last_window import WarmClasses
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.kab import kab_result
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.workspace import build_workspace, push
@@ -48,8 +48,9 @@ from kanonflow.solvers.shapes.diverse_start import (
     released_shares,
 )
 from kanonflow.solvers.shapes.level_classes import LEVEL_STARTS
-from kanonflow.solvers.shapes.warm_classes import WarmClasses, warm_labels
+from kanonflow.solvers.shapes.warm_classes import warm_labels
 from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.features import build_features
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals, part_of_people
@@ -249,30 +250,18 @@ def _clustered(
     return found.labels, won, (0, False), [], None, found.warm_loss, found.cold_loss
 
 
-def solve_classes(
-    table: Table,
-    k: int,
-    *,
-    start: str = "auto",
-    budget: Budget,
-    seed: int,
-    threads: int = 1,
-    warm: WarmClasses | None = None,
-    search: bool = True,
-    priority: NDArray[np.int64] | None = None,
-    sensitive: Sequence[Sensitive] = (),
-    clock: Callable[[], float] = time.monotonic,
-    progress: Progress | None = None,
-) -> Solution:
+def solve_classes(task: Task, *, search: bool = True) -> Solution:
     """Closed classes of at least k individuals, every row count in a class shared by at least k of them.
 
-    priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
-    sensitive: fields whose values, among the rows of each class that are kept, must meet rules (``diversity.py``).
+    search: False returns the start itself. Rules for sensitive values are met by the rows of each class that are kept
+    (``diversity.py``).
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
     meet the rules, BudgetError for an unknown start, UnservedError for a table that the start does not take. Rows
     that wait have label -1 and count with loss 1.
     Time O(u block d + evaluations) and that of ``nearest_people``.
     """
+    table, k, start, seed, sensitive = task.table, task.k, task.start, task.seed, task.sensitive
+    warm = task.warm if isinstance(task.warm, WarmClasses) else None
     if start not in CLASS_STARTS:
         raise BudgetError(f"unknown start {start!r} for classes: choose one of {', '.join(CLASS_STARTS)}")
     if not 2 <= k <= LARGEST_K:
@@ -281,8 +270,8 @@ def solve_classes(
     if people.rows.size < k:
         raise InfeasibleError(f"{people.rows.size} individuals cannot hide each other among k={k}")
     check_eligible(sensitive)
-    order = np.zeros(table.records, dtype=np.int64) if priority is None else priority
-    deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
+    order = np.zeros(table.records, dtype=np.int64) if task.priority is None else task.priority
+    deadline = task.deadline()
     bound = waiting_bound(table, k)
     tour, nearest = _tour(table, people)
     finish = partial(finished_partition, table, people, k, order, sensitive, bound)
@@ -302,15 +291,35 @@ def solve_classes(
     labels, name, warm_loss, cold_loss, warm_kept = _start(people, tour, k, warm, gate, cold, named)
     start_loss = total_loss(people, build_classes(people, labels, k, gate))
     spent, struck, trace = 0, False, [(0, start_loss)]
-    evaluations = budget.evaluations(table.records, k, classes=True) if search else 0
+    evaluations = task.budget.evaluations(table.records, k, classes=True) if search else 0
     near = nearest_people(people, tour, NEIGHBOURS)[0] if evaluations and nearest is None else nearest
     if near is not None and evaluations and tour.size >= 2 * PART_SIZE:
         labels, spent, struck = _search_parts(
-            people, labels, tour, k, evaluations * 3 // 4, seed, threads, deadline, clock, gate, near
+            people,
+            labels,
+            tour,
+            k,
+            evaluations * 3 // 4,
+            seed,
+            task.threads,
+            deadline,
+            task.clock,
+            gate,
+            near,
         )
     if near is not None and evaluations:
         outcome = _search(
-            people, labels, tour, k, evaluations - spent, seed, deadline, clock, progress, gate, near
+            people,
+            labels,
+            tour,
+            k,
+            evaluations - spent,
+            seed,
+            deadline,
+            task.clock,
+            task.progress,
+            gate,
+            near,
         )
         labels = outcome.classes.label
         trace += [(spent + made, loss) for made, loss in outcome.trace]

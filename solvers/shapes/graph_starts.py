@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.problem.limits import ANYTHING, Limits
 from kanonflow.solvers.rivals import greedy, hungarian, sort_greedy, split_and_carry
 from kanonflow.solvers.rivals.factor_search import SWEEPS_PER_PLACE, factor_search
 from kanonflow.solvers.rivals.ring import ring_members
@@ -19,6 +22,7 @@ from kanonflow.solvers.shapes.clusterings import (
     SUBQUADRATIC,
     clustered_members,
 )
+from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS
 from kanonflow.solvers.shapes.level_classes import LEVEL_STARTS
 from kanonflow.solvers.starts.circulant import constructive_members
 from kanonflow.solvers.starts.dense_first import dense_first_members
@@ -46,13 +50,20 @@ class StartInput(NamedTuple):
     lattice: Lattice | None = None
 
 
-# Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError; one that is not made for
-# such tables at all (too large, or of attributes that it does not know) raises UnservedError.
-GraphStart = Callable[[StartInput], NDArray[np.int32]]
+@dataclass(frozen=True)
+class GraphStart:
+    """build: slots over units, int32 (n, k). limits: what it takes.
+
+    A start that cannot serve a table raises InfeasibleError; one that is not made for such tables at all (too large, or
+    of attributes that it does not know) raises UnservedError.
+    """
+
+    build: Callable[[StartInput], NDArray[np.int32]]
+    limits: Limits = ANYTHING
 
 
-def _clustered(name: str) -> GraphStart:
-    return lambda given: clustered_members(
+def _members(name: str, given: StartInput) -> NDArray[np.int32]:
+    return clustered_members(
         given.units,
         name,
         given.k,
@@ -75,35 +86,47 @@ def _factor_searched(given: StartInput) -> NDArray[np.int32]:
     return slots.members
 
 
+def _clustering(name: str) -> GraphStart:
+    limits = ANYTHING if name in SUBQUADRATIC else Limits(rows=LARGEST_QUADRATIC)
+    return GraphStart(partial(_members, name), limits)
+
+
 BUILT_STARTS: dict[str, GraphStart] = {
-    "kd-leaves": lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct),
-    "l-greedy": lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct),
-    "dense-first": _dense_first,
-    "factor-search": _factor_searched,
-    "constructive": lambda given: constructive_members(given.units, given.k, distinct=given.distinct),
-    **{name: _clustered(name) for name in CLUSTERINGS},
-    "ring": lambda given: ring_members(given.units, given.tree, given.k, distinct=given.distinct),
-    "greedy": lambda given: greedy.greedy_members(given.units, given.k),
-    "sort-greedy": lambda given: sort_greedy.sort_greedy_members(given.units, given.tree, given.k),
-    "sort-greedy-blocks": lambda given: sort_greedy.sort_greedy_members(
-        given.units, given.tree, given.k, block_rows=sort_greedy.BLOCK_ROWS
+    "kd-leaves": GraphStart(lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct)),
+    "l-greedy": GraphStart(
+        lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct)
     ),
-    "hungarian": lambda given: hungarian.hungarian_members(given.units, given.k),
-    "split-and-carry": lambda given: split_and_carry.split_and_carry_members(
-        given.units, given.k, distinct=given.distinct
+    "dense-first": GraphStart(_dense_first),
+    "factor-search": GraphStart(_factor_searched),
+    "constructive": GraphStart(
+        lambda given: constructive_members(given.units, given.k, distinct=given.distinct)
     ),
-    "insertion": lambda given: insertion_members(given.units, given.tree, given.k, distinct=given.distinct),
+    **{name: _clustering(name) for name in CLUSTERINGS},
+    "ring": GraphStart(lambda given: ring_members(given.units, given.tree, given.k, distinct=given.distinct)),
+    "greedy": GraphStart(
+        lambda given: greedy.greedy_members(given.units, given.k), Limits(rows=greedy.LARGEST_ROWS)
+    ),
+    "sort-greedy": GraphStart(
+        lambda given: sort_greedy.sort_greedy_members(given.units, given.tree, given.k),
+        Limits(rows=sort_greedy.LARGEST_ROWS),
+    ),
+    "sort-greedy-blocks": GraphStart(
+        lambda given: sort_greedy.sort_greedy_members(
+            given.units, given.tree, given.k, block_rows=sort_greedy.BLOCK_ROWS
+        )
+    ),
+    "hungarian": GraphStart(
+        lambda given: hungarian.hungarian_members(given.units, given.k), Limits(rows=hungarian.LARGEST_ROWS)
+    ),
+    "split-and-carry": GraphStart(
+        lambda given: split_and_carry.split_and_carry_members(given.units, given.k, distinct=given.distinct),
+        Limits(rows=split_and_carry.LARGEST_ROWS, k=split_and_carry.LARGEST_K, numeric_only=True),
+    ),
+    "insertion": GraphStart(
+        lambda given: insertion_members(given.units, given.tree, given.k, distinct=given.distinct)
+    ),
 }
-# Those that need a table with a lattice.
-LEVELLED_STARTS: dict[str, GraphStart] = {name: _clustered(name) for name in LEVEL_STARTS}
-# The most rows that a start takes at once; one that is not here takes any number.
-LARGEST_ROWS: dict[str, int] = {
-    "greedy": greedy.LARGEST_ROWS,
-    "sort-greedy": sort_greedy.LARGEST_ROWS,
-    "hungarian": hungarian.LARGEST_ROWS,
-    "split-and-carry": split_and_carry.LARGEST_ROWS,
-    **dict.fromkeys(sorted(CLUSTERINGS.keys() - SUBQUADRATIC), LARGEST_QUADRATIC),
+LEVELLED_STARTS: dict[str, GraphStart] = {
+    name: GraphStart(partial(_members, name), LATTICE_SOLVERS[name].limits) for name in LEVEL_STARTS
 }
-LARGEST_K: dict[str, int] = {"split-and-carry": split_and_carry.LARGEST_K}
-# Starts that know numeric quasi-identifiers only.
-NUMERIC_ONLY = frozenset({"split-and-carry"})
+"""Those that need a table with a lattice."""

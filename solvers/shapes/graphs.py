@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,20 +16,21 @@ from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.matching.two_edge_cuts import two_edge_cuts
-from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.search.rounds import Progress, SearchResult, search_graph, stack_name
+from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.search.rounds import SearchResult, search_graph, stack_name
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LEVELLED_STARTS, StartInput
 from kanonflow.solvers.shapes.merged_search import Plan, merged_search, merging_plan
 from kanonflow.solvers.shapes.untied import Untied, untied
-from kanonflow.solvers.shapes.warm_start import WarmGraph, warm_members
+from kanonflow.solvers.shapes.warm_start import warm_members
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.starts.pair_assignment import PAIR_ASSIGNMENT, pair_members
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import Units, group_rows, renumbered
 from kanonflow.solvers.units.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.units.neighbours import nearest_units
@@ -91,13 +91,13 @@ def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]
     """
     chosen = "dense-first" if start == "auto" else start
     try:
-        members = {**BUILT_STARTS, **LEVELLED_STARTS}[chosen](given)
+        members = {**BUILT_STARTS, **LEVELLED_STARTS}[chosen].build(given)
         if start == "auto" and given.k == 2:
             pairs = pair_members(given.units, given.tree, members)
             return (members, chosen) if pairs is members else (pairs, PAIR_ASSIGNMENT)
         return members, chosen
     except InfeasibleError:
-        return BUILT_STARTS["kd-leaves"](given), "kd-leaves"
+        return BUILT_STARTS["kd-leaves"].build(given), "kd-leaves"
 
 
 class _Start(NamedTuple):
@@ -272,43 +272,30 @@ def _trace(begun: int, start_loss: float, result: SearchResult) -> tuple[tuple[i
     return ((begun, start_loss), *((begun + spent, loss) for spent, loss in result.trace))
 
 
-def solve_graph(
-    table: Table,
-    k: int,
-    *,
-    start: str = "auto",
-    budget: Budget,
-    seed: int,
-    threads: int = 1,
-    warm: WarmGraph | None = None,
-    search: bool = True,
-    untie: bool = True,
-    merge: bool = True,
-    loss: str = "ncp",
-    clock: Callable[[], float] = time.monotonic,
-    progress: Progress | None = None,
-) -> Solution:
+def solve_graph(task: Task, *, search: bool = True, untie: bool = True, merge: bool = True) -> Solution:
     """A k-regular generalization graph of low GCP, or of low SIL.
 
-    warm: the graph that the previous window's individuals left; the cheaper of it and the cold start is searched.
+    Of the old graph, where there is one, and the cold start the cheaper one is searched.
     search: False returns the start itself. untie: mend two-edge cuts at the end, so that no known match settles
     another (hardly any loss from k = 4 on, about 2% at k = 3); ``Solution.tied_edges`` counts what is left. Its
     evaluations, 5 to 25% at k = 3 and 1% at k = 5, come on top of the budget; after the deadline they are few.
     merge: let long searches be several that are merged (merged_search.py); False: always a single one.
-    loss: what is searched and reported, ``ncp`` (GCP) or ``sil`` (S0, eq. 7, over all edges; neighbours and starts are
-    then those of a table weighted for it; there is no lower bound but 0).
+    SIL is that of S0, eq. 7, over all edges; neighbours and starts are then those of a table weighted for it, and there
+    is no lower bound but 0.
 
     Raises InfeasibleError when no graph exists (fewer than k records, an individual with more than n / k rows),
     BudgetError for an unknown start or loss, UnservedError for a start that does not take such a table. Time
     O(n log^2 n + evaluations), and the start's.
     """
-    _check(table, k, start, loss)
-    deadline = None if budget.deadline_ms is None else clock() + budget.deadline_ms / 1000.0
+    table, k, loss, clock = task.table, task.k, task.loss, task.clock
+    _check(table, k, task.start, loss)
+    deadline = task.deadline()
     units, searched, build = units_for(table, k, loss)
-    given, nearest, bound = _prepared(units, table, k, seed, threads)
-    begun = _start(given, nearest, start, warm, partial(build, searched))
+    given, nearest, bound = _prepared(units, table, k, task.seed, task.threads)
+    warm = task.warm if isinstance(task.warm, WarmGraph) else None
+    begun = _start(given, nearest, task.start, warm, partial(build, searched))
     # What the old graph has cost is spent: a warm start has no more evaluations than a cold one.
-    evaluations = max(0, budget.evaluations(table.records, k) - begun.evaluations) if search else 0
+    evaluations = max(0, task.budget.evaluations(table.records, k) - begun.evaluations) if search else 0
     left = None if deadline is None else max(deadline - clock(), 0.0)
     plan = merging_plan(table.records, k, evaluations, left) if merge else None
     members, result = begun.slots.members, SearchResult(0, False, ())
@@ -317,11 +304,11 @@ def solve_graph(
         run = near.single() if plan is None else near.merged(units, build, plan)
         result = run(
             evaluations=evaluations,
-            seed=seed,
-            threads=threads,
+            seed=task.seed,
+            threads=task.threads,
             deadline=deadline,
             clock=clock,
-            progress=progress,
+            progress=task.progress,
             first_slots=None if begun.changed is None else near.place[begun.changed],
         )
         members = near.members()

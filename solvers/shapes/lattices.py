@@ -2,27 +2,111 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.lattice import ola
 from kanonflow.solvers.lattice.kgen import KGenParameters, kgen
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, node_of
 from kanonflow.solvers.lattice.losses import additive_gcp, log_of
 from kanonflow.solvers.lattice.node_checks import CheckCounts, KnownNodes, NodeChecks
-from kanonflow.solvers.lattice.ola import Acceptable, ola
+from kanonflow.solvers.lattice.ola import Acceptable
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.problem.limits import ANY_LEVELS, Limits
+from kanonflow.solvers.rivals import exhaustive, incognito, samarati
 from kanonflow.solvers.rivals.datafly import datafly
-from kanonflow.solvers.rivals.exhaustive import exhaustive
-from kanonflow.solvers.rivals.incognito import incognito
 from kanonflow.solvers.rivals.random_search import EVALUATIONS, random_search
-from kanonflow.solvers.rivals.samarati import samarati
 
-LATTICE_METHODS = ("exhaustive", "ola", "incognito", "samarati", "datafly", "random-search", "kgen")
-EXACT_METHODS = ("exhaustive", "ola", "incognito")
 LOSSES = ("log", "gcp")
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeTask:
+    """What a lattice solver takes; each reads what concerns it.
+
+    lattice: n records under hierarchies. k: how many individuals each class needs.
+    suppression: share of the rows that may be suppressed. loss: ``log`` or ``gcp``, the order of the answer.
+    evaluations: of random-search and kgen (``kgen_parameters`` replaces them).
+    only_best: of ola, prune by the loss: a node of least LOG, or every minimal node of least GCP, is then found and not
+    every minimal node. acceptable: of ola with only_best and gcp, may refuse those; then every minimal node is found.
+    even_share: nobody shows more than 1/k of a class's rows (group_by.py).
+    known: what an earlier window found, for solvers that are ``warm``.
+
+    Raises BudgetError for an unknown loss, or a suppression that is no share below 1.
+    """
+
+    lattice: Lattice
+    k: int
+    _: KW_ONLY
+    seed: int = 0
+    suppression: float = 0.0
+    loss: str = "log"
+    evaluations: int = EVALUATIONS
+    kgen_parameters: KGenParameters | None = None
+    only_best: bool = False
+    acceptable: Acceptable | None = None
+    even_share: bool = False
+    known: KnownNodes | None = None
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise BudgetError(f"unknown loss of a lattice; there are {', '.join(LOSSES)}")
+        suppression_limit(self.suppression, self.lattice.records)
+
+
+@dataclass(frozen=True)
+class LatticeSolver:
+    """run: k-anonymous nodes, int32 (m, d). limits: what it takes.
+
+    exact: it finds every minimal node. warm: it goes on from what an earlier window found.
+    """
+
+    run: Callable[[NodeChecks, LatticeTask], NDArray[np.int32]]
+    limits: Limits = ANY_LEVELS
+    exact: bool = False
+    warm: bool = False
+
+
+def _ola(checks: NodeChecks, task: LatticeTask) -> NDArray[np.int32]:
+    losses = additive_gcp(task.lattice) if task.only_best and task.loss == "gcp" else None
+    return ola.ola(
+        checks, known=task.known, only_best=task.only_best, losses=losses, acceptable=task.acceptable
+    )
+
+
+def _kgen(checks: NodeChecks, task: LatticeTask) -> NDArray[np.int32]:
+    chosen = task.kgen_parameters or KGenParameters(evaluations=task.evaluations)
+    return kgen(checks, seed=task.seed, parameters=chosen, known=task.known)
+
+
+LATTICE_SOLVERS: dict[str, LatticeSolver] = {
+    "exhaustive": LatticeSolver(
+        lambda checks, task: exhaustive.exhaustive(checks),
+        Limits(levels_only=True, nodes=exhaustive.MOST_NODES),
+        exact=True,
+    ),
+    "ola": LatticeSolver(_ola, Limits(levels_only=True, nodes=ola.MOST_NODES), exact=True, warm=True),
+    "incognito": LatticeSolver(
+        lambda checks, task: incognito.incognito(checks),
+        Limits(levels_only=True, nodes=incognito.MOST_NODES, of_subsets=True),
+        exact=True,
+    ),
+    "samarati": LatticeSolver(
+        lambda checks, task: samarati.samarati(checks), Limits(levels_only=True, nodes=samarati.MOST_NODES)
+    ),
+    "datafly": LatticeSolver(lambda checks, task: datafly(checks)),
+    "random-search": LatticeSolver(
+        lambda checks, task: random_search(
+            checks, seed=task.seed, evaluations=task.evaluations, known=task.known
+        ),
+        warm=True,
+    ),
+    "kgen": LatticeSolver(_kgen, warm=True),
+}
 
 
 @dataclass(frozen=True)
@@ -68,57 +152,18 @@ def node_order(
     return np.lexsort([*nodes.T[::-1], np.round(values, 12)]), values
 
 
-def solve_lattice(
-    lattice: Lattice,
-    k: int,
-    *,
-    method: str = "ola",
-    suppression: float = 0.0,
-    loss: str = "log",
-    seed: int = 0,
-    evaluations: int = EVALUATIONS,
-    kgen_parameters: KGenParameters | None = None,
-    only_best: bool = False,
-    acceptable: Acceptable | None = None,
-    even_share: bool = False,
-    known: KnownNodes | None = None,
-) -> LatticeSolution:
-    """Minimal k-anonymous nodes of a lattice by one of LATTICE_METHODS.
-
-    suppression: share of the rows that may be suppressed. loss: ``log`` or ``gcp``, the order of the answer.
-    evaluations: of random-search and kgen (``kgen_parameters`` replaces them). only_best: of ola, prune by the loss:
-    a node of least LOG, or every minimal node of least GCP, is then found and not every minimal node; ``acceptable``
-    (of ola with only_best and gcp) may refuse those, and then every minimal node is found.
-    even_share: nobody shows more than 1/k of a class's rows (group_by.py). known: what an earlier window found,
-    for ola, kgen and random-search.
+def solve_lattice(task: LatticeTask, method: str = "ola") -> LatticeSolution:
+    """Minimal k-anonymous nodes of a lattice by one of LATTICE_SOLVERS.
 
     Raises BudgetError for what a method cannot take, InfeasibleError when even the top is not k-anonymous.
     """
-    if method not in LATTICE_METHODS:
-        raise BudgetError(f"unknown lattice method; there are {', '.join(LATTICE_METHODS)}")
-    if loss not in LOSSES:
-        raise BudgetError(f"unknown loss of a lattice; there are {', '.join(LOSSES)}")
-    limit = suppression_limit(suppression, lattice.records)
-    checks = NodeChecks(lattice, k, limit, even_share=even_share)
-    if method == "exhaustive":
-        nodes = exhaustive(checks)
-    elif method == "ola":
-        losses = additive_gcp(lattice) if only_best and loss == "gcp" else None
-        nodes = ola(checks, known=known, only_best=only_best, losses=losses, acceptable=acceptable)
-    elif method == "incognito":
-        nodes = incognito(checks)
-    elif method == "samarati":
-        nodes = samarati(checks)
-    elif method == "datafly":
-        nodes = datafly(checks)
-    elif method == "random-search":
-        nodes = random_search(checks, seed=seed, evaluations=evaluations, known=known)
-    else:
-        chosen = kgen_parameters or KGenParameters(evaluations=evaluations)
-        nodes = kgen(checks, seed=seed, parameters=chosen, known=known)
-    order, values = node_order(nodes, lattice, loss)
+    if method not in LATTICE_SOLVERS:
+        raise BudgetError(f"unknown lattice method; there are {', '.join(LATTICE_SOLVERS)}")
+    solver, lattice = LATTICE_SOLVERS[method], task.lattice
+    limit = suppression_limit(task.suppression, lattice.records)
+    checks = NodeChecks(lattice, task.k, limit, even_share=task.even_share)
+    nodes = solver.run(checks, task)
+    order, values = node_order(nodes, lattice, task.loss)
     nodes, values = nodes[order], values[order]
     best = node_of(checks, tuple(int(level) for level in nodes[0]))
-    return LatticeSolution(
-        nodes, values, best, checks.counts, checks.highest_failing, method in EXACT_METHODS
-    )
+    return LatticeSolution(nodes, values, best, checks.counts, checks.highest_failing, solver.exact)

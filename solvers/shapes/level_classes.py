@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, UnservedError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
-from kanonflow.solvers.shapes.lattices import LATTICE_METHODS, solve_lattice
+from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS, LatticeTask, solve_lattice
 from kanonflow.solvers.starts.leftovers import join_cheapest
 from kanonflow.solvers.units.individuals import Individuals
 
-LEVEL_STARTS = LATTICE_METHODS
+LEVEL_STARTS = tuple(LATTICE_SOLVERS)
 # Share of the rows that a node may leave to the classes of others: without any a few rare rows raise everybody.
 LEFT_OVER = 0.05
 
@@ -55,16 +55,16 @@ def level_labels(
         raise InfeasibleError(f"fewer than k={k} individuals")
     single = int(owners.max(initial=-1)) + 1 == owners.size
     try:
-        found = solve_lattice(
+        task = LatticeTask(
             replace(lattice, individuals=None if single else owners),
             k,
-            method=name,
             suppression=LEFT_OVER,
             loss="gcp",
             seed=seed,
             only_best=True,
             even_share=repeated,
         )
+        found = solve_lattice(task, name)
     except BudgetError as refusal:
         raise UnservedError(str(refusal)) from refusal
     labels = _whole_groups(_unit_labels(found.best.labels, people.of_row, who.size), who, k)

@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
-from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.paper_search import PaperSearch, paper_search, paper_state
-from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 
 # method -> whether it perturbs and goes on after the first local optimum
 PAPER_METHODS = {"paper-local-search": False, "paper-iterated-local-search": True}
 
 
 def solve_paper(
-    table: Table,
-    k: int,
+    task: Task,
     *,
     method: str = "paper-local-search",
     parameters: PaperSearch | None = None,
-    start: str = "auto",
-    budget: Budget,
-    seed: int,
-    threads: int = 1,
     untie: bool = True,
-    clock: Callable[[], float] = time.monotonic,
-    progress: Progress | None = None,
 ) -> Solution:
     """A k-regular graph over rows by S0's local search (Algorithm 2) or its iteration (Algorithm 1).
 
-    budget: without ``evaluations_per_row`` the search goes to its local optimum, the iterated one twice as far: on
-    10,000 rows minutes, growing with the square of the rows; a deadline counts from the call. threads: for the start
-    only. untie: exchange two-edge cuts away at the end, as ``solve_graph`` does.
+    Without ``evaluations_per_row`` the search goes to its local optimum, the iterated one twice as far: on 10,000 rows
+    minutes, growing with the square of the rows; a deadline counts from the call. Threads are for the start only.
+    parameters: of the paper's search, whose loss then stands for the task's. untie: exchange two-edge cuts away at the
+    end, as ``solve_graph`` does.
     The solution's loss is the one that was searched (``sil-own``: SIL); for SIL its lower bound is 0, which says
     nothing.
 
@@ -49,19 +39,10 @@ def solve_paper(
     """
     if method not in PAPER_METHODS:
         raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(PAPER_METHODS)}")
-    given = parameters if parameters is not None else PaperSearch()
-    began = clock()
-    begun = solve_graph(
-        table,
-        k,
-        start=start,
-        budget=budget,
-        seed=seed,
-        threads=threads,
-        search=False,
-        untie=False,
-        clock=clock,
-    )
+    given = parameters if parameters is not None else PaperSearch(loss=task.loss)
+    table, budget = task.table, task.budget
+    deadline = task.deadline()
+    begun = solve_graph(replace(task, loss="ncp", warm=None), search=False, untie=False)
     state = paper_state(table, begun.graph.members, given)
     start_loss = float(state.loss.mean())
     result = paper_search(
@@ -69,11 +50,11 @@ def solve_paper(
         table.individuals,
         given,
         iterated=PAPER_METHODS[method],
-        evaluations=None if budget.evaluations_per_row is None else budget.evaluations(table.records, k),
-        seed=seed,
-        deadline=None if budget.deadline_ms is None else began + budget.deadline_ms / 1000.0,
-        clock=clock,
-        progress=progress,
+        evaluations=None if budget.evaluations_per_row is None else budget.evaluations(table.records, task.k),
+        seed=task.seed,
+        deadline=deadline,
+        clock=task.clock,
+        progress=task.progress,
     )
     members, tied = state.members, None
     if untie:

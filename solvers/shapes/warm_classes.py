@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.rules import Gate
 from kanonflow.solvers.class_search.state import POOL, WAITING, Classes, build_classes
+from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, part_of_people
-
-
-class WarmClasses(NamedTuple):
-    """labels: int64 (u,), the old class of each individual of the table (sorted distinct), -1 for newcomers."""
-
-    labels: NDArray[np.int64]
 
 
 def _row_losses(people: Individuals, classes: Classes) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.shapes.warm_removal import dissolve_slots
 from kanonflow.solvers.starts.holes import fill_holes, holds
 from kanonflow.solvers.starts.insertion import coarse_to_fine, inserted_members
@@ -25,15 +26,6 @@ from kanonflow.solvers.units.kd_tree import KdTree
 # Near units whose edges are considered for a new record: half of what the start by insertion takes.
 LEAST_NEAR = 32
 NEAR_FOR_EACH_MEMBER = 4
-
-
-class WarmGraph(NamedTuple):
-    """members: int64 (n', k), who stood in each old slot, -1 for those that are absent now.
-
-    Individuals are positions in the sorted distinct ``Table.individuals`` of the table to solve.
-    """
-
-    members: NDArray[np.int64]
 
 
 class Completed(NamedTuple):

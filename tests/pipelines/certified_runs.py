@@ -16,7 +16,7 @@ import pyarrow as pa
 from kanonflow.schemas.avro_schema import certificate_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_source import read_policy
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.release import matching_record as certificates
 from kanonflow.transforms.release import publish

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release import issue as module
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes

@@ -13,7 +13,7 @@ from apache_beam.transforms.display import DisplayData
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Quasi, QuasiType, Role
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.release.publish import publish

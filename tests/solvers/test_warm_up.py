@@ -18,8 +18,9 @@ SOLVES = """
     import numpy as np
     from numba.core.dispatcher import Dispatcher
     from kanonflow.solvers.problem.budget import Budget
+    from kanonflow.solvers.problem.task import Task
     from kanonflow.solvers.dispatch import solve
-    from kanonflow.solvers.shapes.warm_start import WarmGraph
+    from kanonflow.solvers.problem.last_window import WarmGraph
     from kanonflow.solvers.warm_up import warm_up
     from tests.mixed_tables import mixed_table
 
@@ -32,24 +33,24 @@ SOLVES = """
     pairs = replace(table, individuals=np.arange(400) // 2)
     everybody = replace(table, individuals=np.arange(400))
     for shape, rows in (
-        ("graph", table), ("graph", pairs), ("graph", everybody),
+        ("row_graph", table), ("row_graph", pairs), ("row_graph", everybody),
         ("classes", pairs), ("classes", everybody),
     ):
         if asked not in (None, shape):
             continue
-        found = solve(rows, 5, shape=shape, loss=loss, budget=Budget(300.0), seed=1)
-        if shape == "graph" and rows is everybody:
+        found = solve(Task(rows, 5, shape=shape, loss=loss, budget=Budget(300.0), seed=1))
+        if shape == "row_graph" and rows is everybody:
             old = found.graph.members[3:].astype(np.int64)
             before = WarmGraph(np.where(old % 50 == 7, -1, old))
-            solve(rows, 5, loss=loss, budget=Budget(300.0), seed=1, warm=before)
-            solve(rows, 2, loss=loss, budget=Budget(300.0), seed=1)
-            solve(rows, 3, loss=loss, budget=Budget(5000.0), seed=1)
-            solve(rows, 5, loss=loss, budget=Budget(13_000.0), seed=1)
+            solve(Task(rows, 5, loss=loss, budget=Budget(300.0), seed=1, warm=before))
+            solve(Task(rows, 2, loss=loss, budget=Budget(300.0), seed=1))
+            solve(Task(rows, 3, loss=loss, budget=Budget(5000.0), seed=1))
+            solve(Task(rows, 5, loss=loss, budget=Budget(13_000.0), seed=1))
     print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
 """
 
 
-@pytest.mark.parametrize("asked", [(), ("graph",), ("classes",), ("graph", "sil")])
+@pytest.mark.parametrize("asked", [(), ("row_graph",), ("classes",), ("row_graph", "sil")])
 def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -> None:
     """A process of its own, where nothing was called before: each shape, with one row a person and with several.
 

@@ -287,7 +287,7 @@ def test_workers_load_the_kernels_of_the_policys_loss(loss: str, monkeypatch: py
     )
     policy = feed_policy(protect="row", solver={"loss": loss, "evaluations_per_row": 20})
     SolveWindows(bound_feed(policy), SECRET, 1).setup()
-    assert asked == [{"shape": "graph", "gated": False, "hierarchies": False, "loss": loss}]
+    assert asked == [{"shape": "row_graph", "gated": False, "hierarchies": False, "loss": loss}]
 
 
 @pytest.mark.parametrize("method", ["auto", "iterated-local-search", "l-greedy", "pass-through"])

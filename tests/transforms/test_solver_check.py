@@ -8,11 +8,15 @@ import pytest
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.solvers.shapes import certify
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LARGEST_ROWS, NUMERIC_ONLY
+from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.transforms.solver_check import check_solver
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
+LARGEST_ROWS = {
+    name: start.limits.rows for name, start in BUILT_STARTS.items() if start.limits.rows is not None
+}
+NUMERIC_ONLY = {name for name, start in BUILT_STARTS.items() if start.limits.numeric_only}
 SMALL_WINDOWS = {"max_window_rows": 1000}
 
 

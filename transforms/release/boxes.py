@@ -1,6 +1,5 @@
 """Boxes: the generalized quasi-identifiers of a release, from the members up to Arrow columns.
 
-slot_groups(members) | class_groups(labels) | level_groups(graph) -> Groups     which records each box covers
 hull_boxes(rows, bound, groups)             -> Boxes      exact hulls
 snapped_boxes(hulls)                        -> Boxes      ends snapped outward: what is published
 box_columns(boxes)                          -> {published name: Arrow array}, one entry a released row
@@ -20,22 +19,10 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.grid import snap_outward
+from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.range_values import range_array, range_values
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.release.node_boxes import Nodes, lowest_nodes
-
-
-@dataclass(frozen=True)
-class Groups:
-    """b groups of records, each non-empty.
-
-    records: int64 (starts[b],); group g is ``records[starts[g] : starts[g + 1]]``. starts: int64 (b + 1,).
-    of_row: int64 (n,), the group whose box each released row carries; None: row j carries that of group j.
-    """
-
-    records: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    of_row: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
@@ -74,19 +61,6 @@ class Boxes:
 
     fields: tuple[Ranges | ValueSets | Nodes, ...]
     of_row: NDArray[np.int64] | None
-
-
-def slot_groups(members: NDArray[np.int32]) -> Groups:
-    """The groups of a graph: slot j covers its k members, int32 (n, k)."""
-    n, k = members.shape
-    return Groups(members.ravel().astype(np.int64), np.arange(n + 1, dtype=np.int64) * k, None)
-
-
-def class_groups(labels: NDArray[np.int32]) -> Groups:
-    """The groups of a partition: class c covers the records labelled c, int32 (n,), ``0 .. classes-1``."""
-    sizes = np.bincount(labels)
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-    return Groups(np.argsort(labels, kind="stable"), starts, labels.astype(np.int64))
 
 
 def hull_boxes(rows: pa.Table, bound: BoundPolicy, groups: Groups) -> Boxes:

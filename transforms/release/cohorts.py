@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.schemas.policy import COHORT_WINDOWS
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
-from kanonflow.solvers.shapes.warm_classes import WarmClasses
-from kanonflow.solvers.shapes.warm_start import WarmGraph
+from kanonflow.solvers.problem.last_window import WarmClasses, WarmGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.warm_state import Cohorts
 
 History = tuple[tuple[int, NDArray[np.uint64], NDArray[np.int64]], ...]

@@ -6,7 +6,6 @@ permuted as in every closed class, and rows whose class would be too small are s
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -15,20 +14,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.hierarchy import Hierarchy
-from kanonflow.schemas.policy import LATTICE_METHODS, Policy, Protection
+from kanonflow.schemas.policy import LATTICE_METHODS
 from kanonflow.schemas.text_values import render_text
-from kanonflow.solvers.lattice import ola
 from kanonflow.solvers.lattice.closed_node import closed_node
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
 from kanonflow.solvers.lattice.losses import node_losses
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable, LevelVector
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.rivals import exhaustive, incognito, samarati
-from kanonflow.solvers.rivals.random_search import EVALUATIONS
-from kanonflow.solvers.shapes.lattices import solve_lattice, suppression_limit
+from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS, LatticeTask, solve_lattice, suppression_limit
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.release.ledger import own_ends
@@ -37,63 +32,6 @@ MOST_KNOWN = 2_000
 """Nodes of each kind that are kept for the next window."""
 MOST_CLOSED = 100
 """Nodes that are tried in turn when closing the classes suppresses too many rows."""
-_WARM = ("ola", "kgen", "random-search")
-_MOST_NODES = {
-    "ola": ola.MOST_NODES,
-    "exhaustive": exhaustive.MOST_NODES,
-    "samarati": samarati.MOST_NODES,
-    "incognito": incognito.MOST_NODES,
-}
-
-
-def check_lattice_solver(policy: Policy) -> None:
-    """Raise PolicyError, naming everything that is wrong, unless a window can be released at levels of hierarchies.
-
-    A class of equal labels is a closed class: it serves rows that belong to nobody, and individuals in closed classes.
-    Rows of individuals one by one (``protect: row``) would need another rule for classes, graphs have none.
-    """
-    choice = policy.solver
-    named = f"solver.method: {choice.method} publishes levels of hierarchies"
-    mistakes = []
-    if (policy.protect is Protection.INDIVIDUAL) != (policy.individual is not None):
-        mistakes.append(f"{named} in closed classes; with role: individual that takes protect: individual")
-    if choice.deadline_ms is not None:
-        mistakes.append(
-            f"solver.deadline: {choice.method} has none; leave it out, or take kgen with evaluations_per_row"
-        )
-    if choice.loss != "ncp":
-        mistakes.append(f"solver.loss: {choice.method} has its own; leave it out")
-    if policy.gated:
-        mistakes.append(
-            f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.gated)})"
-        )
-    mistakes += lattice_mistakes(policy, "solver.method", choice.method)
-    if choice.start != "auto":
-        mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
-    if mistakes:
-        raise PolicyError(mistakes, policy.name)
-
-
-def lattice_mistakes(policy: Policy, key: str, name: str) -> list[str]:
-    """Why the policy's fields span no lattice that a lattice method takes. key: what names it, method or start."""
-    mistakes = []
-    without = [field.name for field in policy.quasis if field.quasi is None or field.quasi.hierarchy is None]
-    if without:
-        mistakes.append(
-            f"{key}: {name} needs levels of hierarchies, which these fields do not have: {', '.join(without)}; "
-            "give each type: hierarchy"
-        )
-    heights = [
-        field.quasi.hierarchy.height for field in policy.quasis if field.quasi and field.quasi.hierarchy
-    ]
-    most = _MOST_NODES.get(name, math.inf)
-    # Incognito's limit is over the lattices of all subsets.
-    nodes = math.prod(height + (2 if name == "incognito" else 1) for height in heights)
-    if nodes > most:
-        mistakes.append(
-            f"{key}: {name} takes lattices of at most {most:,} nodes, and the hierarchies span {nodes:,}; take kgen"
-        )
-    return mistakes
 
 
 def with_lattice(table: Table, rows: pa.Table, bound: BoundPolicy) -> Table:
@@ -109,7 +47,7 @@ def lattice_of_rows(
     """Canonical rows under their fields' hierarchies. A null is a leaf of its own that only the root joins. O(n d)."""
     tables, values, weights = [], [], []
     for column in bound.quasis:
-        assert column.hierarchy is not None  # check_lattice_solver has seen to it
+        assert column.hierarchy is not None  # check_solver has seen to it
         leaf = column.hierarchy.leaf_codes(render_text(whole(rows.column(column.name))))
         tables.append(_with_null(column.hierarchy))
         values.append(np.where(leaf < 0, len(column.hierarchy.leaves), leaf))
@@ -145,25 +83,23 @@ def solve_levels_of_rows(
     if known is not None and known.anonymous.shape[1] != lattice.attributes:
         known = None
     priority = own_ends(rows, bound)
-    evaluations = EVALUATIONS
-    if choice.evaluations_per_row is not None:
-        evaluations = max(1, round(choice.evaluations_per_row * rows.num_rows))
-    found = solve_lattice(
+    task = LatticeTask(
         lattice,
         bound.policy.k,
-        method=choice.method,
         suppression=choice.suppression,
         loss="gcp",
         seed=seed,
-        evaluations=evaluations,
         known=known,
         only_best=True,
         acceptable=None if individuals is None else partial(_stays_within, lattice, bound, priority),
     )
+    if choice.evaluations_per_row is not None:
+        task = replace(task, evaluations=max(1, round(choice.evaluations_per_row * rows.num_rows)))
+    found = solve_lattice(task, choice.method)
     node, suppressed = found.best, found.best.suppressed
     if individuals is not None:
         node, suppressed = _closed(lattice, found.nodes, bound, priority)
-    warm = known is not None and choice.method in _WARM
+    warm = known is not None and LATTICE_SOLVERS[choice.method].warm
     last_cold = known.cold if known is not None and warm else found.counts.checked
     solution = Solution(
         structure=node,

@@ -15,8 +15,8 @@ from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.problem.errors import StructureError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.gate_diversity import diversity_faults
 from kanonflow.transforms.release.gate_nodes import in_node
 
@@ -32,7 +32,7 @@ class GateError(Exception):
 def check_release(
     released: pa.Table,
     rows: pa.Table,
-    structure: Structure,
+    structure: object,
     factor: NDArray[np.int32],
     bound: BoundPolicy,
 ) -> None:
@@ -40,6 +40,7 @@ def check_release(
 
     released: row j is slot j of a graph, or stands for record j of a partition; columns of the release schema.
     rows: the n canonical rows, as the structure numbers them.
+    structure: a graph or a partition, whose members or labels are read here; nothing else goes out.
     factor: int32 (n,), the record whose payload is on each released row.
 
     Postcondition, of a call that returns:
@@ -52,6 +53,8 @@ def check_release(
     Why: each of these is a premise of the 1/k that the release promises. O(n k d).
     """
     n, k = rows.num_rows, bound.policy.k
+    if not isinstance(structure, GeneralizationGraph | Partition):
+        raise GateError("the structure is neither a graph nor closed classes")
     if released.num_rows != n or factor.shape != (n,):
         raise GateError(f"{released.num_rows} rows would be released where {n} were to be")
     if n < k:

@@ -41,7 +41,9 @@ def diversity_faults(
     return faults
 
 
-def measured_diversity(released: pa.Table, labels: NDArray[np.int32], bound: BoundPolicy) -> dict[str, float]:
+def measured_diversity(
+    released: pa.Table, labels: NDArray[np.integer], bound: BoundPolicy
+) -> dict[str, float]:
     """The least l and the largest t over the classes, under ``field.kind`` and ``field.distance``; {} without rules.
 
     frequency: N / max c; entropy: exp of the entropy; distinct: number of values. O(n + classes values).
@@ -60,7 +62,7 @@ def measured_diversity(released: pa.Table, labels: NDArray[np.int32], bound: Bou
 
 
 def _counted(
-    column: pa.ChunkedArray, labels: NDArray[np.int32]
+    column: pa.ChunkedArray, labels: NDArray[np.integer]
 ) -> tuple[list[dict[int, int]], dict[int, int]]:
     """Rows by value, of every class and of all rows; values are numbered in their order, null first."""
     values = column.to_pylist()

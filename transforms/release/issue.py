@@ -17,7 +17,7 @@ from kanonflow.transforms.release.publish import Published, publish
 from kanonflow.transforms.release.recorded_solution import belongs_to, solution_to_bytes
 from kanonflow.transforms.release.stages import Answer, Issued, Publication
 from kanonflow.transforms.release.warm_state import Cohorts
-from kanonflow.transforms.release.window_structures import described, next_cohorts
+from kanonflow.transforms.release.window_structures import next_cohorts
 from kanonflow.transforms.rows.elements import Certificate, Release, to_ipc
 from kanonflow.transforms.secret.seeds import array_digest, publish_keystream
 
@@ -57,7 +57,7 @@ def _window_start(due: Due, released: pa.Table) -> int | None:
 def _publish(due: Due, answer: Answer, window: _Bounds) -> Published:
     structure = answer.solution.structure
     content = content_digest(answer.rows)
-    keystream = publish_keystream(due.secret, due.release_id, array_digest(described(structure)), content)
+    keystream = publish_keystream(due.secret, due.release_id, array_digest(structure.described()), content)
     return publish(answer.rows, structure, due.bound, keystream, due.release_id, window)
 
 

@@ -21,12 +21,13 @@ from kanonflow.schemas.avro_schema import certificate_schema, release_avro_schem
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.certified_policy import certified_policy
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below
+from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.columns.avro_encoding import encode_rows
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole, whole_numbers
 from kanonflow.transforms.release.gate import GateError
 from kanonflow.transforms.release.publish import Published
-from kanonflow.transforms.release.window_structures import described
+from kanonflow.transforms.release.window_structures import SPELLED
 from kanonflow.transforms.rows.elements import Certificate
 from kanonflow.transforms.secret.seeds import (
     Keystream,
@@ -49,7 +50,7 @@ class CertificateHead(NamedTuple):
 
 def certify(
     rows: pa.Table,
-    structure: Any,
+    structure: Structure,
     published: Published,
     bound: BoundPolicy,
     secret: Secret,
@@ -58,20 +59,20 @@ def certify(
     """The certificate of a publication.
 
     rows: the n canonical rows that were solved, in canonical order, those that wait included. structure: what they
-    were solved to (members int32 (slots, k), or labels int32 (n,)). published: what came of both.
+    were solved to. published: what came of both.
 
     The factorization is drawn again from the same keystream: publishing keeps none, and that both agree is a check.
     Postcondition: equal arguments give equal bytes. Raises GateError when the published factor is not the one drawn.
     O(n k) and one more factorization.
     """
-    labels = getattr(structure, "labels", None)
-    kept = np.arange(rows.num_rows) if labels is None else np.flatnonzero(labels >= 0)
-    members = getattr(structure, "members", None)
-    key = publish_key(secret, head.release_id, array_digest(described(structure)), content_digest(rows))
+    described = structure.described()
+    slotted = structure.shape == "row_graph"
+    kept = np.arange(rows.num_rows) if structure.kept is None else np.flatnonzero(structure.kept)
+    key = publish_key(secret, head.release_id, array_digest(described), content_digest(rows))
     factors, chosen = np.empty((0, 0), dtype=np.int32), -1
-    if members is not None:
+    if slotted:
         keystream = Keystream(key)
-        factors = random_factorization(members, keystream)
+        factors = random_factorization(described, keystream)
         chosen = uniform_below(factors.shape[0], keystream)
         if not np.array_equal(factors[chosen], published.factor):
             raise GateError("the published matching is not the one that its keystream draws")
@@ -88,7 +89,7 @@ def certify(
         "release_no": head.slot.release_no,
         "k": bound.policy.k,
         "protect": str(bound.policy.protect),
-        "structure": "classes" if members is None else "graph",
+        "structure": SPELLED[structure.shape],
         "digest_key": digests,
         "secret_commitment": secret.commit(),
         "seed_commitment": seed_commitment(key, head.release_id),
@@ -96,8 +97,8 @@ def certify(
         "box_digest": _box_digest(digests, published.rows.take(pa.array(place_row)), bound, schema),
         "content_digest": keyed_digest(digests, b"c", b"".join(encode_rows(published.rows, schema))),
         "records": record_digests(rows, digests),
-        "groups": [] if labels is None else labels.tolist(),
-        "members": [] if members is None else members.ravel().tolist(),
+        "groups": [] if slotted else described.tolist(),
+        "members": described.ravel().tolist() if slotted else [],
         "factors": factors.ravel().tolist(),
         "chosen": chosen,
         "matched": kept[published.factor].tolist(),

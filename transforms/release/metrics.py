@@ -16,9 +16,9 @@ from kanonflow.schemas.avro_schema import metrics_defaults
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.loss.sil import sil
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.boxes import declared_ncp, field_ncp, gcp
 from kanonflow.transforms.release.cohorts import guaranteed_candidates, peer_retention
 from kanonflow.transforms.release.due import Due

@@ -14,20 +14,15 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.solvers.lattice.lattice_node import LatticeNode
-from kanonflow.solvers.matching.matching import random_factor
-from kanonflow.solvers.matching.random_words import Words, shuffled_within
+from kanonflow.solvers.matching.random_words import Words
 from kanonflow.solvers.problem.errors import StructureError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys
 from kanonflow.transforms.release.boxes import (
     Boxes,
     box_columns,
-    class_groups,
     hull_boxes,
     raised_boxes,
-    slot_groups,
     snapped_boxes,
 )
 from kanonflow.transforms.release.gate import GateError, check_release
@@ -53,7 +48,7 @@ class Published(NamedTuple):
 
 def publish(
     rows: pa.Table,
-    structure: GeneralizationGraph | Partition,
+    structure: Structure,
     bound: BoundPolicy,
     keystream: Words,
     release_id: str,
@@ -73,29 +68,26 @@ def publish(
     Why: any order that came from the records would link a row back to its record, past every box.
     O(n k d + n log n), and the matching's expected O(k n log n).
     """
-    if isinstance(structure, Partition) and np.any(structure.labels < 0):
-        kept = np.flatnonzero(structure.labels >= 0)
-        rows, structure = rows.take(pa.array(kept)), replace(structure, labels=structure.labels[kept])
-    if isinstance(structure, Partition):
-        factor = shuffled_within(structure.labels, keystream.words(rows.num_rows))
-        groups = class_groups(structure.labels)
-    else:
-        factor, groups = _matched(structure, keystream), slot_groups(structure.members)
+    kept = structure.kept
+    if kept is not None and not kept.all():
+        rows, structure = rows.filter(pa.array(kept)), structure.released()
+    groups = structure.groups
+    factor = _drawn(structure, keystream)
     hulls = hull_boxes(rows, bound, groups)
-    if isinstance(structure, LatticeNode):
+    if structure.levels is not None:
         hulls = raised_boxes(hulls, structure.levels)
     boxes = snapped_boxes(hulls)
     released = _assemble(rows, factor, boxes, bound, release_id, window)
     check_release(released, rows, structure, factor, bound)
     order = published_order(released, boxes)
-    shown = measured_diversity(released, structure.labels, bound) if isinstance(structure, Partition) else {}
+    shown = {} if groups.of_row is None else measured_diversity(released, groups.of_row, bound)
     return Published(released.take(pa.array(order)), boxes, hulls, factor, order, shown)
 
 
-def _matched(structure: GeneralizationGraph, keystream: Words) -> NDArray[np.int32]:
-    """The record on each released row by one random factor."""
+def _drawn(structure: Structure, keystream: Words) -> NDArray[np.int32]:
+    """The record on each released row."""
     try:
-        return random_factor(structure.members, keystream)
+        return structure.draw(keystream)
     except StructureError as error:
         raise GateError(str(error)) from error
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.lattice.node_checks import KnownNodes
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.secret.seeds import Secret, encode
 
@@ -41,6 +42,8 @@ _NUMBERS = (
     "warm_kept",
     "stack",
 )
+# What a structure's numbers are called in a record. A lattice's node is never recorded: no clock has a part in it.
+_ARRAY = {"row_graph": "members", "classes": "labels"}
 _TYPES = {
     "members": "<i4",
     "labels": "<i4",
@@ -57,12 +60,8 @@ def belongs_to(secret: Secret, release: str, policy: Policy, rows: pa.Table) -> 
 
 def solution_to_bytes(solution: Solution, belongs: str) -> bytes:
     """A solution as versioned bytes, never a pickle; its bounds' proof and trace are left out."""
-    arrays: dict[str, NDArray[np.int32]] = {}
-    match solution.structure:
-        case GeneralizationGraph(members):
-            arrays["members"] = members
-        case Partition(labels):
-            arrays["labels"] = labels
+    structure = solution.structure
+    arrays: dict[str, NDArray[np.int32]] = {_ARRAY[structure.shape]: structure.described()}
     known: list[int | None] | None = None
     if solution.known is not None:
         arrays |= {"anonymous": solution.known.anonymous, "failing": solution.known.failing}
@@ -97,7 +96,7 @@ def solution_from_bytes(data: bytes, belongs: str) -> Solution | None:
 
 
 def _solution(head: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Solution:
-    structure: GeneralizationGraph | Partition
+    structure: Structure
     if "labels" in arrays:
         structure = Partition(arrays["labels"].astype(np.int32))
     else:

@@ -25,12 +25,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy import SolverChoice
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import NotDiverseError, UnservedError
-from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.lineage.release_lineage import unrepeatable
@@ -211,11 +210,11 @@ def _solve(
     earlier: Any = None
     if individuals is not None and choice.method != "pass-through":
         earlier = earlier_structure(policy, warm.cohorts, digests)
-    solution = _solved_as_asked_or_else(
-        choice,
+    task = Task(
         with_lattice(encoded.table, rows, bound),
         policy.k,
         shape=solver_shape(policy),
+        start=choice.start,
         loss=choice.loss,
         budget=Budget(choice.evaluations_per_row, choice.deadline_ms),
         seed=seed,
@@ -225,19 +224,19 @@ def _solve(
         sensitive=sensitive_fields(rows, bound),
         clock=due.clock,
     )
-    return solution, None
+    return _solved_as_asked_or_else(task, choice.method), None
 
 
-def _solved_as_asked_or_else(choice: SolverChoice, table: Table, k: int, **given: Any) -> Solution:
+def _solved_as_asked_or_else(task: Task, method: str) -> Solution:
     """By the policy's method and start; by the default ones where the window has outgrown those.
 
     A part takes in what earlier ones left, so that it may be larger than ``max_window_rows``: that must neither end the
     feed nor lose rows. ``start`` in the window's metrics says what it was released from.
     """
     try:
-        return solve(table, k, method=choice.method, start=choice.start, **given)
+        return solve(task, method)
     except UnservedError:
-        return solve(table, k, method="auto", start="auto", **given)
+        return solve(replace(task, start="auto"))
 
 
 def _account(

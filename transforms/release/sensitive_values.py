@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.solvers.class_search.diversity import Sensitive
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
 

@@ -20,7 +20,6 @@ from kanonflow.transforms.release.encode import Encoded
 from kanonflow.transforms.release.ledger import Unreleased
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import Cohorts, Events
-from kanonflow.transforms.release.window_structures import kept_records
 from kanonflow.transforms.rows.elements import Certificate, Release
 
 
@@ -87,7 +86,7 @@ class Answer:
     @cached_property
     def kept(self) -> NDArray[np.bool_] | None:
         """The rows that the structure releases, bool (n,); None: all of them."""
-        return kept_records(self.solution.structure)
+        return self.solution.structure.kept
 
     @cached_property
     def released(self) -> pa.Table:

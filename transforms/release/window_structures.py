@@ -1,24 +1,29 @@
-"""Which structure a policy asks of the solver, and what the steps after it need to know of any of them."""
+"""Which structure a policy asks of the solver, how its shape is spelled, and what it leaves for the next window."""
 
 from __future__ import annotations
+
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.schemas.policy import Policy
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
-from kanonflow.solvers.shapes.warm_classes import WarmClasses
-from kanonflow.solvers.shapes.warm_start import WarmGraph
+from kanonflow.solvers.problem.last_window import WarmClasses, WarmGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.release.cohorts import class_cohorts, graph_cohorts, warm_classes, warm_graph
 from kanonflow.transforms.release.warm_state import Cohorts
 
-Structure = GeneralizationGraph | Partition
+SPELLED = {"row_graph": "graph", "classes": "classes", "lattice_node": "classes"}
+"""How records of releases (certificate.avsc) spell the solvers' shapes. A node's groups are closed classes to them."""
 
 
 def solver_shape(policy: Policy) -> str:
-    """The solver's name for what the policy publishes from: graph or classes."""
-    return "classes" if policy.closed else "graph"
+    """The shape that a policy publishes from, as solvers name it: row_graph, classes or lattice_node."""
+    if policy.by_levels:
+        return "lattice_node"
+    return "classes" if policy.closed else "row_graph"
 
 
 def earlier_structure(
@@ -26,16 +31,6 @@ def earlier_structure(
 ) -> WarmGraph | WarmClasses | None:
     """What the last windows leave for the solver of this one. people: uint64 (u,), digests of the individuals."""
     return warm_classes(cohorts, people) if policy.closed else warm_graph(cohorts, people)
-
-
-def kept_records(structure: Structure) -> NDArray[np.bool_] | None:
-    """Which records are released, bool (n,); None: all of them."""
-    return None if isinstance(structure, GeneralizationGraph) else structure.labels >= 0
-
-
-def described(structure: Structure) -> NDArray[np.int32]:
-    """Numbers that tell the structure from every other one, for the keystream."""
-    return structure.members if isinstance(structure, GeneralizationGraph) else structure.labels
 
 
 def next_cohorts(
@@ -47,6 +42,7 @@ def next_cohorts(
     end: int,
 ) -> Cohorts:
     """Who was together, for the next release. individuals: int64 (n,), positions in ``people``."""
-    if isinstance(structure, GeneralizationGraph):
-        return graph_cohorts(structure, individuals, people, end)
-    return class_cohorts(before, structure, individuals, people, end, end - policy.state_ttl_ms)
+    if structure.shape == "row_graph":
+        return graph_cohorts(cast(GeneralizationGraph, structure), individuals, people, end)
+    forget_before = end - policy.state_ttl_ms
+    return class_cohorts(before, cast(Partition, structure), individuals, people, end, forget_before)

@@ -18,7 +18,7 @@ from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.solvers.class_search.diversity import DISTANCES, KINDS, Sensitive
+from kanonflow.solvers.problem.sensitive import DISTANCES, KINDS, Sensitive
 from tests import naive_diversity as naive
 from tests.pipelines.small_runs import Run, people
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.units.neighbours import nearest_units

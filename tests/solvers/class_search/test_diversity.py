@@ -18,9 +18,10 @@ from kanonflow.solvers.class_search.diversity import (
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, NotDiverseError, TableError
+from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.classes import solve_classes
-from kanonflow.solvers.shapes.warm_classes import WarmClasses
 from kanonflow.solvers.units.individuals import gather_individuals
 from kanonflow.solvers.units.row_counts import individual_levels
 from tests import naive_diversity as naive
@@ -89,7 +90,7 @@ def test_unknown_rules_are_refused() -> None:
     with pytest.raises(TableError):
         Sensitive(codes - 1, "distinct", 2)
     with pytest.raises(BudgetError, match="need shape classes"):
-        solve(mixed_table(1, 6), 2, seed=1, sensitive=[Sensitive(codes, "distinct", 2)])
+        solve(Task(mixed_table(1, 6), 2, seed=1, sensitive=[Sensitive(codes, "distinct", 2)]))
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
@@ -135,7 +136,16 @@ def test_every_class_of_a_solution_meets_the_rules(
         return
     try:
         solution = solve_classes(
-            table, k, budget=Budget(200.0), seed=5, priority=priority, sensitive=fields, warm=warm
+            Task(
+                table,
+                k,
+                budget=Budget(200.0),
+                seed=5,
+                priority=priority,
+                sensitive=fields,
+                warm=warm,
+                shape="classes",
+            )
         )
     except NotDiverseError:
         assert not naive.meets(range(table.records), fields, range(table.records))
@@ -146,7 +156,16 @@ def test_every_class_of_a_solution_meets_the_rules(
     for number in range(solution.partition.classes):
         assert naive.meets(np.flatnonzero(labels == number).tolist(), fields, whole)
     again = solve_classes(
-        table, k, budget=Budget(200.0), seed=5, priority=priority, sensitive=fields, warm=warm
+        Task(
+            table,
+            k,
+            budget=Budget(200.0),
+            seed=5,
+            priority=priority,
+            sensitive=fields,
+            warm=warm,
+            shape="classes",
+        )
     )
     assert (again.partition.labels == labels).all()
 
@@ -156,8 +175,8 @@ def test_rows_without_individuals_form_classes() -> None:
     table = mixed_table(3, 600)
     codes = np.random.default_rng(1).choice(3, 600, p=[0.4, 0.35, 0.25]).astype(np.int64)
     field = Sensitive(codes, "frequency", 2, "equal", 0.3)
-    plain = solve_classes(table, 4, budget=Budget(500.0), seed=1)
-    gated = solve_classes(table, 4, budget=Budget(500.0), seed=1, sensitive=[field])
+    plain = solve_classes(Task(table, 4, budget=Budget(500.0), seed=1, shape="classes"))
+    gated = solve_classes(Task(table, 4, budget=Budget(500.0), seed=1, sensitive=[field], shape="classes"))
     assert failing_classes(plain.partition.labels, [field]).any()
     assert not failing_classes(gated.partition.labels, [field]).any()
     assert (gated.partition.labels >= 0).mean() > 0.9
@@ -170,6 +189,8 @@ def test_a_window_in_stretches_meets_the_rules() -> None:
     table = mixed_table(5, n, numeric=1, cardinality=(3,))
     codes = np.random.default_rng(2).integers(0, 4, n)
     field = Sensitive(codes, "entropy", 2.5, "ordered", 0.2)
-    labels = solve_classes(table, 5, budget=Budget(40.0), seed=1, threads=2, sensitive=[field])
+    labels = solve_classes(
+        Task(table, 5, budget=Budget(40.0), seed=1, threads=2, sensitive=[field], shape="classes")
+    )
     assert not failing_classes(labels.partition.labels, [field]).any()
     assert (labels.partition.labels >= 0).mean() > 0.9

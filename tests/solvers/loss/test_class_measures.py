@@ -16,8 +16,8 @@ from kanonflow.solvers.loss.class_measures import (
     graph_classification_metric,
 )
 from kanonflow.solvers.loss.ncp import gcp
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.structures.partition import Partition
 
 # Ages 20..60 scaled; three values of a categorical attribute whose tree is root -> {0, 1} and 2, of height 2.
 TABLE = Table(

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.loss.ncp import attribute_ncp, gcp
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
 from tests import naive
 from tests.mixed_tables import scrambled_graph, tables
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kanonflow.solvers.matching.two_edge_cuts import two_edge_cuts, without_two_edge_cuts
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import solve_graph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests.regular_graphs import ring, searched, side_by_side
 
 
@@ -75,8 +76,8 @@ def test_the_solver_returns_graphs_without_ties(people: int | None) -> None:
         np.ones(3),
         individuals,
     )
-    free = solve_graph(table, 5, budget=Budget(800), seed=3, untie=False)
-    solution = solve_graph(table, 5, budget=Budget(800), seed=3)
+    free = solve_graph(Task(table, 5, budget=Budget(800), seed=3), untie=False)
+    solution = solve_graph(Task(table, 5, budget=Budget(800), seed=3))
     solution.graph.check(individuals)
     assert solution.tied_edges == two_edge_cuts(solution.graph.members).size
     assert solution.tied_edges <= two_edge_cuts(free.graph.members).size // 4

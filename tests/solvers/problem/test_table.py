@@ -11,6 +11,7 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import TableError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 
 
 def fitting() -> dict[str, Any]:
@@ -71,7 +72,7 @@ def test_a_hierarchy_of_one_leaf_may_have_nulls() -> None:
         np.ones(1),
         heights=(np.empty(0),),
     )
-    assert solve(table, 3, budget=Budget(10.0), seed=1).loss == pytest.approx(1.0)
+    assert solve(Task(table, 3, budget=Budget(10.0), seed=1)).loss == pytest.approx(1.0)
     with pytest.raises(TableError, match="leaves"):
         Table(np.ones((3, 1)), table.categorical, table.cardinality, table.weights, heights=(np.empty(0),))
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals import stars
 from kanonflow.solvers.rivals.black_hole import (
     BlackHoleParameters,
@@ -31,7 +33,6 @@ from kanonflow.solvers.rivals.stars import (
     moved,
     moved_as_printed,
 )
-from kanonflow.solvers.shapes.classes import WarmClasses
 from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.units.individuals import gather_individuals
 from tests.mixed_tables import mixed_table, tables
@@ -179,11 +180,11 @@ TABLE = replace(mixed_table(2, 90), individuals=np.arange(90))
 
 def test_the_old_classes_are_a_star_of_kab() -> None:
     """Good old classes (searched) win, with a mark in the solution; bad ones do not; newcomers are clustered."""
-    searched = solve(TABLE, 3, shape="classes", budget=Budget(2000.0), seed=1)
+    searched = solve(Task(TABLE, 3, shape="classes", budget=Budget(2000.0), seed=1))
     old = searched.partition.labels.astype(np.int64)
     old[:3] = -1
-    warm = solve(TABLE, 3, shape="classes", method="kab", warm=WarmClasses(old), seed=1)
-    cold = solve(TABLE, 3, shape="classes", method="kab", seed=1)
+    warm = solve(Task(TABLE, 3, shape="classes", warm=WarmClasses(old), seed=1), "kab")
+    cold = solve(Task(TABLE, 3, shape="classes", seed=1), "kab")
     assert (warm.start, cold.start) == ("warm", "kab")
     assert warm.loss < cold.loss
     assert warm.warm_loss is not None
@@ -191,7 +192,7 @@ def test_the_old_classes_are_a_star_of_kab() -> None:
     assert warm.loss <= warm.warm_loss < warm.cold_loss
     assert cold.warm_loss is None
     bad = np.random.default_rng(1).permutation(90) % 30
-    again = solve(TABLE, 3, shape="classes", method="kab", warm=WarmClasses(bad), seed=1)
+    again = solve(Task(TABLE, 3, shape="classes", warm=WarmClasses(bad), seed=1), "kab")
     assert again.start == "kab"
     again.partition.check(3, TABLE.individuals)
 
@@ -199,4 +200,4 @@ def test_the_old_classes_are_a_star_of_kab() -> None:
 def test_nobody_returned() -> None:
     """Old classes of which nobody is here are no star."""
     warm = WarmClasses(np.full(90, -1))
-    solve(TABLE, 3, shape="classes", method="kab", warm=warm, seed=1).partition.check(3, TABLE.individuals)
+    solve(Task(TABLE, 3, shape="classes", warm=warm, seed=1), "kab").partition.check(3, TABLE.individuals)

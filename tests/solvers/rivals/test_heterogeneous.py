@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, UnservedError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.rivals.greedy import greedy_members
 from kanonflow.solvers.rivals.hungarian import hungarian_members
 from kanonflow.solvers.rivals.open_slots import lexicographic_rows
 from kanonflow.solvers.rivals.sort_greedy import sort_greedy_members
 from kanonflow.solvers.shapes.graphs import deal_rows
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive, naive_constructions

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.problem.errors import BudgetError, UnservedError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.rivals import paper_moves
 from kanonflow.solvers.rivals import paper_search as paper
 from kanonflow.solvers.rivals.paper_search import PaperSearch, paper_state, with_own_records
 from kanonflow.solvers.rivals.paper_values import occurring_values
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests import naive_paper_search as naive
 from tests.mixed_tables import mixed_table, scrambled_graph, tables
 

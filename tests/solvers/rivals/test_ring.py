@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from kanonflow.solvers.matching.components import component_labels
 from kanonflow.solvers.problem.errors import InfeasibleError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.rivals.ring import ring_members
 from kanonflow.solvers.shapes.graphs import deal_rows
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive

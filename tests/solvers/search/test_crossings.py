@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.matching.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search import crossings
 from kanonflow.solvers.search.crossings import mend_cuts
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.shapes.untied import units_of_rows
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests.mixed_tables import mixed_table
 from tests.naive import box_loss

@@ -12,6 +12,7 @@ from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search import sil_slots
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
 from kanonflow.solvers.search.slot_loss import swap
@@ -71,7 +72,7 @@ def test_a_swap_is_its_own_inverse(table: Table, k: int, seed: int) -> None:
 @arguments
 def test_the_search_lowers_sil(table: Table, k: int, seed: int) -> None:
     """The solution's loss is the definition's, at most the start's, and the graph is legal."""
-    solution = solve_graph(table, k, budget=Budget(300.0), seed=seed, loss="sil", untie=False)
+    solution = solve_graph(Task(table, k, budget=Budget(300.0), seed=seed, loss="sil"), untie=False)
     solution.graph.check(table.individuals)
     assert solution.loss == pytest.approx(sil(table, solution.graph), abs=1e-12)
     assert solution.loss <= solution.start_loss + 1e-9
@@ -81,7 +82,9 @@ def test_the_search_lowers_sil(table: Table, k: int, seed: int) -> None:
 def test_who_searches_sil_finds_less_of_it() -> None:
     """Than who searches NCP, and there is no bound to boast of."""
     table = mixed_table(4, 120)
-    by_loss = {loss: solve(table, 3, loss=loss, budget=Budget(2000.0), seed=1) for loss in ("ncp", "sil")}
+    by_loss = {
+        loss: solve(Task(table, 3, loss=loss, budget=Budget(2000.0), seed=1)) for loss in ("ncp", "sil")
+    }
     assert by_loss["sil"].loss < 0.95 * sil(table, by_loss["ncp"].graph)
     assert by_loss["sil"].lower_bound == 0.0 < by_loss["ncp"].lower_bound
 
@@ -102,5 +105,7 @@ def test_weights_for_sil_price_a_deviation_like_a_mismatch() -> None:
 )
 def test_what_cannot_be_searched_is_refused(wrong: dict[str, str]) -> None:
     """Unknown losses, and SIL where only NCP is kept."""
+    method = wrong.get("method", "auto")
+    asked = {name: value for name, value in wrong.items() if name != "method"}
     with pytest.raises(BudgetError, match=r"loss"):
-        solve(mixed_table(1, 20), 3, seed=1, **wrong)  # type: ignore[arg-type]
+        solve(Task(mixed_table(1, 20), 3, seed=1, **asked), method)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes import certify
 from kanonflow.solvers.shapes.certify import CertifyLimits, certify_graph
 from kanonflow.solvers.shapes.graphs import solve_graph
@@ -32,7 +33,7 @@ SHORT = CertifyLimits(searches=2, roundings=3, pricing=PricingLimits(exact=4, he
 @given(tables(k=4, most=30), st.integers(2, 4), st.booleans())
 def test_the_graph_is_legal_and_not_below_its_bound(table: Table, k: int, untie: bool) -> None:
     """With and without individuals: a true loss, and a bound that the checker proves again."""
-    found = certify_graph(table, k, budget=Budget(100.0), seed=3, limits=SHORT, untie=untie)
+    found = certify_graph(Task(table, k, budget=Budget(100.0), seed=3), limits=SHORT, untie=untie)
     found.graph.check(table.individuals)
     assert found.certificate is not None
     assert found.loss == pytest.approx(gcp(table, found.graph), abs=1e-12)
@@ -44,9 +45,9 @@ def test_the_graph_is_legal_and_not_below_its_bound(table: Table, k: int, untie:
 def test_it_closes_the_gap_that_a_search_leaves() -> None:
     """60 rows: nearer to the bound than one search, within 3% of it, and the same graph each time."""
     table = mixed_table(7, 60, nulls=0.05)
-    plain = solve_graph(table, 3, budget=Budget(300.0), seed=3, untie=False)
-    found = certify_graph(table, 3, budget=Budget(300.0), seed=3, untie=False)
-    again = certify_graph(table, 3, budget=Budget(300.0), seed=3, untie=False)
+    plain = solve_graph(Task(table, 3, budget=Budget(300.0), seed=3), untie=False)
+    found = certify_graph(Task(table, 3, budget=Budget(300.0), seed=3), untie=False)
+    again = certify_graph(Task(table, 3, budget=Budget(300.0), seed=3), untie=False)
     assert found.loss <= plain.loss
     assert found.gap < 0.03
     assert plain.lower_bound <= found.lower_bound
@@ -62,8 +63,8 @@ def test_it_closes_the_gap_that_a_search_leaves() -> None:
 def test_large_slots_are_bounded_by_small_ones(table: Table, priced: int) -> None:
     """k = 4 proved by slots of 2 or 3: checked as such, at least LB1, not above the program of k = 4."""
     limits = replace(SHORT, largest_priced=priced)
-    found = certify_graph(table, 4, budget=Budget(100.0), seed=3, limits=limits, untie=False)
-    plain = solve_graph(table, 4, budget=Budget(1.0), seed=3, untie=False)
+    found = certify_graph(Task(table, 4, budget=Budget(100.0), seed=3), limits=limits, untie=False)
+    plain = solve_graph(Task(table, 4, budget=Budget(1.0), seed=3), untie=False)
     assert found.certificate is not None
     assert found.certificate.k in (priced, 4)
     assert found.lower_bound == check_bound(table, found.certificate)
@@ -77,7 +78,7 @@ def test_a_deadline_leaves_a_valid_bound() -> None:
     for step, priced in itertools.product((0.4, 0.1, 0.05, 0.02), (2, 3)):
         limits = replace(SHORT, largest_priced=priced)
         found = certify_graph(
-            table, 3, budget=Budget(500.0, 1000.0), seed=1, limits=limits, clock=Ticking(step)
+            Task(table, 3, budget=Budget(500.0, 1000.0), seed=1, clock=Ticking(step)), limits=limits
         )
         found.graph.check(table.individuals)
         assert found.deadline_struck
@@ -89,9 +90,9 @@ def test_what_it_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     """Classes, too many rows, no search at all: named, with what to do instead."""
     table = replace(mixed_table(9, 12), individuals=np.arange(12))
     with pytest.raises(BudgetError, match="needs shape graph"):
-        solve(table, 3, shape="classes", method="certify", seed=1)
+        solve(Task(table, 3, shape="classes", seed=1), "certify")
     with pytest.raises(BudgetError, match="searches"):
-        certify_graph(table, 3, budget=Budget(10.0), seed=1, limits=CertifyLimits(searches=0))
+        certify_graph(Task(table, 3, budget=Budget(10.0), seed=1), limits=CertifyLimits(searches=0))
     monkeypatch.setattr(certify, "LARGEST_ROWS", 11)
     with pytest.raises(BudgetError, match="at most 11 rows: use method auto"):
-        certify_graph(table, 3, budget=Budget(10.0), seed=1)
+        certify_graph(Task(table, 3, budget=Budget(10.0), seed=1))

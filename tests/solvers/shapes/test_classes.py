@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes import classes as module
 from kanonflow.solvers.shapes.classes import CLASS_STARTS, solve_classes
-from kanonflow.solvers.shapes.warm_classes import WarmClasses
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.units.individuals import gather_individuals, pair_class_loss
 from kanonflow.solvers.units.nearest_people import nearest_people
@@ -47,7 +48,8 @@ def test_a_solution_could_be_released(table: Table, k: int, start: str, search: 
     """Classes hold k individuals, each count shared by k; the loss is that of the rows, not below the bound."""
     priority = np.random.default_rng(seed).integers(0, 3, table.records)
     solution = solve_classes(
-        table, k, start=start, budget=Budget(200.0), seed=5, search=search, priority=priority
+        Task(table, k, start=start, budget=Budget(200.0), seed=5, priority=priority, shape="classes"),
+        search=search,
     )
     solution.partition.check(k, table.individuals)
     assert solution.loss == pytest.approx(loss_with_waiting(table, solution), abs=1e-9)
@@ -61,7 +63,9 @@ def test_a_solution_could_be_released(table: Table, k: int, start: str, search: 
 def test_rows_stay_by_priority(table: Table, k: int, seed: int) -> None:
     """Of each individual those that stay come before those that wait, by priority and then by row."""
     priority = np.random.default_rng(seed).integers(0, 3, table.records)
-    labels = solve_classes(table, k, budget=QUICK, seed=5, priority=priority).partition.labels
+    labels = solve_classes(
+        Task(table, k, budget=QUICK, seed=5, priority=priority, shape="classes")
+    ).partition.labels
     who = np.unique(table.individuals, return_inverse=True)[1]
     kept = np.bincount(who[labels >= 0], minlength=who.max() + 1)
     assert (labels >= 0).tolist() == naive.kept_rows(who.tolist(), kept.tolist(), priority.tolist())
@@ -71,8 +75,8 @@ def test_rows_stay_by_priority(table: Table, k: int, seed: int) -> None:
 @given(feasible, st.integers(2, 4))
 def test_the_search_is_not_worse_than_its_start(table: Table, k: int) -> None:
     """More evaluations, less loss."""
-    start = solve_classes(table, k, budget=QUICK, seed=5, search=False)
-    solution = solve_classes(table, k, budget=Budget(300.0), seed=5)
+    start = solve_classes(Task(table, k, budget=QUICK, seed=5, shape="classes"), search=False)
+    solution = solve_classes(Task(table, k, budget=Budget(300.0), seed=5, shape="classes"))
     assert solution.loss <= solution.start_loss + 1e-9
     assert solution.start_loss >= start.loss - 1e-9
 
@@ -83,7 +87,7 @@ def test_any_old_classes_are_a_start(table: Table, k: int, seed: int) -> None:
     """Old classes of any size, newcomers, and a choice of the cheaper of the warm and the cold start."""
     u = np.unique(table.individuals).size
     old = np.random.default_rng(seed).integers(-1, 4, u)
-    solution = solve_classes(table, k, budget=QUICK, seed=5, warm=WarmClasses(old))
+    solution = solve_classes(Task(table, k, budget=QUICK, seed=5, warm=WarmClasses(old), shape="classes"))
     solution.partition.check(k, table.individuals)
     assert solution.warm_loss is not None
     assert solution.cold_loss is not None
@@ -98,13 +102,13 @@ def test_any_old_classes_are_a_start(table: Table, k: int, seed: int) -> None:
 def test_a_warm_start_begins_where_the_last_ended() -> None:
     """The same people again: nothing is lost by starting from their classes."""
     table = mixed_table(4, 400, people=150)
-    first = solve_classes(table, 4, budget=Budget(500.0), seed=1)
+    first = solve_classes(Task(table, 4, budget=Budget(500.0), seed=1, shape="classes"))
     who = np.unique(table.individuals, return_inverse=True)[1]
     old = np.full(who.max() + 1, -1)
     old[who] = np.maximum(old[who], first.partition.labels)
     for row, label in zip(who, first.partition.labels, strict=True):
         old[row] = max(old[row], label)
-    again = solve_classes(table, 4, budget=Budget(0), seed=1, warm=WarmClasses(old))
+    again = solve_classes(Task(table, 4, budget=Budget(0), seed=1, warm=WarmClasses(old), shape="classes"))
     assert again.start == "warm"
     assert again.loss <= first.loss + 0.02
 
@@ -119,7 +123,9 @@ def test_the_bound_knows_which_rows_stay() -> None:
         np.array([1, 1, 2, 3, 4]),
     )
     priority = np.array([1, 0, 0, 0, 0])
-    solution = solve_classes(table, 4, start="one-class", budget=QUICK, seed=1, priority=priority)
+    solution = solve_classes(
+        Task(table, 4, start="one-class", budget=QUICK, seed=1, priority=priority, shape="classes")
+    )
     assert solution.partition.labels.tolist() == [-1, 0, 0, 0, 0]
     assert solution.lower_bound <= solution.loss + 1e-9
 
@@ -129,14 +135,14 @@ def test_what_has_no_equal_waits() -> None:
     individuals = np.repeat([10, 20, 30], [5, 5, 1])
     numeric = np.where(individuals == 30, 1.0, 0.0)[:, None]
     table = Table(numeric, np.empty((11, 0), np.int32), np.empty(0, np.int64), np.ones(1), individuals)
-    labels = solve_classes(table, 2, budget=Budget(500.0), seed=1).partition.labels
+    labels = solve_classes(Task(table, 2, budget=Budget(500.0), seed=1, shape="classes")).partition.labels
     assert labels.tolist() == [0] * 10 + [-1]
 
 
 def test_one_class_holds_everybody() -> None:
     """The start that pass-through uses: one class, whatever it costs, rows above the levels wait."""
     table = mixed_table(4, 60, people=20)
-    solution = solve_classes(table, 4, start="one-class", budget=QUICK, seed=1)
+    solution = solve_classes(Task(table, 4, start="one-class", budget=QUICK, seed=1, shape="classes"))
     assert solution.partition.classes == 1
     assert solution.start_loss == solution.loss
     solution.partition.check(4, table.individuals)
@@ -144,7 +150,7 @@ def test_one_class_holds_everybody() -> None:
 
 def test_without_individuals_each_row_is_one() -> None:
     """Classes of k rows, none of which waits when k divides up."""
-    solution = solve_classes(mixed_table(4, 60), 4, budget=QUICK, seed=1)
+    solution = solve_classes(Task(mixed_table(4, 60), 4, budget=QUICK, seed=1, shape="classes"))
     solution.partition.check(4, np.arange(60))
     assert np.all(solution.partition.labels >= 0)
 
@@ -153,7 +159,10 @@ def test_classes_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
     """4,000 rows, searched in parts: one, two or three threads give the same classes, as does a repetition."""
     monkeypatch.setattr("kanonflow.solvers.shapes.classes.PART_SIZE", 400)
     table = mixed_table(3, 4000, people=1600, cardinality=(6, 80))
-    found = [solve_classes(table, 4, budget=QUICK, seed=3, threads=threads) for threads in (1, 2, 3, 1)]
+    found = [
+        solve_classes(Task(table, 4, budget=QUICK, seed=3, threads=threads, shape="classes"))
+        for threads in (1, 2, 3, 1)
+    ]
     assert all(np.array_equal(other.partition.labels, found[0].partition.labels) for other in found[1:])
     assert found[0].loss < found[0].start_loss
     found[0].partition.check(4, table.individuals)
@@ -165,7 +174,7 @@ def test_parts_are_searched_within_the_budget(monkeypatch: pytest.MonkeyPatch) -
     table = mixed_table(3, 900, people=400, cardinality=(6, 80))
     old = np.arange(np.unique(table.individuals).size) // 5
     for warm in (None, WarmClasses(old)):
-        solution = solve_classes(table, 4, budget=QUICK, seed=3, warm=warm)
+        solution = solve_classes(Task(table, 4, budget=QUICK, seed=3, warm=warm, shape="classes"))
         solution.partition.check(4, table.individuals)
         assert 0.9 * 60 * 900 <= solution.evaluations <= 1.2 * 60 * 900
 
@@ -173,7 +182,10 @@ def test_parts_are_searched_within_the_budget(monkeypatch: pytest.MonkeyPatch) -
 def test_classes_depend_on_the_seed() -> None:
     """Equal seeds give equal classes, another one others."""
     table = mixed_table(3, 600, people=250)
-    found = [solve_classes(table, 4, budget=QUICK, seed=seed).partition.labels for seed in (1, 1, 2)]
+    found = [
+        solve_classes(Task(table, 4, budget=QUICK, seed=seed, shape="classes")).partition.labels
+        for seed in (1, 1, 2)
+    ]
     assert np.array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
 
@@ -182,7 +194,7 @@ def test_a_deadline_stops_early_and_says_so() -> None:
     """Fewer evaluations, deadline_struck, and classes that could be released."""
     table = mixed_table(3, 300, people=150)
     budget = Budget(5000.0, deadline_ms=2500.0)
-    solution = solve_classes(table, 4, budget=budget, seed=1, clock=Ticking(1.0))
+    solution = solve_classes(Task(table, 4, budget=budget, seed=1, clock=Ticking(1.0), shape="classes"))
     assert solution.deadline_struck
     assert solution.evaluations < 300 * 5000
     solution.partition.check(4, table.individuals)
@@ -191,8 +203,10 @@ def test_a_deadline_stops_early_and_says_so() -> None:
 def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
     """With time to spare the result is that without a deadline."""
     table = mixed_table(3, 300, people=150)
-    free = solve_classes(table, 4, budget=QUICK, seed=1)
-    bounded = solve_classes(table, 4, budget=replace(QUICK, deadline_ms=1e9), seed=1, clock=Ticking(1.0))
+    free = solve_classes(Task(table, 4, budget=QUICK, seed=1, shape="classes"))
+    bounded = solve_classes(
+        Task(table, 4, budget=replace(QUICK, deadline_ms=1e9), seed=1, clock=Ticking(1.0), shape="classes")
+    )
     assert not bounded.deadline_struck
     assert np.array_equal(free.partition.labels, bounded.partition.labels)
 
@@ -201,13 +215,13 @@ def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
 def test_k_out_of_range_is_refused(k: int) -> None:
     """k lies between 2 and 255."""
     with pytest.raises(BudgetError, match="k must lie"):
-        solve_classes(mixed_table(1, 300, people=300), k, budget=QUICK, seed=1)
+        solve_classes(Task(mixed_table(1, 300, people=300), k, budget=QUICK, seed=1, shape="classes"))
 
 
 def test_fewer_than_k_individuals_are_refused() -> None:
     """Many rows of few individuals cannot be hidden."""
     with pytest.raises(InfeasibleError, match="4 individuals"):
-        solve_classes(mixed_table(1, 80, people=4), 5, budget=QUICK, seed=1)
+        solve_classes(Task(mixed_table(1, 80, people=4), 5, budget=QUICK, seed=1, shape="classes"))
 
 
 def test_what_costs_as_much_as_waiting_is_released() -> None:
@@ -220,7 +234,7 @@ def test_what_costs_as_much_as_waiting_is_released() -> None:
         np.arange(5),
     )
     for warm in (None, WarmClasses(np.full(5, -1))):
-        solution = solve_classes(table, 5, budget=Budget(), seed=1, warm=warm)
+        solution = solve_classes(Task(table, 5, budget=Budget(), seed=1, warm=warm, shape="classes"))
         assert np.all(solution.partition.labels == 0)
         assert solution.loss == pytest.approx(1.0)
 

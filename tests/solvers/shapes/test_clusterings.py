@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.class_search.diversity import Sensitive
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import InfeasibleError, UnservedError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals import oka
 from kanonflow.solvers.shapes import clusterings
 from kanonflow.solvers.shapes.clusterings import (
@@ -28,6 +27,8 @@ from kanonflow.solvers.shapes.clusterings import (
 )
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.class_hulls import labels_loss
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.individuals import gather_individuals
 from tests import naive, naive_clusterings
@@ -208,7 +209,7 @@ def test_large_classes_are_cut_along_the_tour(labels: list[int], k: int) -> None
 
 
 @pytest.mark.parametrize("name", CLUSTERINGS)
-@pytest.mark.parametrize("shape", ["graph", "classes"])
+@pytest.mark.parametrize("shape", ["row_graph", "classes"])
 def test_more_rows_than_pairs_can_be_compared_of(
     name: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,10 +217,10 @@ def test_more_rows_than_pairs_can_be_compared_of(
     monkeypatch.setattr(clusterings, "LARGEST_QUADRATIC", 30)
     table = mixed_table(1, 40)
     if name in clusterings.SUBQUADRATIC:
-        assert solve(table, 2, shape=shape, method=name, seed=1).start == name
+        assert solve(Task(table, 2, shape=shape, seed=1), name).start == name
     else:
         with pytest.raises(UnservedError, match=f"{name} .* at most 30 .* l-greedy"):
-            solve(table, 2, shape=shape, method=name, seed=1)
+            solve(Task(table, 2, shape=shape, seed=1), name)
 
 
 def test_oka_refuses_what_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +236,7 @@ def test_rules_for_sensitive_values_are_met(name: str) -> None:
     table = replace(mixed_table(4, 80, nulls=0.0), individuals=np.arange(80))
     values = np.arange(80) % 4
     rule = Sensitive(values, "distinct", 2, "equal", 0.5)
-    solution = solve(table, 4, shape="classes", method=name, seed=1, sensitive=[rule])
+    solution = solve(Task(table, 4, shape="classes", seed=1, sensitive=[rule]), name)
     labels = solution.partition.labels
     solution.partition.check(4, np.arange(80))
     assert (labels >= 0).mean() > 0.8
@@ -247,7 +248,7 @@ def test_rules_for_sensitive_values_are_met(name: str) -> None:
 def test_the_search_gains_on_every_clustering(name: str) -> None:
     """As a start of the class search a clustering is improved on, and named in the solution."""
     table = mixed_table(8, 120, nulls=0.0)
-    solution = solve(table, 3, shape="classes", start=name, budget=Budget(200.0), seed=1)
+    solution = solve(Task(table, 3, shape="classes", start=name, budget=Budget(200.0), seed=1))
     assert solution.start == name
     assert solution.loss < solution.start_loss
     solution.partition.check(3, np.arange(120))

@@ -7,9 +7,10 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.diversity import Sensitive, failing_classes
+from kanonflow.solvers.class_search.diversity import failing_classes
 from kanonflow.solvers.class_search.rules import Gate, build_gate
 from kanonflow.solvers.class_search.state import build_classes
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.shapes.diverse_start import (
     dealt_by_value,
     diverse_greedy_labels,

@@ -13,9 +13,9 @@ from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
 from kanonflow.solvers.shapes.lattices import (
-    EXACT_METHODS,
-    LATTICE_METHODS,
+    LATTICE_SOLVERS,
     LatticeSolution,
+    LatticeTask,
     node_order,
     solve_lattice,
     suppression_limit,
@@ -23,6 +23,8 @@ from kanonflow.solvers.shapes.lattices import (
 from tests.lattice_levels import check_levels
 from tests.naive_lattice import naive_gcp, naive_log, naive_minimal, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
+
+EXACT = [name for name, solver in LATTICE_SOLVERS.items() if solver.exact]
 
 
 def _as_set(solution: LatticeSolution) -> set[tuple[int, ...]]:
@@ -38,12 +40,12 @@ def test_exact_solvers_find_every_minimal_node(
     lattice = random_lattice(**shape)
     limit = suppression_limit(suppression, lattice.records)
     wanted = naive_minimal(lattice, k, limit, even_share=even_share)
-    for method in EXACT_METHODS:
+    for method in EXACT:
         if not wanted:
             with pytest.raises(InfeasibleError):
-                solve_lattice(lattice, k, method=method, suppression=suppression, even_share=even_share)
+                solve_lattice(LatticeTask(lattice, k, suppression=suppression, even_share=even_share), method)
             continue
-        found = solve_lattice(lattice, k, method=method, suppression=suppression, even_share=even_share)
+        found = solve_lattice(LatticeTask(lattice, k, suppression=suppression, even_share=even_share), method)
         assert _as_set(found) == wanted
         best = found.best
         check_levels(best, lattice, k, even_share=even_share)
@@ -63,11 +65,13 @@ def test_other_solvers_return_k_anonymous_nodes(shape: dict[str, Any], k: int, s
     if not wanted:
         return
     least = min(sum(node) for node in wanted)
-    samarati = solve_lattice(lattice, k, method="samarati", suppression=suppression)
+    samarati = solve_lattice(LatticeTask(lattice, k, suppression=suppression), "samarati")
     assert _as_set(samarati) == {node for node in wanted if sum(node) == least}
     optimum = min(naive_log(lattice, node) for node in wanted)
     for method in ("datafly", "random-search", "kgen"):
-        found = solve_lattice(lattice, k, method=method, suppression=suppression, evaluations=60, seed=3)
+        found = solve_lattice(
+            LatticeTask(lattice, k, suppression=suppression, evaluations=60, seed=3), method
+        )
         for node in _as_set(found):
             assert len(naive_suppressed(lattice, node, k)) <= limit
         assert naive_log(lattice, found.best.levels) >= optimum
@@ -76,9 +80,9 @@ def test_other_solvers_return_k_anonymous_nodes(shape: dict[str, Any], k: int, s
 def test_kgen_and_random_search_find_all_of_a_small_lattice() -> None:
     """With evaluations enough for every node both end with the minimal nodes that OLA proves."""
     lattice = random_lattice(5, 60, 4, individuals=None)
-    wanted = _as_set(solve_lattice(lattice, 3, method="ola"))
+    wanted = _as_set(solve_lattice(LatticeTask(lattice, 3), "ola"))
     for method in ("kgen", "random-search"):
-        assert _as_set(solve_lattice(lattice, 3, method=method, seed=1)) == wanted
+        assert _as_set(solve_lattice(LatticeTask(lattice, 3, seed=1), method)) == wanted
 
 
 @given(lattices(), st.integers(1, 4))
@@ -89,7 +93,7 @@ def test_ola_pruned_by_loss_still_has_the_optimum(shape: dict[str, Any], k: int)
     wanted = naive_minimal(lattice, k, 0)
     if not wanted:
         return
-    found = solve_lattice(lattice, k, method="ola", only_best=True)
+    found = solve_lattice(LatticeTask(lattice, k, only_best=True), "ola")
     optimum = min(naive_log(lattice, node) for node in wanted)
     assert naive_log(lattice, found.best.levels) == optimum
 
@@ -97,24 +101,24 @@ def test_ola_pruned_by_loss_still_has_the_optimum(shape: dict[str, Any], k: int)
 def test_equal_seeds_give_equal_answers_and_starts_save_checks() -> None:
     """KGen repeats itself; from the border of the last run OLA checks less and finds the same."""
     lattice = random_lattice(11, 200, 4, individuals=60, leaves=12, height=4)
-    runs = [solve_lattice(lattice, 4, method="kgen", seed=9, evaluations=300) for _ in range(2)]
+    runs = [solve_lattice(LatticeTask(lattice, 4, seed=9, evaluations=300), "kgen") for _ in range(2)]
     assert np.array_equal(runs[0].nodes, runs[1].nodes)
-    cold = solve_lattice(lattice, 4, method="ola")
-    warm = solve_lattice(lattice, 4, method="ola", known=cold.known)
+    cold = solve_lattice(LatticeTask(lattice, 4), "ola")
+    warm = solve_lattice(LatticeTask(lattice, 4, known=cold.known), "ola")
     assert np.array_equal(cold.nodes, warm.nodes)
     assert warm.counts.checked < cold.counts.checked
-    pruned = solve_lattice(lattice, 4, method="ola", known=cold.known, only_best=True)
+    pruned = solve_lattice(LatticeTask(lattice, 4, known=cold.known, only_best=True), "ola")
     assert pruned.losses[0] == cold.losses[0]
     assert pruned.counts.checked < warm.counts.checked
     # A border of some other lattice only costs time.
     strange = np.array([[99, 0, 2, 1], [0, 0, 0, 0]], dtype=np.int32)
     wrong = KnownNodes(strange, cold.nodes)
-    other = solve_lattice(lattice, 4, method="ola", known=wrong)
+    other = solve_lattice(LatticeTask(lattice, 4, known=wrong), "ola")
     assert np.array_equal(cold.nodes, other.nodes)
-    seeded = solve_lattice(lattice, 4, method="kgen", seed=9, evaluations=10, known=cold.known)
+    seeded = solve_lattice(LatticeTask(lattice, 4, seed=9, evaluations=10, known=cold.known), "kgen")
     assert seeded.losses[0] == cold.losses[0]
     with pytest.raises(BudgetError):
-        solve_lattice(lattice, 4, method="ola", known=KnownNodes(strange[:, :2], strange))
+        solve_lattice(LatticeTask(lattice, 4, known=KnownNodes(strange[:, :2], strange)), "ola")
 
 
 @given(lattices())
@@ -141,31 +145,33 @@ def test_methods_that_a_lattice_is_too_big_for_say_so() -> None:
     lattice = Lattice(tables, values)
     for method in ("exhaustive", "incognito", "ola", "samarati"):
         with pytest.raises(BudgetError, match=rf"{method}: .* nodes .*use "):
-            solve_lattice(lattice, 1, method=method)
+            solve_lattice(LatticeTask(lattice, 1), method)
     for method in ("datafly", "random-search", "kgen"):
-        assert len(solve_lattice(lattice, 5, method=method, evaluations=200).nodes) >= 1
+        assert len(solve_lattice(LatticeTask(lattice, 5, evaluations=200), method).nodes) >= 1
 
 
 def test_refusals() -> None:
     """Unknown names and shares out of range are refused."""
     lattice = random_lattice(1, 10, 2, individuals=None)
-    for given_ in ({"method": "x"}, {"loss": "x"}, {"suppression": 1.0}, {"suppression": -0.1}):
+    for given_ in ({"loss": "x"}, {"suppression": 1.0}, {"suppression": -0.1}):
         with pytest.raises(BudgetError):
-            solve_lattice(lattice, 2, **given_)  # type: ignore[arg-type]
+            solve_lattice(LatticeTask(lattice, 2, **given_))  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match="unknown lattice method"):
+        solve_lattice(LatticeTask(lattice, 2), "x")
     with pytest.raises(BudgetError):
         KGenParameters(population=1)
     with pytest.raises(BudgetError):
         KGenParameters(mutation=1.5)
     with pytest.raises(InfeasibleError):
-        solve_lattice(lattice, 11)
+        solve_lattice(LatticeTask(lattice, 11))
 
 
 def test_an_empty_lattice_is_published_as_it_is() -> None:
     """No records: the bottom, with no class."""
     lattice = random_lattice(1, 10, 2, individuals=None)
     empty = Lattice(lattice.tables, lattice.values[:0])
-    for method in LATTICE_METHODS:
-        found = solve_lattice(empty, 3, method=method, evaluations=5_000)
+    for method in LATTICE_SOLVERS:
+        found = solve_lattice(LatticeTask(empty, 3, evaluations=5_000), method)
         assert found.best.labels.size == 0
         assert found.best.levels == empty.bottom
 
@@ -191,16 +197,18 @@ def test_ola_pruned_by_gcp_has_the_same_order_of_nodes(
 
     earlier = random_lattice(**{**other, "attributes": shape["attributes"]})
     nodes = np.array([earlier.top, earlier.bottom], dtype=np.int32)
-    whole = solve_lattice(lattice, k, suppression=suppression, loss="gcp")
+    whole = solve_lattice(LatticeTask(lattice, k, suppression=suppression, loss="gcp"))
     for known in (None, whole.known, KnownNodes(nodes, nodes[::-1])):
         found = solve_lattice(
-            lattice,
-            k,
-            suppression=suppression,
-            loss="gcp",
-            only_best=True,
-            acceptable=acceptable,
-            known=known,
+            LatticeTask(
+                lattice,
+                k,
+                suppression=suppression,
+                loss="gcp",
+                only_best=True,
+                acceptable=acceptable,
+                known=known,
+            )
         )
         assert np.array_equal(found.nodes[0], whole.nodes[0])
         first = [next((n for n in s.nodes.tolist() if acceptable(tuple(n))), None) for s in (found, whole)]
@@ -220,16 +228,16 @@ def test_seeds_settle_what_their_checks_decide(shape: dict[str, Any], k: int, su
     limit = suppression_limit(suppression, lattice.records)
     if not naive_minimal(lattice, k, limit):
         return
-    cold = solve_lattice(lattice, k, suppression=suppression)
+    cold = solve_lattice(LatticeTask(lattice, k, suppression=suppression))
     assert cold.counts.seeded == 0
     floor = NodeChecks(lattice, k, limit).floor
     inside = list(product(*(range(low, high + 1) for low, high in zip(floor, lattice.top, strict=True))))
-    warm = solve_lattice(lattice, k, suppression=suppression, known=cold.known)
+    warm = solve_lattice(LatticeTask(lattice, k, suppression=suppression, known=cold.known))
     assert warm.counts.seeded == len(inside)
     seed = np.array(
         [[(low + high) // 2 for low, high in zip(floor, lattice.top, strict=True)]], dtype=np.int32
     )
-    one = solve_lattice(lattice, k, suppression=suppression, known=KnownNodes(seed, seed[:0]))
+    one = solve_lattice(LatticeTask(lattice, k, suppression=suppression, known=KnownNodes(seed, seed[:0])))
     sign = 1 if len(naive_suppressed(lattice, tuple(seed[0].tolist()), k)) <= limit else -1
     decided = [node for node in inside if np.all(sign * (np.array(node) - seed[0]) >= 0)]
     assert one.counts.seeded == len(decided)

@@ -14,9 +14,10 @@ from kanonflow.solvers.lattice import ola
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import InfeasibleError, TableError, UnservedError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.clusterings import clustered_members, individual_input, row_input
 from kanonflow.solvers.shapes.graphs import deal_rows
-from kanonflow.solvers.shapes.lattices import solve_lattice
+from kanonflow.solvers.shapes.lattices import LatticeTask, solve_lattice
 from kanonflow.solvers.shapes.level_classes import LEFT_OVER, LEVEL_STARTS, level_labels
 from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.units.distinct_rows import group_rows
@@ -53,7 +54,9 @@ def test_groups_of_the_node_are_classes_and_the_rest_joins_the_cheapest(
     assert table.lattice is not None
     people = gather_individuals(table)
     labels = level_labels(name, table.lattice, people, np.arange(table.records), k, 3)
-    node = solve_lattice(table.lattice, k, method=name, suppression=LEFT_OVER, loss="gcp", seed=3).best.levels
+    node = solve_lattice(
+        LatticeTask(table.lattice, k, suppression=LEFT_OVER, loss="gcp", seed=3), name
+    ).best.levels
     gone = naive_suppressed(table.lattice, node, k)
     assert len(gone) <= LEFT_OVER * table.records
     groups = [set(records) for records in naive_groups(table.lattice, node).values() if len(records) >= k]
@@ -88,7 +91,7 @@ def test_groups_are_dealt_along_the_tour(table: Table, k: int) -> None:
     shared = bool(np.unique(people.who).size < people.who.size)
     owned = replace(lattice, individuals=people.who)
     node = solve_lattice(
-        owned, k, method="ola", suppression=LEFT_OVER, loss="gcp", seed=1, even_share=shared
+        LatticeTask(owned, k, suppression=LEFT_OVER, loss="gcp", seed=1, even_share=shared), "ola"
     ).best.levels
     gone = naive_suppressed(owned, node, k, even_share=shared)
     place = {int(row): position for position, row in enumerate(order)}
@@ -115,17 +118,17 @@ def test_every_graph_is_legal_or_refused(table: Table, name: str, k: int, seed: 
         assert distinct
         return
     assert naive.is_legal_graph(units, members, k)
-    solution = solve(table, k, method=name, seed=seed)
+    solution = solve(Task(table, k, seed=seed), name)
     solution.graph.check(table.individuals)
     assert np.array_equal(np.sort(deal_rows(units, members).ravel()), np.sort(solution.graph.members.ravel()))
 
 
-@pytest.mark.parametrize("shape", ["graph", "classes"])
+@pytest.mark.parametrize("shape", ["row_graph", "classes"])
 @pytest.mark.parametrize("name", LEVEL_STARTS)
 def test_every_shape_is_searched_from_levels(shape: str, name: str) -> None:
     """Named in the solution, released by the structure's own check, no worse than its start; the same twice."""
-    solution = solve(LARGE, 3, shape=shape, start=name, budget=Budget(100.0), seed=5)
-    again = solve(LARGE, 3, shape=shape, start=name, budget=Budget(100.0), seed=5)
+    solution = solve(Task(LARGE, 3, shape=shape, start=name, budget=Budget(100.0), seed=5))
+    again = solve(Task(LARGE, 3, shape=shape, start=name, budget=Budget(100.0), seed=5))
     assert solution.start == name
     assert solution.evaluations > 0
     assert solution.loss == again.loss
@@ -153,21 +156,21 @@ def test_classes_of_individuals_with_several_rows(table: Table, k: int) -> None:
     assert (labels >= 0).all() or (people.rows > 1).any()
 
 
-@pytest.mark.parametrize("shape", ["graph", "classes"])
+@pytest.mark.parametrize("shape", ["row_graph", "classes"])
 def test_without_hierarchies_it_says_what_to_do(shape: str) -> None:
     """The start by name, what it lacks, how to give it, and another way."""
     table = replace(LARGE, lattice=None)
     with pytest.raises(
         UnservedError, match=r"ola begins at levels .* type: hierarchy.* or take another start"
     ):
-        solve(table, 3, shape=shape, start="ola", seed=1)
+        solve(Task(table, 3, shape=shape, start="ola", seed=1))
 
 
 def test_lattices_that_are_too_large_are_unserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """As every start that does not take a table, in the method's own words."""
     monkeypatch.setattr(ola, "MOST_NODES", 3)
     with pytest.raises(UnservedError, match="ola takes at most 3"):
-        solve(LARGE, 3, start="ola", seed=1)
+        solve(Task(LARGE, 3, start="ola", seed=1))
 
 
 def test_a_lattice_is_of_the_tables_records() -> None:

@@ -16,14 +16,15 @@ from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search.rounds import SearchResult, search_graph
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.shapes import merged_search as merged_search_module
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.shapes.merged_search import LONG, SHORT, Plan, merged_search, merging_plan
-from kanonflow.solvers.shapes.warm_start import WarmGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows, renumbered
 from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.units.neighbours import nearest_units
@@ -169,23 +170,23 @@ def test_solving_says_that_it_merged(loss: str) -> None:
     """``solve_graph`` prices the result truly, for each loss; without ``merge`` it is one search."""
     table = replace(mixed_table(6, 80), individuals=np.arange(80))
     for merge in (True, False):
-        found = solve_graph(table, 5, budget=Budget(13_000.0), seed=2, merge=merge, loss=loss)
+        found = solve_graph(Task(table, 5, budget=Budget(13_000.0), seed=2, loss=loss), merge=merge)
         found.graph.check(table.individuals)
         price = gcp if loss == "ncp" else sil
         assert found.loss == pytest.approx(price(table, found.graph), abs=1e-9)
         assert ("merged" in found.stack) == merge
         assert found.loss <= found.start_loss
-    assert "merged" not in solve_graph(table, 5, budget=Budget(1000.0), seed=2).stack
+    assert "merged" not in solve_graph(Task(table, 5, budget=Budget(1000.0), seed=2)).stack
 
 
 def test_a_warm_start_may_be_merged() -> None:
     """From the old graph: valid, no worse than the completed graph, and reported as warm."""
     table = replace(mixed_table(7, 120), individuals=np.arange(120))
-    old: NDArray[np.int64] = solve_graph(table, 3, budget=Budget(3000.0), seed=1).graph.members.astype(
+    old: NDArray[np.int64] = solve_graph(Task(table, 3, budget=Budget(3000.0), seed=1)).graph.members.astype(
         np.int64
     )
     warm = WarmGraph(np.where(np.isin(old, (3, 50)), -1, old))
-    found = solve_graph(table, 3, budget=Budget(5000.0), seed=2, warm=warm)
+    found = solve_graph(Task(table, 3, budget=Budget(5000.0), seed=2, warm=warm))
     assert found.start == "warm"
     assert "merged" in found.stack
     assert isinstance(found.graph, GeneralizationGraph)

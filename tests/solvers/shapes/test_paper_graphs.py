@@ -12,8 +12,9 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.paper_search import PaperSearch
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, NUMERIC_ONLY
+from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.solvers.shapes.paper_graphs import PAPER_METHODS, solve_paper
 from tests.mixed_tables import mixed_table
 
@@ -26,16 +27,16 @@ NUMBERS = mixed_table(2, 60, cardinality=())
 @pytest.mark.parametrize("method", PAPER_METHODS)
 def test_it_improves_on_any_start(start: str, method: str) -> None:
     """Lower loss than the start, a legal graph, the start's name; iterated, it goes on and is no worse."""
-    table = NUMBERS if start in NUMERIC_ONLY else TABLE
-    alone = solve(table, K, method=start, seed=1)
-    solution = solve(table, K, method=method, start=start, seed=1)
+    table = NUMBERS if BUILT_STARTS[start].limits.numeric_only else TABLE
+    alone = solve(Task(table, K, seed=1), start)
+    solution = solve(Task(table, K, start=start, seed=1), method)
     solution.graph.check(table.individuals)
     assert solution.start == alone.start
     assert solution.trace[-1][1] <= solution.start_loss + 1e-12
     assert solution.lower_bound == alone.lower_bound > 0
     assert solution.tied_edges is not None
     if method == "paper-iterated-local-search":
-        single = solve(table, K, method="paper-local-search", start=start, seed=1)
+        single = solve(Task(table, K, start=start, seed=1), "paper-local-search")
         assert solution.evaluations >= 2 * single.evaluations
         assert solution.trace[-1][1] <= single.trace[-1][1]
 
@@ -45,7 +46,7 @@ def test_it_searches_the_loss_that_is_asked_for() -> None:
     losses = {}
     for loss in ("ncp", "sil", "sil-own"):
         solution = solve_paper(
-            TABLE, K, parameters=PaperSearch(loss=loss), budget=Budget(), seed=1, untie=False
+            Task(TABLE, K, budget=Budget(), seed=1), parameters=PaperSearch(loss=loss), untie=False
         )
         losses[loss] = sil(TABLE, solution.graph)
         assert solution.loss == pytest.approx(losses[loss]) or loss == "ncp"
@@ -57,7 +58,7 @@ def test_it_searches_the_loss_that_is_asked_for() -> None:
 def test_the_same_seed_gives_the_same_graph() -> None:
     """Whatever the threads; another seed, another order of slots."""
     runs = [
-        solve(TABLE, K, method="paper-local-search", seed=seed, threads=threads).graph.members.tolist()
+        solve(Task(TABLE, K, seed=seed, threads=threads), "paper-local-search").graph.members.tolist()
         for seed, threads in ((1, 1), (1, 3), (2, 1))
     ]
     assert runs[0] == runs[1]
@@ -66,10 +67,12 @@ def test_the_same_seed_gives_the_same_graph() -> None:
 
 def test_it_keeps_to_its_budget_and_its_deadline() -> None:
     """No evaluations, no search; a deadline that has passed ends it at once."""
-    none = solve(TABLE, K, method="paper-local-search", budget=Budget(0.0), seed=1)
+    none = solve(Task(TABLE, K, budget=Budget(0.0), seed=1), "paper-local-search")
     assert none.evaluations == 0
     ticks = itertools.count()
-    late = solve_paper(TABLE, K, budget=Budget(deadline_ms=1.0), seed=1, clock=lambda: float(next(ticks)))
+    late = solve_paper(
+        Task(TABLE, K, budget=Budget(deadline_ms=1.0), seed=1, clock=lambda: float(next(ticks)))
+    )
     assert late.deadline_struck
 
 
@@ -77,10 +80,10 @@ def test_it_keeps_to_its_budget_and_its_deadline() -> None:
 def test_classes_are_refused(method: str) -> None:
     """The message names the method."""
     with pytest.raises(BudgetError, match=method):
-        solve(TABLE, K, shape="classes", method=method, seed=1)
+        solve(Task(TABLE, K, shape="classes", seed=1), method)
 
 
 def test_an_unknown_method_is_refused() -> None:
     """By name."""
     with pytest.raises(BudgetError, match="unknown method 'local'"):
-        solve_paper(TABLE, K, method="local", budget=Budget(), seed=1)
+        solve_paper(Task(TABLE, K, budget=Budget(), seed=1), method="local")

@@ -8,11 +8,12 @@ import pytest
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.matching.two_edge_cuts import two_edge_cuts, without_two_edge_cuts
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.shapes.graphs import solve_graph, untie_graph
 from kanonflow.solvers.shapes.untied import nearest_rows, units_of_rows, untied
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from tests.mixed_tables import mixed_table
 
@@ -27,9 +28,9 @@ def duplicates(people: int | None = None) -> Table:
 def test_no_cut_is_left_at_less_loss_than_parting(people: int | None, loss: str) -> None:
     """Same search: its cuts exchanged away (the old way), and as the solver returns it."""
     table = duplicates(people)
-    free = solve_graph(table, 3, budget=Budget(400), seed=2, untie=False, loss=loss)
+    free = solve_graph(Task(table, 3, budget=Budget(400), seed=2, loss=loss), untie=False)
     parted, left = without_two_edge_cuts(free.graph.members, table.individuals)
-    solution = solve_graph(table, 3, budget=Budget(400), seed=2, loss=loss)
+    solution = solve_graph(Task(table, 3, budget=Budget(400), seed=2, loss=loss))
     solution.graph.check(table.individuals)
     assert two_edge_cuts(free.graph.members).size > 20
     assert solution.tied_edges == two_edge_cuts(solution.graph.members).size <= left
@@ -44,7 +45,7 @@ def test_the_same_seed_gives_the_same_graph_again() -> None:
     """Twice, and with two threads."""
     table = duplicates()
     graphs = [
-        solve_graph(table, 3, budget=Budget(200), seed=5, threads=threads).graph.members
+        solve_graph(Task(table, 3, budget=Budget(200), seed=5, threads=threads)).graph.members
         for threads in (1, 1, 2)
     ]
     np.testing.assert_array_equal(graphs[0], graphs[1])
@@ -54,7 +55,7 @@ def test_the_same_seed_gives_the_same_graph_again() -> None:
 def test_degree_2_keeps_rings_and_says_so() -> None:
     """At k = 2 every edge is tied to others, whatever is exchanged."""
     table = mixed_table(4, 60)
-    solution = solve_graph(table, 2, budget=Budget(200), seed=1)
+    solution = solve_graph(Task(table, 2, budget=Budget(200), seed=1))
     solution.graph.check(None)
     assert solution.tied_edges == 120
 
@@ -87,7 +88,7 @@ def test_near_rows_are_rows_of_near_units_and_take_turns() -> None:
 def test_time_that_is_over_leaves_one_short_search() -> None:
     """The cuts are mended all the same, and the solution says that its deadline struck."""
     table = duplicates()
-    free = solve_graph(table, 3, budget=Budget(400), seed=2, untie=False)
+    free = solve_graph(Task(table, 3, budget=Budget(400), seed=2), untie=False)
     units = group_rows(table)
     near = np.tile(np.arange(5, dtype=np.int32), (units.weight.size, 1))
     given = (units, build_slots, near, free.graph.members)
@@ -101,9 +102,9 @@ def test_time_that_is_over_leaves_one_short_search() -> None:
     now = [0.0]
     budget = Budget(400, deadline_ms=1000.0)
     clock = lambda: now[0]  # noqa: E731
-    assert not solve_graph(table, 3, budget=budget, seed=2, clock=clock).deadline_struck
+    assert not solve_graph(Task(table, 3, budget=budget, seed=2, clock=clock)).deadline_struck
     over = solve_graph(
-        table, 3, budget=budget, seed=2, clock=clock, progress=lambda *_: now.__setitem__(0, 2.0)
+        Task(table, 3, budget=budget, seed=2, clock=clock, progress=lambda *_: now.__setitem__(0, 2.0))
     )
     assert over.deadline_struck
     assert over.tied_edges == two_edge_cuts(over.graph.members).size < two_edge_cuts(free.graph.members).size
@@ -112,9 +113,9 @@ def test_time_that_is_over_leaves_one_short_search() -> None:
 def test_a_graph_without_cuts_is_returned_as_it_is() -> None:
     """Also by the function for finished graphs."""
     table = duplicates()
-    solution = solve_graph(table, 3, budget=Budget(400), seed=2)
+    solution = solve_graph(Task(table, 3, budget=Budget(400), seed=2))
     free = untie_graph(table, solution.graph.members, seed=1, per_row=100.0)
     assert (free.tied_edges, free.evaluations) == (0, 0)
     assert free.members is solution.graph.members
-    searched = solve_graph(table, 3, budget=Budget(400), seed=2, untie=False).graph.members
+    searched = solve_graph(Task(table, 3, budget=Budget(400), seed=2), untie=False).graph.members
     assert untie_graph(table, searched, seed=1, per_row=100.0).tied_edges == 0

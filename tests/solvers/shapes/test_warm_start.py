@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import StructureError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import deal_rows, solve_graph
-from kanonflow.solvers.shapes.warm_start import Completed, WarmGraph, warm_members
+from kanonflow.solvers.shapes.warm_start import Completed, warm_members
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.units.neighbours import nearest_units
@@ -102,9 +104,9 @@ def test_positions_that_do_not_exist_are_refused(stranger: int) -> None:
 def test_a_warm_start_begins_lower() -> None:
     """The next window of the same people: it starts from the old graph, below the cold start, and says both losses."""
     table = replace(mixed_table(4, 400, numeric=3, nulls=0.0), individuals=np.arange(400) * 7)
-    first = solve_graph(table, 4, budget=Budget(1000.0), seed=1)
+    first = solve_graph(Task(table, 4, budget=Budget(1000.0), seed=1))
     warm = WarmGraph(first.graph.members.astype(np.int64))
-    again = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
+    again = solve_graph(Task(table, 4, budget=Budget(0), seed=1, warm=warm))
     assert again.start == "warm"
     assert again.warm_loss == pytest.approx(first.loss)
     assert again.cold_loss is not None
@@ -112,7 +114,7 @@ def test_a_warm_start_begins_lower() -> None:
     again.graph.check(table.individuals)
     assert (again.warm_kept, first.warm_kept) == (1.0, None)
     absent = np.where(warm.members < 40, -1, warm.members)
-    holed = solve_graph(table, 4, budget=Budget(0), seed=1, warm=WarmGraph(absent), untie=False)
+    holed = solve_graph(Task(table, 4, budget=Budget(0), seed=1, warm=WarmGraph(absent)), untie=False)
     old = {frozenset(slot) for slot in first.graph.members.tolist()}
     same = np.mean([frozenset(slot) in old for slot in holed.graph.members.tolist()])
     assert holed.start == "warm"
@@ -129,7 +131,7 @@ def substituted(kept: int) -> tuple[Table, WarmGraph]:
             whole, numeric=whole.numeric[rows], categorical=whole.categorical[rows], individuals=rows
         )
 
-    old = solve_graph(window(0), 4, budget=Budget(1000.0), seed=1).graph.members.astype(np.int64)
+    old = solve_graph(Task(window(0), 4, budget=Budget(1000.0), seed=1)).graph.members.astype(np.int64)
     here = old - (400 - kept)
     return window(400 - kept), WarmGraph(np.where(here >= 0, here, -1))
 
@@ -140,7 +142,7 @@ def test_replacing_a_few_costs_little() -> None:
     _, result = completed(table, warm.members, 4)
     assert result is not None
     assert result.changed.size < 200
-    begun = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
+    begun = solve_graph(Task(table, 4, budget=Budget(0), seed=1, warm=warm))
     assert begun.start == "warm"
     assert begun.cold_loss is not None
     assert begun.warm_loss is not None
@@ -150,11 +152,11 @@ def test_replacing_a_few_costs_little() -> None:
 def test_completing_the_old_graph_comes_off_the_budget() -> None:
     """Its evaluations are reported, also without a search, and a warm search has so many fewer."""
     table, warm = substituted(388)
-    begun = solve_graph(table, 4, budget=Budget(0), seed=1, warm=warm)
+    begun = solve_graph(Task(table, 4, budget=Budget(0), seed=1, warm=warm))
     assert begun.evaluations == begun.trace[0][0]
     assert begun.evaluations > 0
-    searched = solve_graph(table, 4, budget=Budget(500.0), seed=1, warm=warm)
-    cold = solve_graph(table, 4, budget=Budget(500.0), seed=1)
+    searched = solve_graph(Task(table, 4, budget=Budget(500.0), seed=1, warm=warm))
+    cold = solve_graph(Task(table, 4, budget=Budget(500.0), seed=1))
     assert searched.trace[0] == begun.trace[0]
     assert searched.evaluations <= cold.evaluations + 0.05 * 500 * 400
     assert searched.loss <= begun.loss
@@ -165,7 +167,7 @@ def test_the_same_seed_and_budget_give_the_same_graph(kept: int) -> None:
     """Whatever the number of threads."""
     table, warm = substituted(kept)
     solve = [
-        solve_graph(table, 4, budget=Budget(300.0), seed=5, warm=warm, threads=threads)
+        solve_graph(Task(table, 4, budget=Budget(300.0), seed=5, warm=warm, threads=threads))
         for threads in (1, 1, 2)
     ]
     for other in solve[1:]:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.problem.errors import InfeasibleError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.circulant import circulant_members, constructive_members
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import Units, group_rows
 
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.matching.components import component_labels
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive
 from tests.mixed_tables import mixed_table, tables

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.problem.errors import InfeasibleError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.starts.l_greedy import sorted_rows
 from kanonflow.solvers.starts.l_greedy_tree import l_greedy_members
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive

@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.starts.pair_assignment import PAIR_NEIGHBOURS, pair_members
@@ -71,11 +72,13 @@ def test_a_start_that_would_take_too_long_is_left_alone() -> None:
 def test_auto_begins_with_it_at_two(people: int | None) -> None:
     """The solution says so, and the search does not lose what it begins with."""
     table = mixed_table(5, 120, people=people, k=2)
-    begun = solve_graph(table, 2, budget=Budget(), seed=1, search=False, untie=False)
-    found = solve_graph(table, 2, budget=Budget(500.0), seed=1, untie=False)
+    begun = solve_graph(Task(table, 2, budget=Budget(), seed=1), search=False, untie=False)
+    found = solve_graph(Task(table, 2, budget=Budget(500.0), seed=1), untie=False)
     assert begun.start == found.start == "pair-assignment"
     assert (
         found.loss
         <= begun.loss
-        < solve_graph(table, 2, start="dense-first", budget=Budget(), seed=1, search=False, untie=False).loss
+        < solve_graph(
+            Task(table, 2, start="dense-first", budget=Budget(), seed=1), search=False, untie=False
+        ).loss
     )

@@ -11,16 +11,16 @@ import pytest
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.policy import Protection
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.range_values import range_array, range_values
 from kanonflow.transforms.release.boxes import (
     Boxes,
-    Groups,
     box_columns,
-    class_groups,
     field_ncp,
     gcp,
     hull_boxes,
-    slot_groups,
     snapped_boxes,
 )
 from tests import naive
@@ -30,7 +30,7 @@ from tests.transforms.window_rows import QUASIS, bound_policy, window_rows
 BOUND = bound_policy()
 ROWS = window_rows(90, 7, BOUND)
 LABELS = np.repeat(np.arange(9), 10)[np.random.default_rng(2).permutation(90)].astype(np.int32)
-GROUPS = {"slots": slot_groups(searched(90, 3, 4)), "classes": class_groups(LABELS)}
+GROUPS = {"slots": GeneralizationGraph(searched(90, 3, 4)).groups, "classes": Partition(LABELS).groups}
 
 
 def members_of(groups: Groups) -> list[np.ndarray]:
@@ -101,7 +101,9 @@ def one_box(values: list, name: str) -> Boxes:
         else rows[field.name]
         for field in kinds
     ]
-    return hull_boxes(pa.table(columns, schema=kinds), bound, class_groups(np.zeros(len(values), np.int32)))
+    return hull_boxes(
+        pa.table(columns, schema=kinds), bound, Partition(np.zeros(len(values), np.int32)).groups
+    )
 
 
 EXTENTS = dict.fromkeys(QUASIS, 100.0)

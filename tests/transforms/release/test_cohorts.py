@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kanonflow.schemas.policy import COHORT_WINDOWS
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.cohorts import (
     class_cohorts,
     graph_cohorts,

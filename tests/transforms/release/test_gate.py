@@ -16,9 +16,9 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.matching.matching import random_factor
 from kanonflow.solvers.matching.random_words import shuffled_within
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
-from kanonflow.transforms.release.boxes import class_groups, hull_boxes, slot_groups, snapped_boxes
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.transforms.release.boxes import hull_boxes, snapped_boxes
 from kanonflow.transforms.release.gate import GateError, check_release
 from kanonflow.transforms.release.publish import _assemble
 from kanonflow.transforms.secret.seeds import Keystream
@@ -52,9 +52,7 @@ class Case:
 
 def built(rows: pa.Table, structure: Any, factor: NDArray[np.int32], bound: BoundPolicy) -> Case:
     """A release put together as publishing does, whatever its structure is worth."""
-    graph = isinstance(structure, GeneralizationGraph)
-    groups = slot_groups(structure.members) if graph else class_groups(structure.labels)
-    boxes = snapped_boxes(hull_boxes(rows, bound, groups))
+    boxes = snapped_boxes(hull_boxes(rows, bound, structure.groups))
     return Case(_assemble(rows, factor, boxes, bound, "r", (0, 86_400_000)), rows, structure, factor, bound)
 
 
@@ -79,6 +77,13 @@ def individual_case(labels: list[int] | None = None) -> Case:
 def test_a_right_release_passes(case: Case) -> None:
     """Nothing is raised."""
     case.check()
+
+
+def test_what_is_neither_a_graph_nor_classes_is_refused() -> None:
+    """The gate reads members and labels by itself; an answer that only says it is a structure does not go out."""
+    case = individual_case()
+    with pytest.raises(GateError, match="neither a graph nor closed classes"):
+        replace(case, structure=case.structure.groups).check()
 
 
 def narrowed(box: dict | list) -> dict | list:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kanonflow.schemas.avro_schema import metrics_defaults, metrics_schema, rejected_schema
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.release.metrics import linked_candidates
 from tests import naive
 from tests.driven_partitions import DrivenPartitions

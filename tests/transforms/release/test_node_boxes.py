@@ -16,15 +16,15 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.release import gate_nodes
 from kanonflow.transforms.release.boxes import (
-    Groups,
     box_columns,
     field_ncp,
     gcp,
     hull_boxes,
-    slot_groups,
     snapped_boxes,
 )
 from kanonflow.transforms.release.encode import encode, extents
@@ -160,7 +160,7 @@ def test_the_loss_of_the_search_is_the_loss_of_the_labels(values: list[str | Non
     """GCP of what is published, and what the solver says of its graph, are one number; its bound lies below."""
     rows = _rows(values)
     encoded = encode(rows, _bound(), None, {})
-    solution = solve(encoded.table, 2, budget=Budget(20.0), seed=seed)
-    hulls = hull_boxes(rows, _bound(), slot_groups(solution.graph.members))
+    solution = solve(Task(encoded.table, 2, budget=Budget(20.0), seed=seed))
+    hulls = hull_boxes(rows, _bound(), solution.structure.groups)
     assert gcp(field_ncp(hulls, extents(encoded.domains)), _bound()) == pytest.approx(solution.loss)
     assert solution.lower_bound <= solution.loss + 1e-12

@@ -13,8 +13,8 @@ from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Protection, Quasi, QuasiType, Role
 from kanonflow.solvers.matching.random_words import shuffled_within
-from kanonflow.solvers.problem.graph import GeneralizationGraph
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.gate import GateError
 from kanonflow.transforms.release.publish import publish, published_order
 from kanonflow.transforms.secret.seeds import Keystream

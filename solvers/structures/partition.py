@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.matching.random_words import Words, shuffled_within
 from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.problem.hierarchy_levels import LevelVector
+from kanonflow.solvers.structures.structure import Groups
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Closed classes over records.
+    """Closed classes over records; a ``Structure``.
 
     labels: int32 (n,), the class of each record, ``0 .. classes-1``; -1: the record waits.
     """
+
+    shape: ClassVar[str] = "classes"
 
     labels: NDArray[np.int32]
 
@@ -23,6 +29,37 @@ class Partition:
     def classes(self) -> int:
         """Number of classes."""
         return int(self.labels.max()) + 1 if self.labels.size else 0
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which records are in a class, bool (n,)."""
+        return self.labels >= 0
+
+    @property
+    def levels(self) -> LevelVector | None:
+        """None: a box is the hull of its class."""
+        return None
+
+    @property
+    def groups(self) -> Groups:
+        """A class covers its records, in their order; every row carries the box of its class. O(n log n)."""
+        order = np.argsort(self.labels, kind="stable")
+        order = order[self.labels[order] >= 0]
+        _, of_row, sizes = np.unique(self.labels[self.kept], return_inverse=True, return_counts=True)
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+        return Groups(order, starts, of_row.astype(np.int64))
+
+    def described(self) -> NDArray[np.int32]:
+        """The labels, those of records that wait included."""
+        return self.labels
+
+    def released(self) -> Self:
+        """The classes over the records that are in one."""
+        return self if self.kept.all() else replace(self, labels=self.labels[self.kept])
+
+    def draw(self, words: Words) -> NDArray[np.int32]:
+        """The records of each class permuted uniformly among its rows (``shuffled_within``)."""
+        return shuffled_within(self.labels, words.words(self.labels.size))
 
     def check(self, k: int, individuals: NDArray[np.int64]) -> None:
         """Raise StructureError unless every class could be released.

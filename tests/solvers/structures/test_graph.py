@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kanonflow.solvers.problem.errors import StructureError
-from kanonflow.solvers.problem.graph import GeneralizationGraph
+from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests.regular_graphs import rewired, ring
 
 

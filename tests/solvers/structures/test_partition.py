@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kanonflow.solvers.problem.errors import StructureError
-from kanonflow.solvers.problem.partition import Partition
+from kanonflow.solvers.structures.partition import Partition
 
 
 def partition(*labels: int) -> Partition:
