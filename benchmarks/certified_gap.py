@@ -1,7 +1,7 @@
 """How far above the least possible loss is the search, and how far is ``certify``?
 
 Data: the first n rows of UCI Adult, 8 quasi-identifiers (age numeric over the range of the rows taken, 7 categorical).
-Loss: GCP of the hulls. The bound is that of the linear program over all slots (column generation), with a certificate
+Loss: GCP of the hulls. The bound is that of the linear program over all slots (column generation), with a proof
 that an independent checker proves again where ``checked`` says so; ``program`` is the program's value over the slots
 it knew at the end, so the whole program's value lies between bound and program.
 
@@ -20,7 +20,7 @@ import time
 from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.bounds.certificate import Certificate, check_bound
+from kanonflow.solvers.bounds.bound_proof import BoundProof, check_bound
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
@@ -87,11 +87,11 @@ def add_rows(
         losses.rows.append((table.records, k, method, untied, loss, bound, loss / bound - 1.0, each, cpu))
 
 
-def checked(table: Table, certificate: Certificate, largest: int) -> tuple[str, float | None]:
+def checked(table: Table, proof: BoundProof, largest: int) -> tuple[str, float | None]:
     """Whether the checker proves the bound again, and the CPU seconds; not tried beyond k = ``largest``."""
-    if certificate.k > largest:
+    if proof.k > largest:
         return "not tried", None
-    _, spent = timed(check_bound, table, certificate)
+    _, spent = timed(check_bound, table, proof)
     return "yes", spent.cpu
 
 
@@ -103,11 +103,11 @@ def measure(table: Table, k: int, deadline: float, arguments: argparse.Namespace
     certified, spent = timed(
         certify_graph, Task(table, k, budget=budget, seed=SEED, clock=time.process_time), untie=False
     )
-    bound, certificate = certified.lower_bound, certified.certificate
-    assert certificate is not None
-    again, checking = checked(table, certificate, arguments.check_up_to)
+    bound, proof = certified.lower_bound, certified.proof
+    assert proof is not None
+    again, checking = checked(table, proof, arguments.check_up_to)
     bounds.rows.append(
-        (table.records, k, bound, certificate.program, spent.cpu, certified.deadline_struck, again, checking)
+        (table.records, k, bound, proof.program, spent.cpu, certified.deadline_struck, again, checking)
     )
     found, each, cpu = search_for(table, k, seconds)
     add_rows(losses, table, k, "search", found, bound, each, cpu)
@@ -142,8 +142,8 @@ def main(argv: list[str] | None = None) -> int:
         return publish(findings, arguments, begun)
     small = adult_table(path, 100)
     warm = certify_graph(Task(small, 3, budget=Budget(10.0), seed=SEED))
-    if warm.certificate is not None:
-        check_bound(small, warm.certificate)
+    if warm.proof is not None:
+        check_bound(small, warm.proof)
     findings.table(
         "Loss and gap",
         ["rows", "k", "method", "untied", "GCP", "bound", "gap", "evaluations a row", "CPU s"],

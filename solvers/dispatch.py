@@ -11,7 +11,7 @@ def solve(task: Task, method: str = "auto") -> Solution:
     """A k-anonymous structure of low information loss over a table.
 
     method: ``auto`` and ``iterated-local-search`` search from ``task.start``; a start's name returns that start;
-    ``certify`` adds the LP bound with its certificate, and rounds the program (shape row_graph; no warm start);
+    ``certify`` adds the LP bound with its proof, and rounds the program (shape row_graph; no warm start);
     ``pass-through`` puts everybody into one class, for measuring what solving costs; ``paper-local-search`` and
     ``paper-iterated-local-search`` are S0's search as printed (paper_graphs.py), for shape row_graph and cold starts.
 

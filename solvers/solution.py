@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kanonflow.solvers.bounds.certificate import Certificate
+from kanonflow.solvers.bounds.bound_proof import BoundProof
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
@@ -20,7 +20,7 @@ class Solution:
     start: which start was taken (``warm`` for the previous window's). evaluations: candidates evaluated.
     deadline_struck: the deadline ended the search, so a repetition may end elsewhere.
     tied_edges: of a graph, edges that are still in a two-edge cut (two_edge_cuts.py); None where it was not looked at.
-    certificate: the proof of lower_bound, where the method gives one (certificate.check_bound verifies it).
+    proof: the proof of lower_bound, where the method gives one (bound_proof.check_bound verifies it).
     known, lattice: of a lattice solver, what it found out, for the next window, and what that took.
     stack: what was done, in a line; empty where there is one way only.
     trace: (evaluations, loss) after each round. warm_loss, cold_loss: of the starts compared, where both exist.
@@ -39,7 +39,7 @@ class Solution:
     warm_loss: float | None = None
     tied_edges: int | None = None
     cold_loss: float | None = None
-    certificate: Certificate | None = None
+    proof: BoundProof | None = None
     known: KnownNodes | None = None
     lattice: LatticeWork | None = None
     warm_kept: float | None = None
@@ -66,7 +66,7 @@ class Solution:
 
     def summary(self) -> str:
         """One line for people."""
-        kind = "bound" if self.certificate is None else "certified bound"
+        kind = "bound" if self.proof is None else "proven bound"
         return (
             f"loss {self.loss:.5f} (start {self.start_loss:.5f} by {self.start}, {kind} {self.lower_bound:.5f}, "
             f"gap {self.gap:.1%}), {self.evaluations:,} evaluations"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bounds.certificate import Certificate, certified_bound
+from kanonflow.solvers.bounds.bound_proof import BoundProof, proven_bound
 from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
 from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, Nodes, build_nodes, price_anchors
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
@@ -56,14 +56,14 @@ class PricingLimits:
 
 @dataclass(frozen=True)
 class LinearBound:
-    """certificate: of the best bound. value: GCP of the program over the slots known, at least the full program's.
+    """proof: of the best bound. value: GCP of the program over the slots known, at least the full program's.
 
     slots: int32 (m, k) of units, and x: float64 (m,), how often the program takes each.
     passes: exact passes made. nodes: visited in all. trace: (passes, nodes, value, best bound) after each exact pass.
     deadline_struck: the clock ended it.
     """
 
-    certificate: Certificate
+    proof: BoundProof
     value: float
     slots: NDArray[np.int32]
     x: NDArray[np.float64]
@@ -115,7 +115,7 @@ class _Generation:
         self.scratch: Nodes = build_nodes(units.features, self.rows, k)
         zero = np.zeros(units.weight.size)
         known = zero if floor is None else floor
-        self.best = Certificate(k, known, zero, certified_bound(units.weight, k, known))
+        self.best = BoundProof(k, known, zero, proven_bound(units.weight, k, known))
         # Beyond k = 5 the nodes are not expected to suffice at the program's own duals.
         self.unfinished = int(k > REFERENCE_K)
         self.centre: NDArray[np.float64] | None = None
@@ -167,9 +167,9 @@ class _Generation:
 
     def take(self, dual: NDArray[np.float64], lowered: NDArray[np.float64]) -> None:
         """Keep the duals of an exact pass if their bound is the best."""
-        bound = certified_bound(self.units.weight, self.k, lowered)
+        bound = proven_bound(self.units.weight, self.k, lowered)
         if bound > self.best.bound:
-            self.best = Certificate(self.k, dual.copy(), dual - lowered, bound)
+            self.best = BoundProof(self.k, dual.copy(), dual - lowered, bound)
 
     def heuristic_pass(self, dual: NDArray[np.float64]) -> int:
         """Price near a moving mean of the duals, at the duals themselves if that finds little."""
@@ -244,7 +244,7 @@ def linear_bound(
             run.resolve()
     value = run.master.value / run.rows
     return LinearBound(
-        certificate=replace(run.best, program=value if np.isfinite(value) else None),
+        proof=replace(run.best, program=value if np.isfinite(value) else None),
         value=value,
         slots=run.master.slots,
         x=run.master.x,

@@ -365,7 +365,7 @@ def price_anchors(
     most_nodes: of one walk. If it does not suffice, walks with lower bars follow: the least bar that can be proved
     within the nodes is the shift. slots: int32 (rows, k), takes slots of negative reduced cost, up to its end.
 
-    Returns (slots written, nodes visited, anchors that ran out of nodes). Why: see Certificate.
+    Returns (slots written, nodes visited, anchors that ran out of nodes). Why: see BoundProof.
     """
     written = 0
     visited = 0

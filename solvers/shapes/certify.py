@@ -1,10 +1,10 @@
-"""The graph search with a proof: LP bound, certificate, and graphs rounded from the linear program.
+"""The graph search with a proof of its bound (the LP), and graphs rounded from the linear program.
 
 Searches from several seeds meet the slots that the program starts from; column generation completes it
 (bounds/column_generation.py); its x, mostly whole, is rounded in several ways, and each graph is searched on with
 little heat. The best of all graphs is returned. Slots of more than ``largest_priced`` units are not priced exactly: the
 program is then solved heuristically, for its graph, and another one, over smaller slots, for the bound
-(certificate.py).
+(bound_proof.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bounds.certificate import Certificate
+from kanonflow.solvers.bounds.bound_proof import BoundProof
 from kanonflow.solvers.bounds.column_generation import (
     REFERENCE_K,
     LinearBound,
@@ -135,7 +135,7 @@ def certify_graph(task: Task, *, untie: bool = True, limits: CertifyLimits | Non
 
     The budget's evaluations are those of each search, its deadline is for the whole call. Every search begins cold.
     untie: see solve_graph; the loss that it
-    costs is part of the gap. ``Solution.certificate`` proves ``Solution.lower_bound``, which is LB1 at least.
+    costs is part of the gap. ``Solution.proof`` proves ``Solution.lower_bound``, which is LB1 at least.
     Without a deadline the result depends on the arguments alone.
 
     Raises InfeasibleError as solve_graph does, BudgetError for an unknown start, UnservedError for
@@ -165,20 +165,20 @@ def certify_graph(task: Task, *, untie: bool = True, limits: CertifyLimits | Non
     tree = build_tree(job.units.features, job.units.weight, job.units.individual)
     nearest, distance = nearest_units(job.units.features, tree, job.units.individual, max(NEIGHBOURS, k - 1))
     lists = _Lists(np.ascontiguousarray(nearest), distance)
-    linear, certificate, smaller = _bound(job, task.start, lists, searched)
+    linear, proof, smaller = _bound(job, task.start, lists, searched)
     best, spent, trace = _round(job, tree, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), linear, searched)
     first = searched.first
     return Solution(
         structure=best.graph,
         loss=best.loss,
         start_loss=first.start_loss,
-        lower_bound=certificate.bound,
+        lower_bound=proof.bound,
         start=first.start,
         evaluations=spent + smaller.evaluations,
         deadline_struck=searched.struck or linear.deadline_struck or smaller.struck or job.timer.struck(),
         trace=((0, first.start_loss), (searched.evaluations, searched.loss), *trace),
         tied_edges=best.tied,
-        certificate=certificate,
+        proof=proof,
     )
 
 
@@ -191,19 +191,19 @@ class _Smaller(NamedTuple):
 
 def _bound(
     job: _Job, start: str, lists: _Lists, searched: _Searched
-) -> tuple[LinearBound, Certificate, _Smaller]:
-    """The program whose x is rounded, the best certificate, and what smaller slots took for it."""
+) -> tuple[LinearBound, BoundProof, _Smaller]:
+    """The program whose x is rounded, the best proof, and what smaller slots took for it."""
     size, limits = min(job.k, job.limits.largest_priced), job.limits
     if size == job.k:
         linear = _program(job, lists, searched.slots, limits.pricing, limits.priced)
-        return linear, linear.certificate, _Smaller()
+        return linear, linear.proof, _Smaller()
     linear = _program(job, lists, searched.slots, replace(limits.pricing, exact=0), limits.relaxed)
     smaller = job._replace(k=size)
     begins = limits.relaxed + (limits.priced - limits.relaxed) * limits.searching
     met = _search(smaller, start, limits.relaxed, begins)
-    proof = _program(smaller, lists, met.slots, limits.pricing, limits.priced)
-    best = max(linear.certificate, proof.certificate, key=lambda each: each.bound)
-    return linear, best, _Smaller(met.evaluations, met.struck or proof.deadline_struck)
+    lower = _program(smaller, lists, met.slots, limits.pricing, limits.priced)
+    best = max(linear.proof, lower.proof, key=lambda each: each.bound)
+    return linear, best, _Smaller(met.evaluations, met.struck or lower.deadline_struck)
 
 
 def _program(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.bounds import restricted_master
-from kanonflow.solvers.bounds.certificate import check_bound
+from kanonflow.solvers.bounds.bound_proof import check_bound
 from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound, neighbour_reach
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster, slot_losses
@@ -38,11 +38,11 @@ def test_it_reaches_the_program_over_all_slots(table: Table, k: int) -> None:
     found = bounded(table, k)
     units = group_rows(table)
     best = naive_bounds.least_lp_loss(table, units, k)
-    assert found.certificate.bound == pytest.approx(best, abs=1e-7)
-    assert found.certificate.bound <= best + 1e-12
+    assert found.proof.bound == pytest.approx(best, abs=1e-7)
+    assert found.proof.bound <= best + 1e-12
     assert found.value == pytest.approx(best, abs=1e-7)
-    assert np.all(found.certificate.shift >= 0)
-    assert check_bound(table, found.certificate) == found.certificate.bound
+    assert np.all(found.proof.shift >= 0)
+    assert check_bound(table, found.proof) == found.proof.bound
 
 
 @pytest.mark.parametrize(("n", "k", "people"), [(5, 2, None), (6, 2, 3), (5, 3, None), (6, 3, 5)])
@@ -51,7 +51,7 @@ def test_it_is_below_the_best_graph(n: int, k: int, people: int | None, kinds: i
     """On tiny tables: not above the optimum over all graphs."""
     for seed in range(3):
         table = mixed_table(seed, n, people=people, kinds=kinds, k=k)
-        assert bounded(table, k).certificate.bound <= naive.least_graph_loss(table, k) + 1e-12
+        assert bounded(table, k).proof.bound <= naive.least_graph_loss(table, k) + 1e-12
 
 
 @settings(derandomize=True, deadline=None, max_examples=20)
@@ -63,23 +63,23 @@ def test_it_is_valid_when_cut_short(table: Table, k: int, nodes: int, passes: in
         (TIGHT, 2.5),
     ):
         found = bounded(table, k, limits, deadline=deadline, clock=Ticking(1.0))
-        assert check_bound(table, found.certificate) == found.certificate.bound
-        assert found.certificate.bound <= found.value + 1e-9
+        assert check_bound(table, found.proof) == found.proof.bound
+        assert found.proof.bound <= found.value + 1e-9
         assert found.deadline_struck == (deadline is not None)
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(tables(k=4, least=8, most=16), st.integers(2, 4))
-def test_the_neighbour_bound_is_a_certificate_too(table: Table, k: int) -> None:
+def test_the_neighbour_bound_is_a_proof_too(table: Table, k: int) -> None:
     """A k-th of each unit's reach is feasible: the checker takes it, and its bound is LB1. No pass lowers it."""
     units = group_rows(table)
     tree = build_tree(units.features, units.weight, units.individual)
     lists = nearest_units(units.features, tree, units.individual, k - 1)
     floor = neighbour_reach(units, *lists, k) / k
     found = bounded(table, k, PricingLimits(exact=0, heuristic=0), floor=floor)
-    assert found.certificate.bound == pytest.approx(neighbour_bound(units, *lists, k), abs=1e-8)
-    assert check_bound(table, found.certificate) == found.certificate.bound
-    assert bounded(table, k, floor=floor).certificate.bound >= found.certificate.bound - 1e-9
+    assert found.proof.bound == pytest.approx(neighbour_bound(units, *lists, k), abs=1e-8)
+    assert check_bound(table, found.proof) == found.proof.bound
+    assert bounded(table, k, floor=floor).proof.bound >= found.proof.bound - 1e-9
 
 
 def test_slots_are_priced_as_boxes() -> None:

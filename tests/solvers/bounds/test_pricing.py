@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bounds.certificate import Certificate, certified_bound, check_bound
+from kanonflow.solvers.bounds.bound_proof import BoundProof, check_bound, proven_bound
 from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
 from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, build_nodes, price_anchors
 from kanonflow.solvers.problem.errors import StructureError
@@ -103,7 +103,7 @@ def test_the_checker_accepts_what_a_pass_leaves(seed: int) -> None:
     dual = np.random.default_rng(seed).random(units.weight.size) / 6
     lowered, slots = priced(units, dual, k, 0, dual.size, ANY)
     assert len(slots) > 0
-    bound = certified_bound(units.weight, k, lowered)
-    assert check_bound(table, Certificate(k, dual, dual - lowered, bound)) == bound
+    bound = proven_bound(units.weight, k, lowered)
+    assert check_bound(table, BoundProof(k, dual, dual - lowered, bound)) == bound
     with pytest.raises(StructureError, match="refused"):
-        check_bound(table, Certificate(k, dual, 0 * dual, certified_bound(units.weight, k, dual)))
+        check_bound(table, BoundProof(k, dual, 0 * dual, proven_bound(units.weight, k, dual)))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.bounds.certificate import check_bound
+from kanonflow.solvers.bounds.bound_proof import check_bound
 from kanonflow.solvers.bounds.column_generation import PricingLimits
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
@@ -35,10 +35,10 @@ def test_the_graph_is_legal_and_not_below_its_bound(table: Table, k: int, untie:
     """With and without individuals: a true loss, and a bound that the checker proves again."""
     found = certify_graph(Task(table, k, budget=Budget(100.0), seed=3), limits=SHORT, untie=untie)
     found.graph.check(table.individuals)
-    assert found.certificate is not None
+    assert found.proof is not None
     assert found.loss == pytest.approx(gcp(table, found.graph), abs=1e-12)
     assert found.loss >= found.lower_bound - 1e-12
-    assert found.lower_bound == found.certificate.bound == check_bound(table, found.certificate)
+    assert found.lower_bound == found.proof.bound == check_bound(table, found.proof)
     assert (found.tied_edges is None) == (not untie)
 
 
@@ -54,7 +54,7 @@ def test_it_closes_the_gap_that_a_search_leaves() -> None:
     assert np.array_equal(found.graph.members, again.graph.members)
     assert found.lower_bound == again.lower_bound
     assert found.trace == again.trace
-    assert "certified bound" in found.summary()
+    assert "proven bound" in found.summary()
     assert f"{found.gap:.1%}" in found.summary()
 
 
@@ -65,9 +65,9 @@ def test_large_slots_are_bounded_by_small_ones(table: Table, priced: int) -> Non
     limits = replace(SHORT, largest_priced=priced)
     found = certify_graph(Task(table, 4, budget=Budget(100.0), seed=3), limits=limits, untie=False)
     plain = solve_graph(Task(table, 4, budget=Budget(1.0), seed=3), untie=False)
-    assert found.certificate is not None
-    assert found.certificate.k in (priced, 4)
-    assert found.lower_bound == check_bound(table, found.certificate)
+    assert found.proof is not None
+    assert found.proof.k in (priced, 4)
+    assert found.lower_bound == check_bound(table, found.proof)
     assert plain.lower_bound - 1e-8 <= found.lower_bound
     assert found.lower_bound <= naive_bounds.least_lp_loss(table, group_rows(table), 4) + 1e-9
 
@@ -82,8 +82,8 @@ def test_a_deadline_leaves_a_valid_bound() -> None:
         )
         found.graph.check(table.individuals)
         assert found.deadline_struck
-        assert found.certificate is not None
-        assert check_bound(table, found.certificate) <= found.loss
+        assert found.proof is not None
+        assert check_bound(table, found.proof) <= found.loss
 
 
 def test_what_it_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

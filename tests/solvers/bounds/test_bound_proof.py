@@ -1,4 +1,4 @@
-"""A certificate is believed when it is true, and refused when anything in it was changed."""
+"""A proof is believed when it is true, and refused when anything in it was changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.bounds.certificate import SLACK, Certificate, certified_bound, check_bound
+from kanonflow.solvers.bounds.bound_proof import SLACK, BoundProof, check_bound, proven_bound
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.units.distinct_rows import group_rows
@@ -17,9 +17,9 @@ from tests import naive_bounds
 from tests.mixed_tables import mixed_table, tables
 
 
-def stated(table: Table, k: int, dual: np.ndarray, shift: np.ndarray) -> Certificate:
-    """A certificate that states the bound its duals would give."""
-    return Certificate(k, dual, shift, certified_bound(group_rows(table).weight, k, dual - shift))
+def stated(table: Table, k: int, dual: np.ndarray, shift: np.ndarray) -> BoundProof:
+    """A proof that states the bound its duals would give."""
+    return BoundProof(k, dual, shift, proven_bound(group_rows(table).weight, k, dual - shift))
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -33,12 +33,12 @@ def test_it_is_believed_exactly_when_no_slot_is_violated(
     worst = max(0.0, -naive_bounds.least_reduced_cost(table, units, k, dual))
     shift = np.full(dual.size, 2 * share * worst / k)
     least = naive_bounds.least_reduced_cost(table, units, k, dual - shift)
-    certificate = stated(table, k, dual, shift)
+    proof = stated(table, k, dual, shift)
     if least > -SLACK / 2:
-        assert check_bound(table, certificate) == certificate.bound
+        assert check_bound(table, proof) == proof.bound
     elif least < -2 * SLACK:
         with pytest.raises(StructureError, match="refused"):
-            check_bound(table, certificate)
+            check_bound(table, proof)
 
 
 @pytest.mark.parametrize("people", [None, 8])

@@ -1,4 +1,4 @@
-"""A certificate of the LP bound, and a checker that prices it anew and shares no kernel with the search.
+"""A proof of the LP bound, and a checker that prices it anew and shares no kernel with the search.
 
 Duality: if ``y'_i`` are numbers, one a unit, so that no slot S (a multiset of k units that one slot may hold) has
 ``c(S) < sum of y' over S``, then any k-regular graph costs at least ``k sum_i w_i y'_i``: add the inequality up over
@@ -28,7 +28,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Certificate:
+class BoundProof:
     """A proof that no graph over a table with slots of k records or more has less GCP than ``bound``.
 
     k: size of the slots that were priced; those of the graph may be larger. dual: float64 (u,), one number a unit,
@@ -45,7 +45,7 @@ class Certificate:
     program: float | None = None
 
 
-def certified_bound(weight: NDArray[np.int32], k: int, lowered: NDArray[np.float64]) -> float:
+def proven_bound(weight: NDArray[np.int32], k: int, lowered: NDArray[np.float64]) -> float:
     """GCP that the duals ``lowered`` prove, if no slot violates them; weight: int32 (u,), rows a unit."""
     return k * float(weight.astype(np.float64) @ lowered) / max(int(weight.sum()), 1) - SLACK
 
@@ -136,31 +136,29 @@ def _violated_anchor(
     )
 
 
-def check_bound(table: Table, certificate: Certificate) -> float:
-    """The certificate's bound on the GCP, after it has been proved again; exact, and exponential at worst.
+def check_bound(table: Table, proof: BoundProof) -> float:
+    """The proof's bound on the GCP, after it has been proved again; exact, and exponential at worst.
 
-    Raises StructureError when the certificate is of other records, states another bound than its duals give, or a
+    Raises StructureError when the proof is of other records, states another bound than its duals give, or a
     slot costs less than its members' duals.
     """
     if table.hierarchical:
-        raise StructureError("no certificate covers hierarchies: their boxes have other prices")
+        raise StructureError("no proof covers hierarchies: their boxes have other prices")
     units = group_rows(table)
-    k = certificate.k
-    if certificate.dual.shape != units.weight.shape or certificate.shift.shape != units.weight.shape:
-        raise StructureError(
-            "the certificate is of other records: it needs one dual for each distinct record"
-        )
-    lowered = certificate.dual - certificate.shift
-    bound = certified_bound(units.weight, k, lowered)
-    if not np.all(np.isfinite(lowered)) or not abs(bound - certificate.bound) <= SLACK:
-        raise StructureError("the certificate's duals do not give its bound")
+    k = proof.k
+    if proof.dual.shape != units.weight.shape or proof.shift.shape != units.weight.shape:
+        raise StructureError("the proof is of other records: it needs one dual for each distinct record")
+    lowered = proof.dual - proof.shift
+    bound = proven_bound(units.weight, k, lowered)
+    if not np.all(np.isfinite(lowered)) or not abs(bound - proof.bound) <= SLACK:
+        raise StructureError("the proof's duals do not give its bound")
     price = normalized_weights(table)
     dn = table.numeric.shape[1]
     # A null lies further away than any number, and no attribute costs more than its weight.
     points = np.where(np.isnan(table.numeric), 3.0, table.numeric) * price[:dn]
     price[dn:] /= np.maximum(table.cardinality - 1, 1)
     dual = lowered[units.of_row]
-    ranked = np.lexsort((units.of_row, -certificate.dual[units.of_row]))
+    ranked = np.lexsort((units.of_row, -proof.dual[units.of_row]))
     who = np.arange(table.records) if table.individuals is None else table.individuals
     values = int(table.cardinality.max(initial=1))
     unit = units.of_row.astype(np.int64)
@@ -168,5 +166,5 @@ def check_bound(table: Table, certificate: Certificate) -> float:
         if first > 0 and unit[ranked[first - 1]] == unit[ranked[first]]:
             continue
         if _violated_anchor(points, table.categorical, price, who, unit, dual, ranked, first, k, values):
-            raise StructureError("the certificate is refused: a slot costs less than its members' duals")
+            raise StructureError("the proof is refused: a slot costs less than its members' duals")
     return bound
