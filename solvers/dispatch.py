@@ -70,7 +70,7 @@ def solve(
     ``certify`` adds the LP bound with its certificate, and rounds the program (shape graph; no warm start);
     ``pass-through`` puts everybody into one class, for measuring what solving costs; ``paper-local-search`` and
     ``paper-iterated-local-search`` are S0's search as printed (paper_graphs.py), for shape graph and cold starts.
-    loss: what shape graph lowers and reports, ``ncp`` (GCP) or ``sil`` (no lower bound then); classes take ncp.
+    loss: what is lowered and reported, ``ncp`` (GCP) or ``sil`` (no lower bound then).
     warm: what the previous window left, by shape. priority: which rows of an individual stay (shape classes only).
     sensitive: fields whose values in each class must meet rules (shape classes only).
 
@@ -87,8 +87,8 @@ def solve(
         raise BudgetError(f"method {method} needs shape graph, not {shape}")
     if sensitive and shape != "classes":
         raise BudgetError("rules for sensitive values need shape classes")
-    if loss != "ncp" and (shape != "graph" or method in NCP_ONLY):
-        raise BudgetError(f"loss {loss} needs shape graph and a method other than {' and '.join(NCP_ONLY)}")
+    if loss != "ncp" and method in NCP_ONLY:
+        raise BudgetError(f"loss {loss} needs a method other than {' and '.join(NCP_ONLY)}")
     named, search = METHODS[method]
     chosen = named if named is not None else start
     given: dict[str, Any] = {
@@ -107,7 +107,7 @@ def solve(
     if method == "pass-through" or shape == "classes":
         # The old classes are one of KAB's stars; the other starts know nothing of them.
         earlier = warm if (search or chosen == "kab") and isinstance(warm, WarmClasses) else None
-        given |= {"priority": priority, "sensitive": sensitive, "progress": progress}
+        given |= {"priority": priority, "sensitive": sensitive, "loss": loss, "progress": progress}
         return solve_classes(table, k, warm=earlier, **given)
     if method == "certify":
         return certify_graph(table, k, **{name: value for name, value in given.items() if name != "search"})

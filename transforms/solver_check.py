@@ -41,7 +41,7 @@ def check_solver(policy: Policy) -> None:
         mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
     if choice.start in LATTICE_METHODS:
         mistakes += lattice_mistakes(policy, "solver.start", choice.start)
-    losses = LOSSES if solver_shape(policy) == "graph" and choice.method not in NCP_ONLY else LOSSES[:1]
+    losses = LOSSES if choice.method not in NCP_ONLY else LOSSES[:1]
     if choice.loss not in losses:
         mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(losses)}")
     largest = LARGEST_K if closed or choice.method == "pass-through" else PLACE - 1

@@ -49,7 +49,7 @@ SOLVES = """
 """
 
 
-@pytest.mark.parametrize("asked", [(), ("graph",), ("classes",), ("graph", "sil")])
+@pytest.mark.parametrize("asked", [(), ("graph",), ("classes",), ("graph", "sil"), ("classes", "sil")])
 def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -> None:
     """A process of its own, where nothing was called before: each shape, with one row a person and with several.
 
