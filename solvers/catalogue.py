@@ -11,7 +11,7 @@ from kanonflow.solvers.problem.limits import ANYTHING, Limits
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.shapes.certify import CERTIFY_LIMITS, certify_graph
-from kanonflow.solvers.shapes.classes import CLASS_STARTS, LARGEST_K, solve_classes
+from kanonflow.solvers.shapes.classes import CLASS_LOSSES, CLASS_STARTS, LARGEST_K, solve_classes
 from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LEVELLED_STARTS
 from kanonflow.solvers.shapes.graphs import GRAPH_STARTS, LOSSES, solve_graph
 from kanonflow.solvers.shapes.paper_graphs import PAPER_METHODS, solve_paper
@@ -67,14 +67,14 @@ LARGEST_GRAPH_K = PLACE - 1
 
 def _searching(name: str) -> Solver:
     graph = Way(solve_graph, LOSSES, LARGEST_GRAPH_K, warm=True)
-    return Solver(name, {"row_graph": graph, "classes": Way(solve_classes, warm=True)})
+    return Solver(name, {"row_graph": graph, "classes": Way(solve_classes, CLASS_LOSSES, warm=True)})
 
 
 def _start_alone(name: str, limits: Limits) -> Solver:
     """The start of that name as it is. Only KAB knows what to do with old classes: they are one of its stars."""
     ways = {"row_graph": Way(partial(solve_graph, search=False), LOSSES, LARGEST_GRAPH_K)}
     if name in CLASS_STARTS:
-        ways["classes"] = Way(partial(solve_classes, search=False), warm=name == "kab")
+        ways["classes"] = Way(partial(solve_classes, search=False), CLASS_LOSSES, warm=name == "kab")
     return Solver(name, ways, start=name, limits=limits)
 
 

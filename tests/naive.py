@@ -257,7 +257,7 @@ def least_graph_loss(table, k: int) -> float:
     return best / n
 
 
-# ---- row counts (solvers/units/trimming.py, solvers/class_search/state.py)
+# ---- row counts (solvers/units/trimming.py, solvers/class_search)
 
 
 def row_limit(counts: list[int], k: int) -> int:
@@ -288,6 +288,31 @@ def class_loss(table, members: list[int], k: int, waiting: float = 1.0) -> float
     counts = [table.individuals.tolist().count(who) for who in members]
     kept = len(members) * min(counts) if members and len(members) >= k else 0
     return (kept * box_loss(table, records) if kept else 0.0) + (len(records) - kept) * waiting
+
+
+def sil_waiting(table) -> float:
+    """What a row that waits adds to SIL: it is a domain's width from the others in every attribute that varies."""
+    squares = 0.0
+    for column in table.numeric.T:
+        known = [float(x) for x in column if not math.isnan(x)]
+        if len(set(known)) > 1:
+            middle = sum(known) / len(known)
+            squares += len(known) / sum((x - middle) ** 2 for x in known)
+    return (math.sqrt(squares) + table.categorical.shape[1]) / table.attributes
+
+
+def class_sil(table, members: list[int], k: int, priority: list[int], waiting: float) -> float:
+    """SIL of a closed class in rows: of each the first by priority, as many as the least has, others wait."""
+    own = [
+        sorted(
+            (row for row, who in enumerate(table.individuals.tolist()) if who == member),
+            key=priority.__getitem__,
+        )
+        for member in members
+    ]
+    least = min((len(rows) for rows in own), default=0) if len(members) >= k else 0
+    kept = [row for rows in own for row in rows[:least]]
+    return sil(table, [kept]) * len(kept) + (sum(map(len, own)) - len(kept)) * waiting
 
 
 def guaranteed_candidates(windows: list[dict[int, int]]) -> tuple[int, float]:

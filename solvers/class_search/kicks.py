@@ -7,13 +7,13 @@ from typing import Any
 import numba
 import numpy as np
 
+from kanonflow.solvers.class_search.class_loss import NOBODY, move, refresh_class
 from kanonflow.solvers.class_search.moves import (
     class_descend,
     logged_move,
     refresh_and_push,
 )
 from kanonflow.solvers.class_search.rules import Gate
-from kanonflow.solvers.class_search.state import NOBODY, WAITING, Classes, move, refresh_class
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.individuals import Individuals, hull_loss
@@ -28,15 +28,15 @@ _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _paid(people: Individuals, classes: Classes, unit: int) -> float:
+def _paid(people: Individuals, classes: Any, unit: int) -> float:
     """What an individual costs beside its class, in rows: waiting in the pool."""
-    return people.rows[unit] * WAITING if classes.label[unit] < 0 else 0.0
+    return people.rows[unit] * classes.waiting if classes.label[unit] < 0 else 0.0
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _random_swap(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     nearest: np.ndarray,
     work: Workspace,
     unit: int,
@@ -67,7 +67,7 @@ def _random_swap(
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _dissolve(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     work: Workspace,
     number: int,
     change: np.ndarray,
@@ -89,7 +89,7 @@ def _dissolve(
 @numba.njit(cache=True, nogil=True)
 def _split(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     work: Workspace,
     number: int,
     empty: int,
@@ -121,7 +121,7 @@ def _split(
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _undo(
-    people: Individuals, classes: Classes, work: Workspace, seen: np.ndarray, gate: Gate | None = None
+    people: Individuals, classes: Any, work: Workspace, seen: np.ndarray, gate: Gate | None = None
 ) -> None:
     """Everybody back to where they were, last moves first; the classes that changed are recomputed once."""
     moves = work.logged[0]
@@ -147,7 +147,7 @@ def _undo(
 @numba.njit(cache=True, nogil=True)
 def class_kick(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     nearest: np.ndarray,
     work: Workspace,
     seen: np.ndarray,

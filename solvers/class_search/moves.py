@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.rules import HOME, TARGET, Gate, forget
-from kanonflow.solvers.class_search.state import (
+from kanonflow.solvers.class_search.class_loss import (
     NOBODY,
-    WAITING,
-    Classes,
     changed_loss,
     gated_loss,
     move,
     refresh_class,
 )
+from kanonflow.solvers.class_search.rules import HOME, TARGET, Gate, forget
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.individuals import Individuals
 
 
-def none_seen(classes: Classes) -> NDArray[np.int64]:
+def none_seen(classes: Any) -> NDArray[np.int64]:
     """The last scan that saw each class, for a search on ``classes`` that begins: int64 (c,)."""
     return np.zeros(classes.size.size, dtype=np.int64)
 
@@ -37,7 +37,7 @@ def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _true_gain(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     gate: Gate,
     unit: int,
     target: int,
@@ -51,19 +51,19 @@ def _true_gain(
             people, classes, gate, HOME, home, np.int64(classes.position[unit]), partner
         )
     else:
-        gain += (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * WAITING
+        gain += (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * classes.waiting
     if target >= 0:
         out = np.int64(classes.position[partner]) if partner >= 0 else NOBODY
         gain += classes.loss[target] - gated_loss(people, classes, gate, TARGET, target, out, unit)
     else:
-        gain -= (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * WAITING
+        gain -= (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * classes.waiting
     return gain
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _best_offer(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     gate: Gate,
     work: Workspace,
     unit: int,
@@ -93,7 +93,7 @@ def _best_offer(
 @numba.njit(cache=True, nogil=True)
 def best_move(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     nearest: np.ndarray,
     work: Workspace,
     seen: np.ndarray,
@@ -107,7 +107,7 @@ def best_move(
     would slow it tenfold.
     """
     home = np.int64(classes.label[unit])
-    rows = people.rows[unit] * WAITING
+    rows = people.rows[unit] * classes.waiting
     at = np.int64(classes.position[unit])
     home_loss = classes.loss[home] if home >= 0 else rows
     without = changed_loss(people, classes, home, at, NOBODY) if home >= 0 else 0.0
@@ -133,7 +133,7 @@ def best_move(
             if home >= 0:
                 joined = changed_loss(people, classes, home, at, other)
                 evaluations += 1
-                gain = home_loss + people.rows[other] * WAITING - joined - rows
+                gain = home_loss + people.rows[other] * classes.waiting - joined - rows
                 if gain > best:
                     if gate is not None:
                         _offer(gate, gain, NOBODY, other)
@@ -165,7 +165,7 @@ def best_move(
                 gain -= changed_loss(people, classes, home, at, partner)
                 evaluations += 1
             else:
-                gain -= people.rows[partner] * WAITING
+                gain -= people.rows[partner] * classes.waiting
             if gain > best:
                 if gate is not None:
                     _offer(gate, gain, target, partner)
@@ -179,7 +179,7 @@ def best_move(
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> None:
+def logged_move(classes: Any, work: Workspace, unit: int, target: int) -> None:
     """Move an individual and note where it came from in the undo log."""
     entry = work.logged[0]
     work.log[entry, 0], work.log[entry, 1] = unit, classes.label[unit]
@@ -189,7 +189,7 @@ def logged_move(classes: Classes, work: Workspace, unit: int, target: int) -> No
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def refresh_and_push(
-    people: Individuals, classes: Classes, work: Workspace, number: int, gate: Gate | None = None
+    people: Individuals, classes: Any, work: Workspace, number: int, gate: Gate | None = None
 ) -> None:
     """Recompute a class that changed and put its members on the list."""
     if number < 0:
@@ -202,7 +202,7 @@ def refresh_and_push(
 @numba.njit(cache=True, nogil=True)
 def class_descend(
     people: Individuals,
-    classes: Classes,
+    classes: Any,
     nearest: np.ndarray,
     work: Workspace,
     seen: np.ndarray,

@@ -1,13 +1,6 @@
-"""The state of the search on closed classes: which individuals form a class, and what a class costs.
+"""The state of the search on closed classes when NCP is lowered: which individuals form a class, and its hull.
 
-Everybody in a class keeps as many rows as its member of fewest has; then every row count that occurs is shared by at
-least k individuals. Loss of a class = kept rows x NCP of its hull + rows that wait, at 1 each. (Several levels of k
-individuals each would keep more rows of a class of 2k or more, but as classes of their own the levels have smaller
-hulls and keep as many: the search has no need of them. ``row_counts.py`` finds them where a class was given.)
-Individuals outside every class are in the *pool*; all of their rows wait.
-
-The functions that evaluate are inlined and have one exit: with a second return, a break or a call that is not
-inlined, numba counts array references in the innermost loops, at ten times the cost (measured: 150 against 15 ns).
+Loss of a class = kept rows x NCP of the hull of all its rows + rows that wait, at 1 each (``class_loss.py``).
 """
 
 from __future__ import annotations
@@ -18,26 +11,32 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.rules import HOME, Gate, forget, meets
+from kanonflow.solvers.class_search.class_loss import (
+    HAIR,
+    ClassLoss,
+    class_fields,
+    exchanged_counts,
+    fill,
+    give_class_loss,
+)
+from kanonflow.solvers.class_search.rules import Gate
+from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.bits import bits_cost, lowest_bit
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
 
-POOL = -1
-# Waiting rows cost a hair more than rows whose box is the whole domain: what may be released is.
-WAITING = 1.0 + 1e-6
-# As numpy's number: kernels are compiled once more for each argument that is a literal, or of another integer type.
-# So individuals, classes and positions are made int64 where they are read.
-NOBODY = np.int64(-1)
+# A row whose box is the whole domain costs 1.
+WAITING = 1.0 + HAIR
 
 
 class Classes(NamedTuple):
     """c classes of up to ``room`` of u individuals.
 
-    members: int32 (c, room); size: int64 (c,); label: int32 (u,), POOL outside; position: int32 (u,).
-    rest: float64 (c, room, 1 + 2 dn): of the hull without a member, the categorical loss, then low and high of each
-    numeric attribute. rest_words: uint64 (c, room, W). loss: float64 (c,). k: int64 (1,).
-    counts: int64 (c, 3), rows of all members, and the smallest and second smallest row count of one.
+    members, size, label, position, loss, k, waiting, counts as class_loss.py asks.
+    rest: float64 (c, room + 1, 1 + 2 dn): of the hull without a member, the categorical loss, then low and high of each
+    numeric attribute. rest_words: uint64 (c, room + 1, W).
     """
 
     members: NDArray[np.int32]
@@ -48,6 +47,7 @@ class Classes(NamedTuple):
     rest_words: NDArray[np.uint64]
     loss: NDArray[np.float64]
     k: NDArray[np.int64]
+    waiting: float
     counts: NDArray[np.int64]
 
 
@@ -57,19 +57,7 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
 
     O(d + values of an individual).
     """
-    size = classes.size[number]
-    total = classes.counts[number, 0]
-    fewest = classes.counts[number, 1]
-    if out >= 0:
-        leaver = people.rows[classes.members[number, out]]
-        size -= 1
-        total -= leaver
-        if leaver == fewest:
-            fewest = classes.counts[number, 2]
-    if unit >= 0:
-        size += 1
-        total += people.rows[unit]
-        fewest = min(fewest, people.rows[unit])
+    size, total, fewest = exchanged_counts(people, classes, number, out, unit)
     kept = size * fewest if size >= classes.k[0] else 0
     # Without a leaver the hull is the rest of any member joined with that member.
     base = out if out >= 0 else 0
@@ -100,51 +88,13 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
             while new:
                 loss += people.bit_weight[w, lowest_bit(new)]
                 new &= new - np.uint64(1)
-    return kept * loss + (total - kept) * WAITING if kept > 0 else total * WAITING
+    return kept * loss + (total - kept) * classes.waiting if kept > 0 else total * classes.waiting
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def gated_loss(
-    people: Individuals, classes: Classes, gate: Gate, side: int, number: int, out: int, unit: int
-) -> float:
-    """``changed_loss``, or the price of waiting when the class then breaks a rule. O(that and ``meets``)."""
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def refresh(people: Individuals, classes: Classes, number: int) -> None:
+    """Recompute the hulls of a class without each of its members. O(size d + size W)."""
     size = classes.size[number]
-    total = classes.counts[number, 0]
-    fewest = classes.counts[number, 1]
-    if out >= 0:
-        leaver = people.rows[classes.members[number, out]]
-        size -= 1
-        total -= leaver
-        if leaver == fewest:
-            fewest = classes.counts[number, 2]
-    if unit >= 0:
-        size += 1
-        total += people.rows[unit]
-        fewest = min(fewest, people.rows[unit])
-    loss = total * WAITING
-    if size >= classes.k[0] and meets(
-        people, gate, classes.members, classes.size[number], side, number, fewest, out, unit
-    ):
-        loss = changed_loss(people, classes, number, out, unit)
-    return loss
-
-
-@numba.njit(cache=True, nogil=True)
-def refresh_class(people: Individuals, classes: Classes, number: int, gate: Gate | None = None) -> None:
-    """Recompute what is kept for a class. O(size d + size W), with a gate the rows of the class more."""
-    size = classes.size[number]
-    classes.counts[number, 0] = 0
-    classes.counts[number, 1] = classes.counts[number, 2] = np.iinfo(np.int64).max
-    for p in range(size):
-        rows = people.rows[classes.members[number, p]]
-        classes.counts[number, 0] += rows
-        if rows < classes.counts[number, 1]:
-            classes.counts[number, 2], classes.counts[number, 1] = classes.counts[number, 1], rows
-        elif rows < classes.counts[number, 2]:
-            classes.counts[number, 2] = rows
-    if size == 0:
-        classes.loss[number] = 0.0
-        return
     for j in range(people.numeric_weight.size):
         low = low2 = np.inf
         high = high2 = -np.inf
@@ -179,78 +129,46 @@ def refresh_class(people: Individuals, classes: Classes, number: int, gate: Gate
             classes.rest[number, p, 0] += whole
             if own:
                 classes.rest[number, p, 0] -= bits_cost(own, people.bit_weight, w)
-    classes.loss[number] = changed_loss(people, classes, number, NOBODY, NOBODY)
-    # Compiled away where there is no gate, as are all such branches.
-    if gate is not None:
-        forget(gate)
-        classes.loss[number] = gated_loss(people, classes, gate, HOME, number, NOBODY, NOBODY)
 
 
-@numba.njit(cache=True, nogil=True)
-def move(classes: Classes, unit: int, target: int) -> None:
-    """Take an individual out of its class (or the pool) into another; both classes are left to refresh."""
-    source = classes.label[unit]
-    if source >= 0:
-        last = classes.size[source] - 1
-        hole = classes.position[unit]
-        mover = classes.members[source, last]
-        classes.members[source, hole] = mover
-        classes.position[mover] = hole
-        classes.size[source] = last
-    classes.label[unit] = target
-    if target >= 0:
-        classes.members[target, classes.size[target]] = unit
-        classes.position[unit] = classes.size[target]
-        classes.size[target] += 1
-
-
-def room_for(labels: NDArray[np.int32], k: int, gated: bool) -> int:
-    """Most members of a class: 2k can be split in two, so no class needs more, unless the halves break a rule.
-
-    Larger classes that are given stay as they are.
-    """
-    return max((3 if gated else 2) * k, int(np.bincount(labels[labels >= 0], minlength=1).max()))
+give_class_loss(Classes, changed_loss, refresh)
 
 
 def build_classes(
     people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None
 ) -> Classes:
     """State for labels int32 (u,), POOL outside; space for a class an every k individuals, of ``room_for``. O(u d)."""
-    u = labels.size
-    room = room_for(labels, k, gate is not None)
-    count = max(u // k, int(labels.max(initial=-1)) + 1, 1)
-    dn, width = people.low.shape[1], people.words.shape[1]
+    fields = class_fields(labels, k, gate is not None, WAITING)
+    count, room = fields["members"].shape
     classes = Classes(
-        members=np.full((count, room + 1), -1, dtype=np.int32),
-        size=np.zeros(count, dtype=np.int64),
-        label=np.full(u, POOL, dtype=np.int32),
-        position=np.zeros(u, dtype=np.int32),
-        rest=np.zeros((count, room + 1, 1 + 2 * dn)),
-        rest_words=np.zeros((count, room + 1, width), dtype=np.uint64),
-        loss=np.zeros(count),
-        k=np.array([k], dtype=np.int64),
-        counts=np.zeros((count, 3), dtype=np.int64),
+        rest=np.zeros((count, room, 1 + 2 * people.low.shape[1])),
+        rest_words=np.zeros((count, room, people.words.shape[1]), dtype=np.uint64),
+        **fields,
     )
-    _fill(people, classes, labels, gate)
+    fill(people, classes, labels, gate)
     return classes
 
 
-@numba.njit(cache=True, nogil=True)
-def _fill(people: Individuals, classes: Classes, labels: np.ndarray, gate: Gate | None = None) -> None:
-    for unit in range(labels.size):
-        if labels[unit] >= 0:
-            move(classes, unit, np.int64(labels[unit]))
-    refresh_all(people, classes, gate)
+class NcpLoss:
+    """GCP with waiting rows at 1, as a ``ClassLoss``."""
 
+    def state(
+        self, people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None
+    ) -> Classes:
+        """``build_classes``."""
+        return build_classes(people, labels, k, gate)
 
-@numba.njit(cache=True, nogil=True)
-def refresh_all(people: Individuals, classes: Classes, gate: Gate | None = None) -> None:
-    """Recompute what is kept for every class."""
-    for number in range(classes.size.size):
-        refresh_class(people, classes, number, gate)
+    def part(self, chosen: NDArray[np.int64]) -> ClassLoss:
+        """All that it knows of individuals is in ``Individuals``."""
+        return self
 
+    def levels(
+        self, people: Individuals, labels: NDArray[np.int32], levels: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The levels: rows within the hull cost no more than waiting."""
+        return levels
 
-def total_loss(people: Individuals, classes: Classes) -> float:
-    """GCP with waiting rows at 1: (losses of classes + rows of the pool) / rows."""
-    waiting = people.rows[classes.label == POOL].sum()
-    return float((classes.loss.sum() + WAITING * waiting) / max(people.rows.sum(), 1))
+    def total(self, table: Table, partition: Partition) -> float:
+        """GCP of the rows that are released, and 1 for each that waits."""
+        waiting = float((partition.labels < 0).mean())
+        return waiting + (1.0 - waiting) * gcp(table, partition)

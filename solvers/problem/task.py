@@ -27,7 +27,7 @@ class Task:
     table: n records. k: how many individuals each released record must hide among.
     shape: ``row_graph`` (k-regular graph over records) or ``classes`` (closed classes of individuals).
     start: what a search begins with, by name; ``auto`` lets it choose.
-    loss: what is lowered and reported, ``ncp`` (GCP) or ``sil`` (no lower bound then; shape row_graph only).
+    loss: what is lowered and reported, ``ncp`` (GCP) or ``sil`` (no lower bound then).
     budget: evaluations, and the deadline.
     seed: of everything that is drawn. threads: the answer is the same with one and with several.
     warm: what the window before left, of the same shape; who returns is kept with the same others where that pays.

@@ -182,7 +182,7 @@ def refresh(features: SilFeatures, slots: SilSlots, slot: int) -> None:
 give_loss(SilSlots, replaced_loss, refresh, least_added)
 
 
-def _deviations(table: Table) -> NDArray[np.float64]:
+def deviations(table: Table) -> NDArray[np.float64]:
     """Standard deviation of each numeric attribute's known values, float64 (dn,)."""
     known = [column[~np.isnan(column)] for column in table.numeric.T]
     return np.array([column.std() if column.size else 0.0 for column in known])
@@ -195,7 +195,7 @@ def weighted_for_sil(table: Table) -> Table:
     domains. Neighbours and starts of a search for SIL are taken from this table. The attribute weights of the policy
     do not enter, as SIL has none.
     """
-    sigma = _deviations(table)
+    sigma = deviations(table)
     # An attribute that does not vary must have some weight; what it costs is 0 anyway.
     numeric = 1.0 / np.where(sigma > 0.0, sigma, 1.0)
     return replace(table, weights=np.concatenate([numeric, np.maximum(table.cardinality - 1, 1)]))
@@ -204,7 +204,7 @@ def weighted_for_sil(table: Table) -> Table:
 def sil_units(table: Table, units: Units, k: int) -> Units:
     """The units with the features of SIL for slots of k in the place of those of NCP, for ``build_sil_slots``."""
     rows = units.rows[units.first[:-1]]
-    sigma = _deviations(table)
+    sigma = deviations(table)
     varies = np.flatnonzero(sigma > 0.0)
     features = SilFeatures(
         numeric=np.ascontiguousarray(table.numeric[rows][:, varies] / sigma[varies]),

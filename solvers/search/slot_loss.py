@@ -67,11 +67,14 @@ def least_added(features: Any, slots: Any, slot: int, unit: int) -> float:
 def give_loss(state: type, replaced: Any, refreshed: Any, least: Any) -> None:
     """Let the search lower a loss: its three functions (njit) serve states of the NamedTuple class ``state``."""
     for stub, function in ((replaced_loss, replaced), (refresh, refreshed), (least_added, least)):
-        _overload(stub, state, function.py_func)
+        chosen_by_state(stub, state, function.py_func)
 
 
-def _overload(stub: Any, state: type, function: Any) -> None:
-    """numba asks each overload of ``stub`` in turn; those that do not know the state's type answer None."""
+def chosen_by_state(stub: Any, state: type, function: Any) -> None:
+    """In kernels, calls of ``stub`` whose second argument is a ``state`` become calls of ``function``, inlined.
+
+    numba asks each overload of ``stub`` in turn; those that do not know the state's type answer None.
+    """
 
     def chosen(features, slots, *rest):  # type: ignore[no-untyped-def]
         mine = getattr(slots, "instance_class", None) is state

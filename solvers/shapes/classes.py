@@ -6,24 +6,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
+from kanonflow.solvers.class_search.class_loss import POOL, ClassLoss, refresh_all, total_loss
 from kanonflow.solvers.class_search.diversity import check_eligible, diverse_levels
 from kanonflow.solvers.class_search.kicks import class_kick
 from kanonflow.solvers.class_search.moves import class_descend, none_seen
 from kanonflow.solvers.class_search.rules import Gate, build_gate, part_of_gate
-from kanonflow.solvers.class_search.state import (
-    POOL,
-    Classes,
-    build_classes,
-    refresh_all,
-    total_loss,
-)
-from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.class_search.sil_classes import sil_loss
+from kanonflow.solvers.class_search.state import NcpLoss
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.sensitive import Sensitive
@@ -31,6 +26,7 @@ from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.kab import kab_result
 from kanonflow.solvers.search.rounds import Progress
+from kanonflow.solvers.search.sil_slots import weighted_for_sil
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.shapes.clusterings import (
     CLUSTERINGS,
@@ -60,6 +56,7 @@ from kanonflow.solvers.units.neighbours import nearest_units
 from kanonflow.solvers.units.row_counts import individual_levels
 from kanonflow.solvers.units.trimming import kept_rows
 
+CLASS_LOSSES = ("ncp", "sil")
 CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS, *LEVEL_STARTS)
 NEIGHBOURS = 12
 TOUR_REACH = 1500
@@ -73,7 +70,8 @@ LARGEST_K = 255
 class _Outcome(NamedTuple):
     """What a search of one part found."""
 
-    classes: Classes
+    # Of any loss: what the search lowers.
+    classes: Any
     evaluations: int
     struck: bool
     trace: list[tuple[int, float]]
@@ -116,6 +114,7 @@ def waiting_bound(table: Table, k: int) -> float:
 
 def _search(
     people: Individuals,
+    loss: ClassLoss,
     labels: NDArray[np.int32],
     tour: NDArray[np.int64],
     k: int,
@@ -129,7 +128,7 @@ def _search(
     whole: bool = True,
 ) -> _Outcome:
     """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
-    classes = build_classes(people, labels, k, gate)
+    classes = loss.state(people, labels, k, gate)
     nearest = diverse_neighbours(people, tour, TOUR_REACH, gate, nearest)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
@@ -162,6 +161,7 @@ def _search(
 
 def _search_parts(
     people: Individuals,
+    loss: ClassLoss,
     labels: NDArray[np.int32],
     tour: NDArray[np.int64],
     k: int,
@@ -193,7 +193,7 @@ def _search_parts(
         local = local - (1 if own.size and own[0] < 0 else 0)
         share = evaluations * chosen.size // tour.size
         return chosen, _search(
-            part_of_people(people, chosen), local.astype(np.int32), np.arange(chosen.size),
+            part_of_people(people, chosen), loss.part(chosen), local.astype(np.int32), np.arange(chosen.size),
             k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen),
             _nearest_within(nearest, chosen), False,
         )  # fmt: skip
@@ -212,8 +212,19 @@ def _search_parts(
     return joined.astype(np.int32), evaluations, struck
 
 
+def _prepared(table: Table, loss: str, priority: NDArray[np.int64]) -> tuple[Table, Individuals, ClassLoss]:
+    """The table as neighbours and starts see it, its individuals, and the loss that the search lowers."""
+    if loss == "ncp":
+        return table, gather_individuals(table), NcpLoss()
+    leaves = table.by_leaves()
+    seen = replace(weighted_for_sil(leaves), lattice=table.lattice)
+    people = gather_individuals(seen)
+    return seen, people, sil_loss(leaves, people, priority)
+
+
 def _start(
     people: Individuals,
+    loss: ClassLoss,
     tour: NDArray[np.int64],
     k: int,
     warm: WarmClasses | None,
@@ -226,9 +237,9 @@ def _start(
     """
     if warm is None:
         return cold, name, None, None, None
-    before = build_classes(people, cold, k, gate)
-    labels, stay = warm_labels(people, tour, k, warm, before, gate)
-    losses = total_loss(people, build_classes(people, labels, k, gate)), total_loss(people, before)
+    before = loss.state(people, cold, k, gate)
+    labels, stay = warm_labels(people, loss, tour, k, warm, before, gate)
+    losses = total_loss(people, loss.state(people, labels, k, gate)), total_loss(people, before)
     if losses[0] <= losses[1]:
         return labels, "warm", *losses, float(stay.mean())
     return cold, name, *losses, 0.0
@@ -255,47 +266,61 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
 
     search: False returns the start itself. Rules for sensitive values are met by the rows of each class that are kept
     (``diversity.py``).
+    Neighbours and starts for ``sil`` (S0, eq. 7, over all released rows) are those of a table weighted for it; there is
+    no lower bound but 0 then.
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
-    meet the rules, BudgetError for an unknown start, UnservedError for a table that the start does not take. Rows
-    that wait have label -1 and count with loss 1.
+    meet the rules, BudgetError for an unknown start or loss, UnservedError for a table that the start does not take.
+    Rows that wait have label -1; they count with loss 1, in SIL with that of a null in every field (sil_classes.py).
     Time O(u block d + evaluations) and that of ``nearest_people``.
     """
-    table, k, start, seed, sensitive = task.table, task.k, task.start, task.seed, task.sensitive
+    table, k, start, seed, loss, sensitive = (
+        task.table,
+        task.k,
+        task.start,
+        task.seed,
+        task.loss,
+        task.sensitive,
+    )
     warm = task.warm if isinstance(task.warm, WarmClasses) else None
     if start not in CLASS_STARTS:
         raise BudgetError(f"unknown start {start!r} for classes: choose one of {', '.join(CLASS_STARTS)}")
+    if loss not in CLASS_LOSSES:
+        raise BudgetError(f"unknown loss {loss!r} for classes: choose one of {', '.join(CLASS_LOSSES)}")
     if not 2 <= k <= LARGEST_K:
         raise BudgetError(f"k must lie between 2 and {LARGEST_K}, not {k}")
-    people = gather_individuals(table)
+    order = np.zeros(table.records, dtype=np.int64) if task.priority is None else task.priority
+    seen, people, lowered = _prepared(table, loss, order)
     if people.rows.size < k:
         raise InfeasibleError(f"{people.rows.size} individuals cannot hide each other among k={k}")
     check_eligible(sensitive)
-    order = np.zeros(table.records, dtype=np.int64) if task.priority is None else task.priority
     deadline = task.deadline()
-    bound = waiting_bound(table, k)
-    tour, nearest = _tour(table, people)
-    finish = partial(finished_partition, table, people, k, order, sensitive, bound)
+    bound = waiting_bound(table, k) if loss == "ncp" else 0.0
+    tour, nearest = _tour(seen, people)
+    finish = partial(finished_partition, table, people, lowered, k, order, sensitive, bound)
     if start == "one-class":
         return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A class that is taken over may have up to 3k members, and newcomers join it.
     gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     if start in CLUSTERINGS or start in LEVEL_STARTS:
-        given = individual_input(table, people, k, seed)
+        given = individual_input(seen, people, k, seed)
         if not search and gate is None:
-            return finish(*_clustered(given, start, warm))
+            done = finish(*_clustered(given, start, warm))
+            # KAB compares its stars by GCP.
+            return done if loss == "ncp" else replace(done, warm_loss=None, cold_loss=None)
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
         cut = cut_large_classes(cluster(start, given), tour, k)
         cold, named = merged_until_diverse(people, cut, tour, k, gate), start
     else:
         cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
-    labels, name, warm_loss, cold_loss, warm_kept = _start(people, tour, k, warm, gate, cold, named)
-    start_loss = total_loss(people, build_classes(people, labels, k, gate))
+    labels, name, warm_loss, cold_loss, warm_kept = _start(people, lowered, tour, k, warm, gate, cold, named)
+    start_loss = total_loss(people, lowered.state(people, labels, k, gate))
     spent, struck, trace = 0, False, [(0, start_loss)]
     evaluations = task.budget.evaluations(table.records, k, classes=True) if search else 0
     near = nearest_people(people, tour, NEIGHBOURS)[0] if evaluations and nearest is None else nearest
     if near is not None and evaluations and tour.size >= 2 * PART_SIZE:
         labels, spent, struck = _search_parts(
             people,
+            lowered,
             labels,
             tour,
             k,
@@ -310,6 +335,7 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
     if near is not None and evaluations:
         outcome = _search(
             people,
+            lowered,
             labels,
             tour,
             k,
@@ -322,7 +348,7 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
             near,
         )
         labels = outcome.classes.label
-        trace += [(spent + made, loss) for made, loss in outcome.trace]
+        trace += [(spent + made, then) for made, then in outcome.trace]
         spent, struck = spent + outcome.evaluations, struck or outcome.struck
     done = finish(labels, name, (spent, struck), trace, start_loss, warm_loss, cold_loss)
     return replace(done, warm_kept=warm_kept)
@@ -331,6 +357,7 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
 def finished_partition(
     table: Table,
     people: Individuals,
+    loss: ClassLoss,
     k: int,
     priority: NDArray[np.int64],
     sensitive: Sequence[Sensitive],
@@ -344,7 +371,7 @@ def finished_partition(
     cold_loss: float | None,
 ) -> Solution:
     """Levels to rows, empty classes dropped, the loss of what is kept."""
-    levels = individual_levels(people.rows, labels, k)
+    levels = loss.levels(people, labels, individual_levels(people.rows, labels, k))
     if sensitive:
         levels = diverse_levels(levels, labels, people.of_row, people.rows, priority, sensitive)
     kept = kept_rows(people.of_row, levels, priority)
@@ -352,12 +379,11 @@ def finished_partition(
     used, dense = np.unique(row_labels, return_inverse=True)
     row_labels = (dense - (1 if used.size and used[0] < 0 else 0)).astype(np.int32)
     partition = Partition(row_labels)
-    waiting = float((row_labels < 0).mean())
-    loss = waiting + (1.0 - waiting) * gcp(table, partition)
+    total = loss.total(table, partition)
     return Solution(
         structure=partition,
-        loss=loss,
-        start_loss=loss if start_loss is None else start_loss,
+        loss=total,
+        start_loss=total if start_loss is None else start_loss,
         lower_bound=bound,
         start=name,
         evaluations=effort[0],

@@ -14,16 +14,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.class_search.class_loss import POOL, move, refresh_class
 from kanonflow.solvers.class_search.rules import HOME, TARGET, Gate, forget, shortfall
-from kanonflow.solvers.class_search.state import (
-    POOL,
-    WAITING,
-    Classes,
-    build_classes,
-    changed_loss,
-    move,
-    refresh_class,
-)
+from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes, changed_loss
 from kanonflow.solvers.search.workspace import EPSILON
 from kanonflow.solvers.units.individuals import Individuals
 

@@ -8,12 +8,15 @@ For the same reason everybody has some nearest individuals of other values among
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.class_search.class_loss import room_for, total_loss
 from kanonflow.solvers.class_search.rules import HOME, Gate, forget, meets
-from kanonflow.solvers.class_search.state import Classes, build_classes, room_for, total_loss
+from kanonflow.solvers.class_search.state import build_classes
 from kanonflow.solvers.shapes.diverse_repair import exchanged_until_diverse
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, keep_nearest, pair_class_loss
@@ -156,7 +159,7 @@ def _joined(
 
 
 @numba.njit(cache=True, nogil=True)
-def released_shares(people: Individuals, classes: Classes, gate: Gate) -> bool:
+def released_shares(people: Individuals, classes: Any, gate: Gate) -> bool:
     """Set the gate's shares to those of the rows that the classes keep now; whether that changes a distance.
 
     The distances of t-closeness are from the values of the release, and rows that wait are not in it. O(n f).
@@ -187,6 +190,6 @@ def released_shares(people: Individuals, classes: Classes, gate: Gate) -> bool:
 
 
 @numba.njit(cache=True, nogil=True)
-def _released(people: Individuals, classes: Classes, gate: Gate, number: int, size: int, level: int) -> bool:
+def _released(people: Individuals, classes: Any, gate: Gate, number: int, size: int, level: int) -> bool:
     forget(gate)
     return meets(people, gate, classes.members, size, HOME, number, level, -1, -1)

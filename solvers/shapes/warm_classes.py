@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.class_search.class_loss import POOL, ClassLoss
 from kanonflow.solvers.class_search.rules import Gate
-from kanonflow.solvers.class_search.state import POOL, WAITING, Classes, build_classes
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, part_of_people
 
 
-def _row_losses(people: Individuals, classes: Classes) -> NDArray[np.float64]:
+def _row_losses(people: Individuals, classes: Any) -> NDArray[np.float64]:
     """What a row of each individual costs in its class, float64 (u,): the class's loss by its rows."""
     each = classes.loss / np.maximum(classes.counts[:, 0], 1)
-    return np.where(classes.label >= 0, each[np.maximum(classes.label, 0)], WAITING)
+    return np.where(classes.label >= 0, each[np.maximum(classes.label, 0)], classes.waiting)
 
 
 def _grouped_afresh(
@@ -37,15 +39,17 @@ def _grouped_afresh(
 
 def warm_labels(
     people: Individuals,
+    loss: ClassLoss,
     tour: NDArray[np.int64],
     k: int,
     warm: WarmClasses,
-    cold: Classes,
+    cold: Any,
     gate: Gate | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Labels int32 (u,) that go on from the old classes, and who is still in one of them, bool (u,).
 
     An old class is taken over while k of it are here, and while it costs its members no more than the cold classes do.
+    cold: the state of those, of ``loss``.
     O(u d + l-greedy of the others).
     """
     old = warm.labels.copy()
@@ -59,7 +63,7 @@ def warm_labels(
     if (old >= 0).any():
         _, dense = np.unique(old, return_inverse=True)
         labels = (dense - int((old < 0).any())).astype(np.int32)
-        kept = build_classes(people, labels, k, gate)
+        kept = loss.state(people, labels, k, gate)
         saved = people.rows * (_row_losses(people, cold) - _row_losses(people, kept))
         worth = np.bincount(labels[labels >= 0], weights=saved[labels >= 0])
         old[(labels >= 0) & (worth[labels] < 0.0)] = -1

@@ -50,7 +50,9 @@ SOLVES = """
 """
 
 
-@pytest.mark.parametrize("asked", [(), ("row_graph",), ("classes",), ("row_graph", "sil")])
+@pytest.mark.parametrize(
+    "asked", [(), ("row_graph",), ("classes",), ("row_graph", "sil"), ("classes", "sil")]
+)
 def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -> None:
     """A process of its own, where nothing was called before: each shape, with one row a person and with several.
 

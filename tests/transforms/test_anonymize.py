@@ -254,7 +254,8 @@ def _equals(wanted: list[int]) -> Any:
         ({"solver": {"start": "kd-leaves"}}, "solver.start: with protect: individual"),
         ({"solver": {"start": "one-class"}, "protect": "row"}, "solver.start: with protect: row"),
         ({"solver": {"loss": "entropy"}, "protect": "row"}, "solver.loss: .* one of ncp, sil"),
-        ({"solver": {"loss": "sil"}}, "solver.loss: with protect: individual .* one of ncp"),
+        ({"solver": {"loss": "entropy"}}, "solver.loss: .* one of ncp, sil"),
+        ({"solver": {"loss": "sil", "method": "pass-through"}}, "solver.loss: .* this method .* one of ncp"),
         ({"solver": {"loss": "sil", "method": "pass-through"}, "protect": "row"}, "solver.loss"),
         ({"solver": "paper-local-search"}, "solver.method: with protect: individual"),
         ({"k": 300}, "k: the solver takes at most 255"),
@@ -279,15 +280,18 @@ def test_a_policy_that_is_bound_is_neither_bound_nor_checked_again(monkeypatch: 
 
 
 @pytest.mark.parametrize("loss", ["ncp", "sil"])
-def test_workers_load_the_kernels_of_the_policys_loss(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("protect", "shape"), [("row", "graph"), ("individual", "classes")])
+def test_workers_load_the_kernels_of_the_policys_loss(
+    loss: str, protect: str, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the first window: a search for another loss would compile in a timer."""
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(
         solve_windows, "warm_up", lambda shape, **given: asked.append({"shape": shape, **given})
     )
-    policy = feed_policy(protect="row", solver={"loss": loss, "evaluations_per_row": 20})
+    policy = feed_policy(protect=protect, solver={"loss": loss, "evaluations_per_row": 20})
     SolveWindows(bound_feed(policy), SECRET, 1).setup()
-    assert asked == [{"shape": "row_graph", "gated": False, "hierarchies": False, "loss": loss}]
+    assert asked == [{"shape": shape, "gated": False, "hierarchies": False, "loss": loss}]
 
 
 @pytest.mark.parametrize("method", ["auto", "iterated-local-search", "l-greedy", "pass-through"])
@@ -306,6 +310,16 @@ def test_every_method_that_is_not_refused_runs(method: str, protect: str) -> Non
 def test_rows_are_released_from_any_search_of_graphs(solver: dict[str, str]) -> None:
     """The paper's own search, and the search for the other loss."""
     policy = feed_policy(protect="row", solver={**solver, "evaluations_per_row": 50})
+    check_solver(policy)
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send(hourly(2, 12, 9))
+    step.finish()
+    assert len(step.released) == 2
+
+
+def test_classes_are_released_from_the_search_for_the_other_loss() -> None:
+    """Two windows, cold and warm; what the metrics call the loss is SIL then, and has no bound."""
+    policy = feed_policy(solver={"loss": "sil", "evaluations_per_row": 50})
     check_solver(policy)
     step = DrivenPartitions(bound_feed(policy), SECRET)
     step.send(hourly(2, 12, 9))

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from kanonflow.solvers.class_search.class_loss import move, total_loss
 from kanonflow.solvers.class_search.kicks import class_kick
 from kanonflow.solvers.class_search.moves import best_move, class_descend, none_seen
-from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes, move, total_loss
+from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from kanonflow.solvers.class_search.class_loss import total_loss
 from kanonflow.solvers.class_search.kicks import class_kick
 from kanonflow.solvers.class_search.moves import best_move, class_descend, none_seen
 from kanonflow.solvers.class_search.rules import Gate, build_gate, forget, meets, part_of_gate, shortfall
-from kanonflow.solvers.class_search.state import WAITING, build_classes, total_loss
+from kanonflow.solvers.class_search.state import WAITING, build_classes
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.workspace import build_workspace, push

@@ -8,15 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.state import (
-    WAITING,
-    Classes,
-    build_classes,
-    changed_loss,
-    move,
-    refresh_class,
-    total_loss,
-)
+from kanonflow.solvers.class_search.class_loss import move, refresh_class, total_loss
+from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes, changed_loss
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from tests import naive

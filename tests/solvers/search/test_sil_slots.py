@@ -101,7 +101,12 @@ def test_weights_for_sil_price_a_deviation_like_a_mismatch() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"loss": "entropy"}, {"loss": "sil", "shape": "classes"}, {"loss": "sil", "method": "pass-through"}],
+    [
+        {"loss": "entropy"},
+        {"loss": "entropy", "shape": "classes"},
+        {"loss": "sil", "method": "pass-through"},
+        {"loss": "sil", "method": "pass-through", "shape": "classes"},
+    ],
 )
 def test_what_cannot_be_searched_is_refused(wrong: dict[str, str]) -> None:
     """Unknown losses, and SIL where only NCP is kept."""

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from kanonflow.solvers.class_search.class_loss import total_loss
 from kanonflow.solvers.class_search.diversity import failing_classes
 from kanonflow.solvers.class_search.rules import build_gate
-from kanonflow.solvers.class_search.state import build_classes, total_loss
+from kanonflow.solvers.class_search.state import build_classes
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.shapes.diverse_repair import exchanged_until_diverse

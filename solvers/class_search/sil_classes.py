@@ -1,0 +1,244 @@
+"""The state of the search on closed classes when SIL is lowered (S0, eq. 5-7): the moves are those of every loss.
+
+A class loses the sum, over the rows that it keeps, of their distance to the average of these rows, over d: over all
+rows that is SIL as loss/sil.py defines it. Which rows a class keeps is known (``rules.py``): of each member as many as
+its member of fewest has, the first in the order of priority. SIL has no worst value, as NCP has 1. So a row that waits
+costs what loss/sil.py takes for a null beside numbers, in every attribute: the whole domain's width, or a mismatch. No
+released row costs more.
+
+All distances of a class change with its average, so each candidate costs a look at all rows that are kept. Equal rows
+that follow each other in the order of one individual are one *run*; most individuals have one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.class_search.class_loss import (
+    HAIR,
+    ClassLoss,
+    class_fields,
+    exchanged_counts,
+    fill,
+    give_class_loss,
+)
+from kanonflow.solvers.class_search.rules import Gate
+from kanonflow.solvers.loss.sil import group_distances, sil
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.search.sil_slots import deviations
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.solvers.units.individuals import Individuals
+from kanonflow.solvers.units.trimming import kept_rows
+
+
+class SilRuns(NamedTuple):
+    """The rows of u individuals, those of each in the order in which they are kept, in r runs.
+
+    numeric: float64 (r, dn), values over their attribute's standard deviation in the table, NaN for a null;
+    attributes that do not vary are left out. null_gap: float64 (dn,), from a null to numbers, a whole domain.
+    codes: int32 (r, dc), those of each attribute after those of the one before. repeats: int64 (r,), rows of a run.
+    first, runs: int64 (u,), the first run of each individual, and how many it has. scale: 1 / d.
+    """
+
+    numeric: NDArray[np.float64]
+    null_gap: NDArray[np.float64]
+    codes: NDArray[np.int32]
+    repeats: NDArray[np.int64]
+    first: NDArray[np.int64]
+    runs: NDArray[np.int64]
+    scale: float
+
+
+class SilClasses(NamedTuple):
+    """c classes of up to ``room`` of u individuals.
+
+    members, size, label, position, loss, k, waiting, counts as class_loss.py asks. rows: of the individuals.
+    Scratch: mean: float64 (dn,); known: int64 (dn,), rows that have a number. tally: int64 (V,), rows that have each
+    value; top: int64 (dc,), those that have the commonest.
+    """
+
+    members: NDArray[np.int32]
+    size: NDArray[np.int64]
+    label: NDArray[np.int32]
+    position: NDArray[np.int32]
+    loss: NDArray[np.float64]
+    k: NDArray[np.int64]
+    waiting: float
+    counts: NDArray[np.int64]
+    rows: SilRuns
+    mean: NDArray[np.float64]
+    known: NDArray[np.int64]
+    tally: NDArray[np.int64]
+    top: NDArray[np.int64]
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int, unit: int) -> float:
+    """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
+
+    O(runs of the class x d).
+    """
+    rows = classes.rows
+    before = classes.size[number]
+    size, total, fewest = exchanged_counts(people, classes, number, out, unit)
+    kept = size * fewest if size >= classes.k[0] else 0
+    for j in range(rows.null_gap.size):
+        classes.mean[j] = 0.0
+        classes.known[j] = 0
+    for j in range(rows.codes.shape[1]):
+        classes.top[j] = 0
+    # The newcomer stands after the last member.
+    for p in range(before + 1 if kept > 0 else 0):
+        who = np.int64(classes.members[number, p]) if p < before else np.int64(unit)
+        left = fewest if who >= 0 and p != out else 0
+        run = rows.first[who] if left > 0 else 0
+        while left > 0:
+            taken = min(left, rows.repeats[run])
+            for j in range(rows.null_gap.size):
+                x = rows.numeric[run, j]
+                if x == x:
+                    classes.mean[j] += taken * x
+                    classes.known[j] += taken
+            for j in range(rows.codes.shape[1]):
+                code = rows.codes[run, j]
+                count = classes.tally[code] + taken
+                classes.tally[code] = count
+                classes.top[j] = max(classes.top[j], count)
+            left -= taken
+            run += 1
+    for j in range(rows.null_gap.size):
+        classes.mean[j] /= max(classes.known[j], 1)
+    distance = 0.0
+    for p in range(before + 1 if kept > 0 else 0):
+        who = np.int64(classes.members[number, p]) if p < before else np.int64(unit)
+        left = fewest if who >= 0 and p != out else 0
+        run = rows.first[who] if left > 0 else 0
+        while left > 0:
+            taken = min(left, rows.repeats[run])
+            square = 0.0
+            for j in range(rows.null_gap.size):
+                x = rows.numeric[run, j]
+                gap = x - classes.mean[j] if x == x else (rows.null_gap[j] if classes.known[j] > 0 else 0.0)
+                square += gap * gap
+            distance += taken * np.sqrt(square)
+            for j in range(rows.codes.shape[1]):
+                classes.tally[rows.codes[run, j]] = 0
+            left -= taken
+            run += 1
+    for j in range(rows.codes.shape[1]):
+        distance += kept - classes.top[j]
+    return distance * rows.scale + (total - kept) * classes.waiting
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def refresh(people: Individuals, classes: SilClasses, number: int) -> None:
+    """Nothing is kept for a class but its loss."""
+
+
+give_class_loss(SilClasses, changed_loss, refresh)
+
+
+def sil_runs(table: Table, of_row: NDArray[np.int64], priority: NDArray[np.int64]) -> SilRuns:
+    """The runs of a table's individuals. of_row: int64 (n,), the individual of each row, from 0. O(n log n + n d).
+
+    priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
+    """
+    order = np.lexsort([priority, of_row])
+    who = of_row[order]
+    sigma = deviations(table)
+    varies = np.flatnonzero(sigma > 0.0)
+    sizes = np.maximum(table.cardinality, 1)
+    numeric = table.numeric[order][:, varies] / sigma[varies]
+    codes = table.categorical[order] + (np.cumsum(sizes) - sizes)
+    # As numbers that are equal to themselves, which a null is not.
+    values = np.concatenate([np.where(np.isnan(numeric), np.inf, numeric), codes, who[:, None]], axis=1)
+    begins = np.flatnonzero(np.concatenate([[True], (values[1:] != values[:-1]).any(axis=1)])[: who.size])
+    runs = np.bincount(who[begins])
+    return SilRuns(
+        numeric=np.ascontiguousarray(numeric[begins]),
+        null_gap=1.0 / sigma[varies],
+        codes=np.ascontiguousarray(codes[begins], dtype=np.int32),
+        repeats=np.diff(np.append(begins, who.size)),
+        first=np.cumsum(runs) - runs,
+        runs=runs,
+        scale=1.0 / table.attributes,
+    )
+
+
+@dataclass(frozen=True)
+class SilLoss:
+    """SIL with waiting rows at ``waiting`` each, as a ``ClassLoss``.
+
+    table: hierarchies by their leaves. of_row: int64 (n,), the individual of each row; priority: int64 (n,), as in
+    ``sil_runs``. rows: of the individuals that are searched. values: V, how many values the categorical attributes
+    have.
+    """
+
+    table: Table
+    of_row: NDArray[np.int64]
+    priority: NDArray[np.int64]
+    rows: SilRuns
+
+    @property
+    def waiting(self) -> float:
+        """What a row that waits costs: a null beside numbers in every attribute, and a mismatch in every other."""
+        gaps = self.rows.null_gap
+        return float(np.sqrt((gaps * gaps).sum()) + self.table.categorical.shape[1]) * self.rows.scale
+
+    def state(
+        self, people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None
+    ) -> SilClasses:
+        """State for labels int32 (u,), POOL outside; space for a class an every k individuals. O(runs d)."""
+        dn, dc = self.rows.null_gap.size, self.rows.codes.shape[1]
+        classes = SilClasses(
+            rows=self.rows,
+            mean=np.zeros(dn),
+            known=np.zeros(dn, dtype=np.int64),
+            tally=np.zeros(int(np.maximum(self.table.cardinality, 1).sum()), dtype=np.int64),
+            top=np.zeros(dc, dtype=np.int64),
+            **class_fields(labels, k, gate is not None, self.waiting + HAIR),
+        )
+        fill(people, classes, labels, gate)
+        return classes
+
+    def part(self, chosen: NDArray[np.int64]) -> ClassLoss:
+        """The runs of some of the individuals."""
+        rows = self.rows._replace(first=self.rows.first[chosen], runs=self.rows.runs[chosen])
+        return replace(self, rows=rows)
+
+    def levels(
+        self, people: Individuals, labels: NDArray[np.int32], levels: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The levels, or one level for all of a class whose further rows draw its average away from the others."""
+        inside = labels >= 0
+        classes = int(labels.max(initial=-1)) + 1
+        fewest = np.full(classes + 1, np.iinfo(np.int64).max)
+        np.minimum.at(fewest, labels[inside], levels[inside])
+        single = np.where(inside, fewest[labels], 0)
+        dearer = self._class_losses(labels, levels, classes) > self._class_losses(labels, single, classes)
+        return np.where(inside & np.append(dearer, False)[labels], single, levels)
+
+    def _class_losses(
+        self, labels: NDArray[np.int32], levels: NDArray[np.int64], classes: int
+    ) -> NDArray[np.float64]:
+        """What each class loses with these levels, but for what all of its rows would cost waiting."""
+        edges = np.flatnonzero(kept_rows(self.of_row, levels, self.priority) & (labels[self.of_row] >= 0))
+        group = labels[self.of_row[edges]].astype(np.int64)
+        distance = group_distances(self.table, edges, group) / self.table.attributes
+        saved = np.bincount(group, weights=distance - self.waiting, minlength=classes)
+        return np.asarray(saved, dtype=np.float64)
+
+    def total(self, table: Table, partition: Partition) -> float:
+        """SIL of the rows that are released, and ``waiting`` for each that waits."""
+        waiting = float((partition.labels < 0).mean())
+        return waiting * self.waiting + (1.0 - waiting) * sil(table, partition)
+
+
+def sil_loss(table: Table, people: Individuals, priority: NDArray[np.int64]) -> SilLoss:
+    """The loss of a table whose individuals are ``people``. table: hierarchies by their leaves. O(n log n + n d)."""
+    return SilLoss(table, people.of_row, priority, sil_runs(table, people.of_row, priority))
