@@ -21,6 +21,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.shapes.classes import solve_classes
 from kanonflow.solvers.solution import Solution
