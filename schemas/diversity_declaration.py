@@ -15,7 +15,7 @@ from kanonflow.schemas.policy_fields import (
 )
 
 
-class GatedPolicy(Protocol):
+class RuledPolicy(Protocol):
     """The attributes of a policy that the rules read."""
 
     @property
@@ -26,16 +26,16 @@ class GatedPolicy(Protocol):
     def protect(self) -> str: ...
 
 
-def rules_of_diversity(policy: GatedPolicy, unread: Collection[str]) -> Iterator[str]:
+def rules_of_diversity(policy: RuledPolicy, unread: Collection[str]) -> Iterator[str]:
     """Mistakes in the rules for sensitive values, and in what else such a policy says."""
-    gated = [field for field in policy.fields if field.diversity or field.closeness]
-    for field in gated:
+    ruled = [field for field in policy.fields if field.diversity or field.closeness]
+    for field in ruled:
         where = f"fields.{field.name}."
         key = "diversity" if field.diversity else "closeness"
         if field.role is not Role.SENSITIVE and field.name not in unread:
             yield f"{where}{key}: only a field with role: sensitive has it, and this is role: {field.role}"
         yield from _rules_of_limits(field, policy.k, where)
-    if not gated:
+    if not ruled:
         return
     if policy.protect == "row" and any(field.role is Role.INDIVIDUAL for field in policy.fields):
         yield (

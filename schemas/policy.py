@@ -128,15 +128,15 @@ class Policy:
         return tuple(field for field in self.fields if field.role in (Role.SENSITIVE, Role.INSENSITIVE))
 
     @property
-    def gated(self) -> tuple[Field, ...]:
+    def ruled(self) -> tuple[Field, ...]:
         """The sensitive fields whose values every class must show enough of, in the policy's order."""
         return tuple(field for field in self.fields if field.diversity or field.closeness)
 
     @property
     def closed(self) -> bool:
-        """Whether releases are made of closed classes: of individuals, or of rows when a field is ``gated`` or the
+        """Whether releases are made of closed classes: of individuals, or of rows when a field is ``ruled`` or the
         solver publishes levels."""
-        return self.protect is Protection.INDIVIDUAL or bool(self.gated) or self.by_levels
+        return self.protect is Protection.INDIVIDUAL or bool(self.ruled) or self.by_levels
 
     @property
     def by_levels(self) -> bool:

@@ -68,24 +68,24 @@ def _graphs(table: Table, loss: str) -> None:
     solve(Task(table, 3, loss=loss, budget=budget, seed=1, warm=WarmGraph(np.where(old == 5, -1, old))))
 
 
-def _classes(table: Table, gated: bool, loss: str) -> None:
+def _classes(table: Table, ruled: bool, loss: str) -> None:
     n = table.records
     # People with one row are points, whose neighbours are found in another way than those of people with several.
     for people in (table, replace(table, individuals=np.arange(n) // 2)):
         solve(Task(people, 3, shape="classes", loss=loss, budget=Budget(200.0), seed=1))
-    if gated:
+    if ruled:
         rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
         solve(Task(table, 3, shape="classes", loss=loss, budget=Budget(200.0), seed=1, sensitive=[rule]))
 
 
 def warm_up(
-    shape: str | None = None, gated: bool = False, hierarchies: bool = False, loss: str = "ncp"
+    shape: str | None = None, ruled: bool = False, hierarchies: bool = False, loss: str = "ncp"
 ) -> None:
     """Solve tiny tables in the given shape, or in every one, from the starts that feeds use; lattices need nothing.
 
     About 0.5 s from the cache. From an empty one the kernels are compiled first.
 
-    gated: classes also under rules for sensitive values, which have kernels of their own. hierarchies: for
+    ruled: classes also under rules for sensitive values, which have kernels of their own. hierarchies: for
     tables with hierarchies, for which every kernel is compiled by itself. loss: what is lowered; the search has
     kernels of its own for each (a graph's search for ``sil`` takes a minute and a half to compile).
     """
@@ -104,4 +104,4 @@ def warm_up(
     if shape in (None, "row_graph"):
         _graphs(table, loss)
     if shape in (None, "classes"):
-        _classes(table, gated, loss)
+        _classes(table, ruled, loss)

@@ -137,7 +137,7 @@ class DrivenPartitions(_Watermark):
         self.secret = secret
         self.step = SolveWindows(bound, secret, 1, published=published, clock=clock)
         # Loading kernels means solving something: once a shape and process.
-        shape = (solver_shape(bound.policy), bool(bound.policy.gated))
+        shape = (solver_shape(bound.policy), bool(bound.policy.ruled))
         if shape in _WARM:
             self.step._step = self.step.partition_step()
         else:

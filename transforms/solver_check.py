@@ -73,9 +73,9 @@ def _of_levels(policy: Policy) -> list[str]:
         )
     if choice.loss != "ncp":
         mistakes.append(f"solver.loss: {choice.method} has its own; leave it out")
-    if policy.gated:
+    if policy.ruled:
         mistakes.append(
-            f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.gated)})"
+            f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.ruled)})"
         )
     mistakes += _refused(policy, "solver.method", choice.method)
     if choice.start != "auto":

@@ -36,7 +36,7 @@ _COVERS = {
     ),
 }
 
-_GATED = (
+_RULED = (
     "Every class meets the rules for {fields}, each field by itself, in the rows that are released. The classes,"
     " and who waits, then depend on these values: somebody who knows the method and works out what the search would"
     " have done without the rules can learn from where it did not (minimality)."
@@ -100,8 +100,8 @@ def unmeasured(policy: Policy, path: str) -> str:
 def _notes(policy: Policy) -> list[str]:
     notes = [*policy.notes, *_COVERS[policy.protect]]
     notes += row_mode_notes(policy)
-    if policy.gated:
-        notes.append(_GATED.format(fields=", ".join(field.name for field in policy.gated)))
+    if policy.ruled:
+        notes.append(_RULED.format(fields=", ".join(field.name for field in policy.ruled)))
     if policy.by_levels:
         notes.append(
             f"solver: {policy.solver.method}. Every field of a release stands at one level of its hierarchy; at most"

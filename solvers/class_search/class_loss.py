@@ -6,9 +6,9 @@ loss is meant: numba compiles the search once for each type, and calls of ``chan
 the ones that this type has been given. So a second loss compiles only when it is asked for.
 
 Everybody in a class keeps as many rows as its member of fewest has; then every row count that occurs is shared by at
-least k individuals. Loss of a class = what its kept rows lose + rows that wait, at ``waiting`` each. (Several levels of
-k individuals each would keep more rows of a class of 2k or more, but as classes of their own the levels lose less and
-keep as many: the search has no need of them. ``row_counts.py`` finds them where a class was given.) Individuals outside
+least k individuals. Loss of a class = what its kept rows lose + rows that wait, at ``waiting`` each. (Several row
+counts, each of k individuals, would keep more rows of a class of 2k or more. As classes of their own they lose less and keep as
+many, so the search has no need of them. ``row_counts.py`` finds them where a class was given.) Individuals outside
 every class are in the *pool*; all of their rows wait.
 
 A state of c classes of up to ``room`` of u individuals has at least these fields (``state.py`` is the example);
@@ -42,7 +42,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.rules import HOME, Gate, forget, meets
+from kanonflow.solvers.class_search.rules import HOME, ValueRules, forget, meets
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.slot_loss import chosen_by_state
 from kanonflow.solvers.structures.partition import Partition
@@ -76,16 +76,18 @@ def give_class_loss(state: type, changed: Any, refreshed: Any) -> None:
 class ClassLoss(Protocol):
     """A loss as the code around the kernels sees it."""
 
-    def state(self, people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None) -> Any:
+    def state(
+        self, people: Individuals, labels: NDArray[np.int32], k: int, rules: ValueRules | None = None
+    ) -> Any:
         """The state for labels int32 (u,), POOL outside; space for a class an every k individuals."""
 
     def part(self, chosen: NDArray[np.int64]) -> ClassLoss:
         """The same loss of some of the individuals, as ``part_of_people`` chooses them."""
 
-    def levels(
-        self, people: Individuals, labels: NDArray[np.int32], levels: NDArray[np.int64]
+    def row_counts(
+        self, people: Individuals, labels: NDArray[np.int32], row_counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """How many rows each individual keeps, int64 (u,): the levels, or fewer where these lose more."""
+        """How many rows each individual keeps, int64 (u,): the row counts, or fewer where these lose more."""
 
     def total(self, table: Table, partition: Partition) -> float:
         """Loss of a partition as it is reported: mean over all rows, those that wait among them."""
@@ -113,22 +115,22 @@ def exchanged_counts(
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def gated_loss(
-    people: Individuals, classes: Any, gate: Gate, side: int, number: int, out: int, unit: int
+def ruled_loss(
+    people: Individuals, classes: Any, rules: ValueRules, side: int, number: int, out: int, unit: int
 ) -> float:
     """``changed_loss``, or the price of waiting when the class then breaks a rule. O(that and ``meets``)."""
     size, total, fewest = exchanged_counts(people, classes, number, out, unit)
     loss = total * classes.waiting
     if size >= classes.k[0] and meets(
-        people, gate, classes.members, classes.size[number], side, number, fewest, out, unit
+        people, rules, classes.members, classes.size[number], side, number, fewest, out, unit
     ):
         loss = changed_loss(people, classes, number, out, unit)
     return loss
 
 
 @numba.njit(cache=True, nogil=True)
-def refresh_class(people: Individuals, classes: Any, number: int, gate: Gate | None = None) -> None:
-    """Recompute what is kept for a class. O(size) and what the loss takes, with a gate the rows of the class more."""
+def refresh_class(people: Individuals, classes: Any, number: int, rules: ValueRules | None = None) -> None:
+    """Recompute what is kept for a class. O(size) and what the loss takes, with rules the rows of the class more."""
     size = classes.size[number]
     classes.counts[number, 0] = 0
     classes.counts[number, 1] = classes.counts[number, 2] = np.iinfo(np.int64).max
@@ -144,10 +146,10 @@ def refresh_class(people: Individuals, classes: Any, number: int, gate: Gate | N
         return
     refresh(people, classes, number)
     classes.loss[number] = changed_loss(people, classes, number, NOBODY, NOBODY)
-    # Compiled away where there is no gate, as are all such branches.
-    if gate is not None:
-        forget(gate)
-        classes.loss[number] = gated_loss(people, classes, gate, HOME, number, NOBODY, NOBODY)
+    # Compiled away where there are no rules, as are all such branches.
+    if rules is not None:
+        forget(rules)
+        classes.loss[number] = ruled_loss(people, classes, rules, HOME, number, NOBODY, NOBODY)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -168,18 +170,18 @@ def move(classes: Any, unit: int, target: int) -> None:
         classes.size[target] += 1
 
 
-def room_for(labels: NDArray[np.int32], k: int, gated: bool) -> int:
+def room_for(labels: NDArray[np.int32], k: int, ruled: bool) -> int:
     """Most members of a class: 2k can be split in two, so no class needs more, unless the halves break a rule.
 
     Larger classes that are given stay as they are.
     """
-    return max((3 if gated else 2) * k, int(np.bincount(labels[labels >= 0], minlength=1).max()))
+    return max((3 if ruled else 2) * k, int(np.bincount(labels[labels >= 0], minlength=1).max()))
 
 
-def class_fields(labels: NDArray[np.int32], k: int, gated: bool, waiting: float) -> dict[str, Any]:
+def class_fields(labels: NDArray[np.int32], k: int, ruled: bool, waiting: float) -> dict[str, Any]:
     """The fields that every state has, by name, for ``fill``; labels int32 (u,) say how many classes and what room."""
     u = labels.size
-    room = room_for(labels, k, gated)
+    room = room_for(labels, k, ruled)
     count = max(u // k, int(labels.max(initial=-1)) + 1, 1)
     return {
         "members": np.full((count, room + 1), -1, dtype=np.int32),
@@ -194,19 +196,19 @@ def class_fields(labels: NDArray[np.int32], k: int, gated: bool, waiting: float)
 
 
 @numba.njit(cache=True, nogil=True)
-def fill(people: Individuals, classes: Any, labels: np.ndarray, gate: Gate | None = None) -> None:
+def fill(people: Individuals, classes: Any, labels: np.ndarray, rules: ValueRules | None = None) -> None:
     """Work out every field of an empty state for labels int32 (u,)."""
     for unit in range(labels.size):
         if labels[unit] >= 0:
             move(classes, unit, np.int64(labels[unit]))
-    refresh_all(people, classes, gate)
+    refresh_all(people, classes, rules)
 
 
 @numba.njit(cache=True, nogil=True)
-def refresh_all(people: Individuals, classes: Any, gate: Gate | None = None) -> None:
+def refresh_all(people: Individuals, classes: Any, rules: ValueRules | None = None) -> None:
     """Recompute what is kept for every class."""
     for number in range(classes.size.size):
-        refresh_class(people, classes, number, gate)
+        refresh_class(people, classes, number, rules)
 
 
 def total_loss(people: Individuals, classes: Any) -> float:

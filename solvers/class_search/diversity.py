@@ -105,32 +105,32 @@ def _t_failures(labels: NDArray[np.int64], field: Sensitive, classes: int) -> ND
     return distance > field.t + TOLERANCE
 
 
-def diverse_levels(
-    levels: NDArray[np.int64],
+def diverse_row_counts(
+    row_counts: NDArray[np.int64],
     labels: NDArray[np.int32],
     of_row: NDArray[np.int64],
     rows: NDArray[np.int64],
     priority: NDArray[np.int64],
     fields: Sequence[Sensitive],
 ) -> NDArray[np.int64]:
-    """Levels under which every class that releases rows meets the rules with exactly those rows.
+    """Row counts under which every class that releases rows meets the rules with exactly those rows.
 
-    A class that fails with its levels falls back to one level for all, the rows of its member of fewest, which is
-    what the search judged it by; one that fails with that too waits as a whole. Both change what the whole release
+    A class that fails with its row counts falls back to one for all, that of its member of fewest rows, which is what
+    the search judged it by; one that fails with that too waits as a whole. Both change what the whole release
     shows, so it goes on until nothing fails: at most twice the classes' number of rounds, two or three in practice.
-    levels, rows: int64 (u,). labels: int32 (u,). of_row, priority: int64 (n,). O(rounds n log n).
+    row_counts, rows: int64 (u,). labels: int32 (u,). of_row, priority: int64 (n,). O(rounds n log n).
     """
-    levels = levels.copy()
+    row_counts = row_counts.copy()
     classes = int(labels.max(initial=-1)) + 1
     inside = labels >= 0
     fewest = np.full(max(classes, 1), np.iinfo(np.int64).max)
     np.minimum.at(fewest, labels[inside], rows[inside])
     while True:
-        kept = kept_rows(of_row, levels, priority)
+        kept = kept_rows(of_row, row_counts, priority)
         failing = failing_classes(np.where(kept, labels[of_row], -1).astype(np.int32), fields)
         if not failing.any():
-            return levels
+            return row_counts
         fails = inside & np.append(failing, np.zeros(classes + 1 - failing.size, dtype=np.bool_))[labels]
         above = np.zeros(classes + 1, dtype=np.bool_)
-        np.logical_or.at(above, labels[fails], levels[fails] > fewest[labels[fails]])
-        levels[fails] = np.where(above[labels[fails]], fewest[labels[fails]], 0)
+        np.logical_or.at(above, labels[fails], row_counts[fails] > fewest[labels[fails]])
+        row_counts[fails] = np.where(above[labels[fails]], fewest[labels[fails]], 0)

@@ -13,7 +13,7 @@ from kanonflow.solvers.class_search.moves import (
     logged_move,
     refresh_and_push,
 )
-from kanonflow.solvers.class_search.rules import Gate
+from kanonflow.solvers.class_search.rules import ValueRules
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.individuals import Individuals, hull_loss
@@ -41,7 +41,7 @@ def _random_swap(
     work: Workspace,
     unit: int,
     change: np.ndarray,
-    gate: Gate | None = None,
+    rules: ValueRules | None = None,
 ) -> bool:
     """Swap with a neighbour, or somebody in its class; ``change[0]`` takes the change of loss."""
     other = np.int64(nearest[unit, next_random(work.random, nearest.shape[1])])
@@ -57,8 +57,8 @@ def _random_swap(
     logged_move(classes, work, unit, target)
     push(work, unit)
     push(work, partner)
-    refresh_and_push(people, classes, work, home, gate)
-    refresh_and_push(people, classes, work, target, gate)
+    refresh_and_push(people, classes, work, home, rules)
+    refresh_and_push(people, classes, work, target, rules)
     change[0] += classes.loss[home] + (classes.loss[target] if target >= 0 else 0.0)
     change[0] += _paid(people, classes, unit) + _paid(people, classes, partner)
     return True
@@ -71,7 +71,7 @@ def _dissolve(
     work: Workspace,
     number: int,
     change: np.ndarray,
-    gate: Gate | None = None,
+    rules: ValueRules | None = None,
 ) -> bool:
     """Everybody into the pool; the descent finds new classes for them. Not for a class that would fill the undo log."""
     if classes.size[number] > work.log.shape[0] // 2:
@@ -82,7 +82,7 @@ def _dissolve(
         logged_move(classes, work, unit, NOBODY)
         change[0] += _paid(people, classes, unit)
         push(work, unit)
-    refresh_class(people, classes, number, gate)
+    refresh_class(people, classes, number, rules)
     return True
 
 
@@ -94,7 +94,7 @@ def _split(
     number: int,
     empty: int,
     change: np.ndarray,
-    gate: Gate | None = None,
+    rules: ValueRules | None = None,
 ) -> bool:
     """The k members nearest to a random one, by hull or by row count, become a class of their own."""
     size, k = classes.size[number], classes.k[0]
@@ -113,15 +113,15 @@ def _split(
     change[0] -= classes.loss[number]
     for index in np.argsort(gaps, kind="mergesort")[:k]:
         logged_move(classes, work, units[index], empty)
-    refresh_and_push(people, classes, work, number, gate)
-    refresh_and_push(people, classes, work, empty, gate)
+    refresh_and_push(people, classes, work, number, rules)
+    refresh_and_push(people, classes, work, empty, rules)
     change[0] += classes.loss[number] + classes.loss[empty]
     return True
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _undo(
-    people: Individuals, classes: Any, work: Workspace, seen: np.ndarray, gate: Gate | None = None
+    people: Individuals, classes: Any, work: Workspace, seen: np.ndarray, rules: ValueRules | None = None
 ) -> None:
     """Everybody back to where they were, last moves first; the classes that changed are recomputed once."""
     moves = work.logged[0]
@@ -139,7 +139,7 @@ def _undo(
         for column in range(1, 3):
             number = np.int64(work.log[entry, column])
             if number >= 0 and seen[number] == -1:
-                refresh_class(people, classes, number, gate)
+                refresh_class(people, classes, number, rules)
                 seen[number] = 0
     work.logged[0] = 0
 
@@ -154,7 +154,7 @@ def class_kick(
     tour: np.ndarray,
     first: int,
     limit: int,
-    gate: Gate | None = None,
+    rules: ValueRules | None = None,
 ) -> int:
     """Kick along a tour of individuals until ``limit`` evaluations; returns the next position.
 
@@ -172,26 +172,26 @@ def class_kick(
         draw = next_random(work.random, _DRAWS)
         done = False
         if number >= 0 and draw == 0:
-            done = _dissolve(people, classes, work, number, change, gate)
+            done = _dissolve(people, classes, work, number, change, rules)
         elif number >= 0 and draw == 1:
             empty: Any = NOBODY
             for candidate in range(classes.size.size):
                 if classes.size[candidate] == 0:
                     empty = candidate
                     break
-            done = _split(people, classes, work, number, empty, change, gate)
+            done = _split(people, classes, work, number, empty, change, rules)
         if not done:
             walker = unit
             for _ in range(_SWAPS):
-                swapped = _random_swap(people, classes, nearest, work, walker, change, gate)
+                swapped = _random_swap(people, classes, nearest, work, walker, change, rules)
                 done = done or swapped
                 near = np.int64(nearest[unit, next_random(work.random, nearest.shape[1])])
                 walker = near if near >= 0 else unit
         if not done:
             continue
-        change[0] += class_descend(people, classes, nearest, work, seen, _NO_LIMIT, gate)
+        change[0] += class_descend(people, classes, nearest, work, seen, _NO_LIMIT, rules)
         if change[0] >= EPSILON:
-            _undo(people, classes, work, seen, gate)
+            _undo(people, classes, work, seen, rules)
         while pop(work) >= 0:
             pass
     return position

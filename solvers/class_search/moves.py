@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from kanonflow.solvers.class_search.class_loss import (
     NOBODY,
     changed_loss,
-    gated_loss,
     move,
     refresh_class,
+    ruled_loss,
 )
-from kanonflow.solvers.class_search.rules import HOME, TARGET, Gate, forget
+from kanonflow.solvers.class_search.rules import HOME, TARGET, ValueRules, forget
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -26,35 +26,35 @@ def none_seen(classes: Any) -> NDArray[np.int64]:
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _offer(gate: Gate, gain: float, target: int, partner: int) -> None:
+def _offer(rules: ValueRules, gain: float, target: int, partner: int) -> None:
     """Keep a move whose gain is at most this much, for ``_best_offer`` to judge."""
-    place = gate.offers[0]
-    gate.offer_gain[place] = gain
-    gate.offer[place, 0], gate.offer[place, 1] = target, partner
-    gate.offers[0] = place + 1
+    place = rules.offers[0]
+    rules.offer_gain[place] = gain
+    rules.offer[place, 0], rules.offer[place, 1] = target, partner
+    rules.offers[0] = place + 1
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _true_gain(
     people: Individuals,
     classes: Any,
-    gate: Gate,
+    rules: ValueRules,
     unit: int,
     target: int,
     partner: int,
 ) -> float:
-    """Gain of a shift or swap under the gate's rules."""
+    """Gain of a shift or swap under the value rules."""
     home = np.int64(classes.label[unit])
     gain = 0.0
     if home >= 0:
-        gain += classes.loss[home] - gated_loss(
-            people, classes, gate, HOME, home, np.int64(classes.position[unit]), partner
+        gain += classes.loss[home] - ruled_loss(
+            people, classes, rules, HOME, home, np.int64(classes.position[unit]), partner
         )
     else:
         gain += (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * classes.waiting
     if target >= 0:
         out = np.int64(classes.position[partner]) if partner >= 0 else NOBODY
-        gain += classes.loss[target] - gated_loss(people, classes, gate, TARGET, target, out, unit)
+        gain += classes.loss[target] - ruled_loss(people, classes, rules, TARGET, target, out, unit)
     else:
         gain -= (people.rows[unit] - (people.rows[partner] if partner >= 0 else 0)) * classes.waiting
     return gain
@@ -64,29 +64,29 @@ def _true_gain(
 def _best_offer(
     people: Individuals,
     classes: Any,
-    gate: Gate,
+    rules: ValueRules,
     work: Workspace,
     unit: int,
     bound: float,
 ) -> float:
     """The best gain among the offers, most promising first: few are judged, for no gain is above its offer."""
-    forget(gate)
+    forget(rules)
     best = bound
-    while gate.offers[0] > 0:
-        place = np.argmax(gate.offer_gain[: gate.offers[0]])
-        if gate.offer_gain[place] <= best:
+    while rules.offers[0] > 0:
+        place = np.argmax(rules.offer_gain[: rules.offers[0]])
+        if rules.offer_gain[place] <= best:
             break
-        target, partner = gate.offer[place, 0], gate.offer[place, 1]
-        gain = _true_gain(people, classes, gate, unit, target, partner)
+        target, partner = rules.offer[place, 0], rules.offer[place, 1]
+        gain = _true_gain(people, classes, rules, unit, target, partner)
         work.evaluations[0] += 1
         if gain > best:
             best = gain
             work.found[0], work.found[1] = target, partner
-        last = gate.offers[0] - 1
-        gate.offer_gain[place] = gate.offer_gain[last]
-        gate.offer[place] = gate.offer[last]
-        gate.offers[0] = last
-    gate.offers[0] = 0
+        last = rules.offers[0] - 1
+        rules.offer_gain[place] = rules.offer_gain[last]
+        rules.offer[place] = rules.offer[last]
+        rules.offers[0] = last
+    rules.offers[0] = 0
     return best
 
 
@@ -98,11 +98,11 @@ def best_move(
     work: Workspace,
     seen: np.ndarray,
     unit: int,
-    gate: Gate | None = None,
+    rules: ValueRules | None = None,
 ) -> float:
     """Gain of the best shift or swap of one individual; ``work.found`` = (target class, partner or -1). 0 if none.
 
-    Targets are the classes of its neighbours, and the pool. With a gate every move that would gain without it is kept,
+    Targets are the classes of its neighbours, and the pool. With rules every move that would gain without it is kept,
     and judged after the scan: the rules only ever add to the loss of what a move makes, and a call inside the scan
     would slow it tenfold.
     """
@@ -116,8 +116,8 @@ def best_move(
     best = EPSILON
     evaluations = 1
     if home >= 0 and home_loss - without - rows > best:
-        if gate is not None:
-            _offer(gate, home_loss - without - rows, NOBODY, NOBODY)
+        if rules is not None:
+            _offer(rules, home_loss - without - rows, NOBODY, NOBODY)
         else:
             best = home_loss - without - rows
             work.found[0], work.found[1] = NOBODY, NOBODY
@@ -135,8 +135,8 @@ def best_move(
                 evaluations += 1
                 gain = home_loss + people.rows[other] * classes.waiting - joined - rows
                 if gain > best:
-                    if gate is not None:
-                        _offer(gate, gain, NOBODY, other)
+                    if rules is not None:
+                        _offer(rules, gain, NOBODY, other)
                     else:
                         best = gain
                         work.found[0], work.found[1] = NOBODY, other
@@ -149,8 +149,8 @@ def best_move(
             evaluations += 1
             gain = home_loss - without + classes.loss[target] - joined
             if gain > best:
-                if gate is not None:
-                    _offer(gate, gain, target, NOBODY)
+                if rules is not None:
+                    _offer(rules, gain, target, NOBODY)
                 else:
                     best = gain
                     work.found[0], work.found[1] = target, NOBODY
@@ -167,14 +167,14 @@ def best_move(
             else:
                 gain -= people.rows[partner] * classes.waiting
             if gain > best:
-                if gate is not None:
-                    _offer(gate, gain, target, partner)
+                if rules is not None:
+                    _offer(rules, gain, target, partner)
                 else:
                     best = gain
                     work.found[0], work.found[1] = target, partner
     work.evaluations[0] += evaluations
-    if gate is not None:
-        best = _best_offer(people, classes, gate, work, unit, best)
+    if rules is not None:
+        best = _best_offer(people, classes, rules, work, unit, best)
     return best if best > EPSILON else 0.0
 
 
@@ -189,12 +189,12 @@ def logged_move(classes: Any, work: Workspace, unit: int, target: int) -> None:
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def refresh_and_push(
-    people: Individuals, classes: Any, work: Workspace, number: int, gate: Gate | None = None
+    people: Individuals, classes: Any, work: Workspace, number: int, rules: ValueRules | None = None
 ) -> None:
     """Recompute a class that changed and put its members on the list."""
     if number < 0:
         return
-    refresh_class(people, classes, number, gate)
+    refresh_class(people, classes, number, rules)
     for p in range(classes.size[number]):
         push(work, np.int64(classes.members[number, p]))
 
@@ -207,7 +207,7 @@ def class_descend(
     work: Workspace,
     seen: np.ndarray,
     limit: int,
-    gate: Gate | None = None,
+    rules: ValueRules | None = None,
 ) -> float:
     """Best moves until nobody on the list has one, the log is full or ``limit`` evaluations are made.
 
@@ -218,7 +218,7 @@ def class_descend(
         unit = pop(work)
         if unit < 0:
             break
-        gain = best_move(people, classes, nearest, work, seen, unit, gate)
+        gain = best_move(people, classes, nearest, work, seen, unit, rules)
         if gain <= 0.0:
             continue
         home, target, partner = np.int64(classes.label[unit]), work.found[0], work.found[1]
@@ -227,7 +227,7 @@ def class_descend(
             push(work, partner)
         logged_move(classes, work, unit, target)
         push(work, unit)
-        refresh_and_push(people, classes, work, home, gate)
-        refresh_and_push(people, classes, work, target, gate)
+        refresh_and_push(people, classes, work, home, rules)
+        refresh_and_push(people, classes, work, target, rules)
         change -= gain
     return change

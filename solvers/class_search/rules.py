@@ -29,7 +29,7 @@ HOME, TARGET = 0, 1
 _NOBODY = -1
 
 
-class Gate(NamedTuple):
+class ValueRules(NamedTuple):
     """The rules over f sensitive fields with S values in all, two tallies, and the offers of one scan.
 
     begin: int64 (u,), where each individual's rows begin in values: int32 (n, f), codes in the order in which rows
@@ -62,10 +62,10 @@ class Gate(NamedTuple):
     offers: NDArray[np.int64]
 
 
-def build_gate(
+def build_rules(
     people: Individuals, fields: Sequence[Sensitive], priority: NDArray[np.int64], room: int, neighbours: int
-) -> Gate | None:
-    """The gate of these fields, None without any. room: most members of a class. neighbours: classes a scan sees.
+) -> ValueRules | None:
+    """The rules of these fields, None without any. room: most members of a class. neighbours: classes a scan sees.
 
     priority: int64 (n,), of an individual's rows those with smaller values (then smaller row number) are kept first.
     O(n log n).
@@ -79,7 +79,7 @@ def build_gate(
     f = len(fields)
     most_rows = min((room + 2) * int(people.rows.max(initial=1)), people.of_row.size) + 2
     offers = 2 + neighbours * (room + 2)
-    return Gate(
+    return ValueRules(
         begin=np.cumsum(people.rows) - people.rows,
         values=codes[order].astype(np.int32),
         offset=offset,
@@ -109,15 +109,15 @@ def build_gate(
     )
 
 
-def part_of_gate(gate: Gate | None, chosen: NDArray[np.int64]) -> Gate | None:
-    """A gate for some of the individuals, with tallies of its own: for a search beside others."""
-    if gate is None:
+def part_of_rules(rules: ValueRules | None, chosen: NDArray[np.int64]) -> ValueRules | None:
+    """The rules for some of the individuals, with tallies of its own: for a search beside others."""
+    if rules is None:
         return None
     own = (
         *("counts", "at_count", "different", "peak", "mixed", "spread", "loaded", "state"),
         *("offer_gain", "offer", "offers", "share"),
     )
-    return gate._replace(begin=gate.begin[chosen], **{name: getattr(gate, name).copy() for name in own})
+    return rules._replace(begin=rules.begin[chosen], **{name: getattr(rules, name).copy() for name in own})
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -126,157 +126,167 @@ def _times_log(count: int) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def _count(gate: Gate, side: int, row: int, step: int) -> None:
+def _count(rules: ValueRules, side: int, row: int, step: int) -> None:
     """Add a row to a tally (step 1) or take it off (-1). O(f)."""
-    norm = gate.state[side, 3]
-    for f in range(gate.kind.size):
-        code = gate.values[row, f]
-        old = gate.counts[side, code]
+    norm = rules.state[side, 3]
+    for f in range(rules.kind.size):
+        code = rules.values[row, f]
+        old = rules.counts[side, code]
         new = old + step
         if old == 0 or new == 0:
-            gate.different[side, f] += 1 if old == 0 else -1
+            rules.different[side, f] += 1 if old == 0 else -1
         # Only what a rule of this field reads: a logarithm costs more than all the rest.
-        if gate.kind[f] == 2:
-            gate.mixed[side, f] += _times_log(new) - _times_log(old)
-        elif gate.kind[f] == 3:
+        if rules.kind[f] == 2:
+            rules.mixed[side, f] += _times_log(new) - _times_log(old)
+        elif rules.kind[f] == 3:
             if old > 0:
-                gate.at_count[side, f, old] -= 1
+                rules.at_count[side, f, old] -= 1
             if new > 0:
-                gate.at_count[side, f, new] += 1
-            if new > gate.peak[side, f] or (old == gate.peak[side, f] and gate.at_count[side, f, old] == 0):
-                gate.peak[side, f] = new
-        if gate.distance[f] == 1:
-            gate.spread[side, f] += abs(new - norm * gate.share[code]) - abs(old - norm * gate.share[code])
-        gate.counts[side, code] = new
+                rules.at_count[side, f, new] += 1
+            if new > rules.peak[side, f] or (
+                old == rules.peak[side, f] and rules.at_count[side, f, old] == 0
+            ):
+                rules.peak[side, f] = new
+        if rules.distance[f] == 1:
+            rules.spread[side, f] += abs(new - norm * rules.share[code]) - abs(old - norm * rules.share[code])
+        rules.counts[side, code] = new
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _load(
-    people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int, level: int
+    people: Individuals,
+    rules: ValueRules,
+    members: np.ndarray,
+    size: int,
+    side: int,
+    number: int,
+    row_count: int,
 ) -> None:
-    """Count the first ``level`` rows of each member of a class, after clearing what was there. O(rows f)."""
-    for index in range(gate.state[side, 2]):
-        for f in range(gate.kind.size):
-            code = gate.values[gate.loaded[side, index], f]
-            gate.at_count[side, f, gate.counts[side, code]] = 0
-            gate.counts[side, code] = 0
+    """Count the first ``row_count`` rows of each member of a class, after clearing what was there. O(rows f)."""
+    for index in range(rules.state[side, 2]):
+        for f in range(rules.kind.size):
+            code = rules.values[rules.loaded[side, index], f]
+            rules.at_count[side, f, rules.counts[side, code]] = 0
+            rules.counts[side, code] = 0
     total = 0
     for p in range(size):
-        total += min(level, people.rows[members[number, p]])
-    gate.state[side, 0], gate.state[side, 1] = number, level
-    gate.state[side, 2], gate.state[side, 3] = total, total
-    for f in range(gate.kind.size):
-        gate.different[side, f] = gate.peak[side, f] = 0
+        total += min(row_count, people.rows[members[number, p]])
+    rules.state[side, 0], rules.state[side, 1] = number, row_count
+    rules.state[side, 2], rules.state[side, 3] = total, total
+    for f in range(rules.kind.size):
+        rules.different[side, f] = rules.peak[side, f] = 0
         # Nothing counted yet: sum |0 - norm q_v| = norm, for shares sum to 1.
-        gate.mixed[side, f], gate.spread[side, f] = 0.0, float(total)
+        rules.mixed[side, f], rules.spread[side, f] = 0.0, float(total)
     index = 0
     for p in range(size):
         unit = members[number, p]
-        for row in range(gate.begin[unit], gate.begin[unit] + min(level, people.rows[unit])):
-            _count(gate, side, row, 1)
-            gate.loaded[side, index] = row
+        for row in range(rules.begin[unit], rules.begin[unit] + min(row_count, people.rows[unit])):
+            _count(rules, side, row, 1)
+            rules.loaded[side, index] = row
             index += 1
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _distance(gate: Gate, side: int, f: int, rows: int) -> float:
+def _distance(rules: ValueRules, side: int, f: int, rows: int) -> float:
     """Equal or ordered distance of a tally's shares from the release's. O(values), O(1) where spread is right."""
-    if gate.distance[f] == 1 and gate.state[side, 3] == rows:
-        return gate.spread[side, f] / (2.0 * rows)
+    if rules.distance[f] == 1 and rules.state[side, 3] == rows:
+        return rules.spread[side, f] / (2.0 * rows)
     total = ahead = 0.0
     shown = 0
-    for code in range(gate.offset[f], gate.offset[f + 1]):
-        if gate.share[code] > 0.0 or gate.counts[side, code] > 0:
-            gap = gate.counts[side, code] / rows - gate.share[code]
+    for code in range(rules.offset[f], rules.offset[f + 1]):
+        if rules.share[code] > 0.0 or rules.counts[side, code] > 0:
+            gap = rules.counts[side, code] / rows - rules.share[code]
             ahead += gap
             shown += 1
-            total += abs(gap) if gate.distance[f] == 1 else abs(ahead)
-    return total / 2.0 if gate.distance[f] == 1 else total / max(shown - 1, 1)
+            total += abs(gap) if rules.distance[f] == 1 else abs(ahead)
+    return total / 2.0 if rules.distance[f] == 1 else total / max(shown - 1, 1)
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _judge(gate: Gate, side: int, rows: int) -> bool:
+def _judge(rules: ValueRules, side: int, rows: int) -> bool:
     """Whether a tally of that many rows meets every rule."""
     met = True
-    for f in range(gate.kind.size):
-        if gate.kind[f] == 1:
-            met = met and gate.different[side, f] >= gate.least[f]
-        elif gate.kind[f] == 2:
-            entropy = math.log(rows) - gate.mixed[side, f] / rows
-            met = met and entropy >= math.log(gate.least[f]) - TOLERANCE
-        elif gate.kind[f] == 3:
-            met = met and gate.peak[side, f] * gate.least[f] <= rows
-        if met and gate.distance[f] > 0:
-            met = _distance(gate, side, f, rows) <= gate.most[f] + TOLERANCE
+    for f in range(rules.kind.size):
+        if rules.kind[f] == 1:
+            met = met and rules.different[side, f] >= rules.least[f]
+        elif rules.kind[f] == 2:
+            entropy = math.log(rows) - rules.mixed[side, f] / rows
+            met = met and entropy >= math.log(rules.least[f]) - TOLERANCE
+        elif rules.kind[f] == 3:
+            met = met and rules.peak[side, f] * rules.least[f] <= rows
+        if met and rules.distance[f] > 0:
+            met = _distance(rules, side, f, rows) <= rules.most[f] + TOLERANCE
     return met
 
 
 @numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _exchange(people: Individuals, gate: Gate, side: int, level: int, leaver: int, unit: int) -> int:
+def _exchange(
+    people: Individuals, rules: ValueRules, side: int, row_count: int, leaver: int, unit: int
+) -> int:
     """Count the kept rows of one individual off a tally and those of another on; rows that it holds then."""
-    rows = gate.state[side, 2]
+    rows = rules.state[side, 2]
     if leaver >= 0:
-        gone = min(level, people.rows[leaver])
+        gone = min(row_count, people.rows[leaver])
         for index in range(gone):
-            _count(gate, side, gate.begin[leaver] + index, -1)
+            _count(rules, side, rules.begin[leaver] + index, -1)
         rows -= gone
     if unit >= 0:
-        come = min(level, people.rows[unit])
+        come = min(row_count, people.rows[unit])
         for index in range(come):
-            _count(gate, side, gate.begin[unit] + index, 1)
+            _count(rules, side, rules.begin[unit] + index, 1)
         rows += come
     return rows
 
 
 @numba.njit(cache=True, nogil=True)
 def meets(
-    people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int,
-    level: int, out: int, unit: int,
+    people: Individuals, rules: ValueRules, members: np.ndarray, size: int, side: int, number: int,
+    row_count: int, out: int, unit: int,
 ) -> bool:  # fmt: skip
     """Whether a class meets the rules after the member at position ``out`` left and ``unit`` came; -1 for nobody.
 
-    size: members before. level: rows that each member keeps afterwards. The tally of ``side`` is reused when it holds
-    this class at this level; the caller forgets it (``forget``) when a class changed. O(rows of the two), else O(rows
-    of the class).
+    size: members before. row_count: rows that each member keeps afterwards. The tally of ``side`` is reused when it
+    holds this class at this row count; the caller forgets it (``forget``) when a class changed. O(rows of the two),
+    else O(rows of the class).
     """
-    if gate.state[side, 0] != number or gate.state[side, 1] != level:
-        _load(people, gate, members, size, side, number, level)
+    if rules.state[side, 0] != number or rules.state[side, 1] != row_count:
+        _load(people, rules, members, size, side, number, row_count)
     leaver = members[number, out] if out >= 0 else -1
-    met = _judge(gate, side, _exchange(people, gate, side, level, leaver, unit))
-    _exchange(people, gate, side, level, unit, leaver)
+    met = _judge(rules, side, _exchange(people, rules, side, row_count, leaver, unit))
+    _exchange(people, rules, side, row_count, unit, leaver)
     return met
 
 
 @numba.njit(cache=True, nogil=True)
 def shortfall(
-    people: Individuals, gate: Gate, members: np.ndarray, size: int, side: int, number: int,
-    level: int, out: int, unit: int,
+    people: Individuals, rules: ValueRules, members: np.ndarray, size: int, side: int, number: int,
+    row_count: int, out: int, unit: int,
 ) -> float:  # fmt: skip
     """How far a class is from meeting the rules after an exchange, 0 when it meets them; arguments as in ``meets``.
 
     Each rule adds what it misses its limit by, as a share of it: values, entropy, rows of the most frequent value
     above rows / l, distance. Only to compare exchanges by: ``meets`` decides.
     """
-    if gate.state[side, 0] != number or gate.state[side, 1] != level:
-        _load(people, gate, members, size, side, number, level)
+    if rules.state[side, 0] != number or rules.state[side, 1] != row_count:
+        _load(people, rules, members, size, side, number, row_count)
     leaver = members[number, out] if out >= 0 else -1
-    rows = _exchange(people, gate, side, level, leaver, unit)
+    rows = _exchange(people, rules, side, row_count, leaver, unit)
     missing = 0.0
-    for f in range(gate.kind.size):
-        if gate.kind[f] == 1:
-            missing += max(0.0, gate.least[f] - gate.different[side, f]) / gate.least[f]
-        elif gate.kind[f] == 2 and gate.least[f] > 1.0:
-            entropy = math.log(rows) - gate.mixed[side, f] / rows
-            missing += max(0.0, 1.0 - TOLERANCE - entropy / math.log(gate.least[f]))
-        elif gate.kind[f] == 3:
-            missing += max(0.0, gate.peak[side, f] * gate.least[f] - rows) / rows
-        if gate.distance[f] > 0:
-            missing += max(0.0, _distance(gate, side, f, rows) - gate.most[f] - TOLERANCE)
-    _exchange(people, gate, side, level, unit, leaver)
+    for f in range(rules.kind.size):
+        if rules.kind[f] == 1:
+            missing += max(0.0, rules.least[f] - rules.different[side, f]) / rules.least[f]
+        elif rules.kind[f] == 2 and rules.least[f] > 1.0:
+            entropy = math.log(rows) - rules.mixed[side, f] / rows
+            missing += max(0.0, 1.0 - TOLERANCE - entropy / math.log(rules.least[f]))
+        elif rules.kind[f] == 3:
+            missing += max(0.0, rules.peak[side, f] * rules.least[f] - rows) / rows
+        if rules.distance[f] > 0:
+            missing += max(0.0, _distance(rules, side, f, rows) - rules.most[f] - TOLERANCE)
+    _exchange(people, rules, side, row_count, unit, leaver)
     return missing
 
 
 @numba.njit(cache=True, nogil=True)
-def forget(gate: Gate) -> None:
+def forget(rules: ValueRules) -> None:
     """Classes have changed: what the tallies hold is none of them any more."""
-    gate.state[0, 0] = gate.state[1, 0] = -1
+    rules.state[0, 0] = rules.state[1, 0] = -1

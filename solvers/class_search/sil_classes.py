@@ -27,7 +27,7 @@ from kanonflow.solvers.class_search.class_loss import (
     fill,
     give_class_loss,
 )
-from kanonflow.solvers.class_search.rules import Gate
+from kanonflow.solvers.class_search.rules import ValueRules
 from kanonflow.solvers.loss.sil import group_distances, sil
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.sil_slots import deviations
@@ -191,7 +191,7 @@ class SilLoss:
         return float(np.sqrt((gaps * gaps).sum()) + self.table.categorical.shape[1]) * self.rows.scale
 
     def state(
-        self, people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None
+        self, people: Individuals, labels: NDArray[np.int32], k: int, rules: ValueRules | None = None
     ) -> SilClasses:
         """State for labels int32 (u,), POOL outside; space for a class an every k individuals. O(runs d)."""
         dn, dc = self.rows.null_gap.size, self.rows.codes.shape[1]
@@ -201,9 +201,9 @@ class SilLoss:
             known=np.zeros(dn, dtype=np.int64),
             tally=np.zeros(int(np.maximum(self.table.cardinality, 1).sum()), dtype=np.int64),
             top=np.zeros(dc, dtype=np.int64),
-            **class_fields(labels, k, gate is not None, self.waiting + HAIR),
+            **class_fields(labels, k, rules is not None, self.waiting + HAIR),
         )
-        fill(people, classes, labels, gate)
+        fill(people, classes, labels, rules)
         return classes
 
     def part(self, chosen: NDArray[np.int64]) -> ClassLoss:
@@ -211,23 +211,23 @@ class SilLoss:
         rows = self.rows._replace(first=self.rows.first[chosen], runs=self.rows.runs[chosen])
         return replace(self, rows=rows)
 
-    def levels(
-        self, people: Individuals, labels: NDArray[np.int32], levels: NDArray[np.int64]
+    def row_counts(
+        self, people: Individuals, labels: NDArray[np.int32], row_counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The levels, or one level for all of a class whose further rows draw its average away from the others."""
+        """The row counts, or one for all of a class whose further rows draw its average away from the others."""
         inside = labels >= 0
         classes = int(labels.max(initial=-1)) + 1
         fewest = np.full(classes + 1, np.iinfo(np.int64).max)
-        np.minimum.at(fewest, labels[inside], levels[inside])
+        np.minimum.at(fewest, labels[inside], row_counts[inside])
         single = np.where(inside, fewest[labels], 0)
-        dearer = self._class_losses(labels, levels, classes) > self._class_losses(labels, single, classes)
-        return np.where(inside & np.append(dearer, False)[labels], single, levels)
+        dearer = self._class_losses(labels, row_counts, classes) > self._class_losses(labels, single, classes)
+        return np.where(inside & np.append(dearer, False)[labels], single, row_counts)
 
     def _class_losses(
-        self, labels: NDArray[np.int32], levels: NDArray[np.int64], classes: int
+        self, labels: NDArray[np.int32], row_counts: NDArray[np.int64], classes: int
     ) -> NDArray[np.float64]:
-        """What each class loses with these levels, but for what all of its rows would cost waiting."""
-        edges = np.flatnonzero(kept_rows(self.of_row, levels, self.priority) & (labels[self.of_row] >= 0))
+        """What each class loses with these row counts, but for what all of its rows would cost waiting."""
+        edges = np.flatnonzero(kept_rows(self.of_row, row_counts, self.priority) & (labels[self.of_row] >= 0))
         group = labels[self.of_row[edges]].astype(np.int64)
         distance = group_distances(self.table, edges, group) / self.table.attributes
         saved = np.bincount(group, weights=distance - self.waiting, minlength=classes)

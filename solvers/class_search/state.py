@@ -19,7 +19,7 @@ from kanonflow.solvers.class_search.class_loss import (
     fill,
     give_class_loss,
 )
-from kanonflow.solvers.class_search.rules import Gate
+from kanonflow.solvers.class_search.rules import ValueRules
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.structures.partition import Partition
@@ -135,17 +135,17 @@ give_class_loss(Classes, changed_loss, refresh)
 
 
 def build_classes(
-    people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None
+    people: Individuals, labels: NDArray[np.int32], k: int, rules: ValueRules | None = None
 ) -> Classes:
     """State for labels int32 (u,), POOL outside; space for a class an every k individuals, of ``room_for``. O(u d)."""
-    fields = class_fields(labels, k, gate is not None, WAITING)
+    fields = class_fields(labels, k, rules is not None, WAITING)
     count, room = fields["members"].shape
     classes = Classes(
         rest=np.zeros((count, room, 1 + 2 * people.low.shape[1])),
         rest_words=np.zeros((count, room, people.words.shape[1]), dtype=np.uint64),
         **fields,
     )
-    fill(people, classes, labels, gate)
+    fill(people, classes, labels, rules)
     return classes
 
 
@@ -153,20 +153,20 @@ class NcpLoss:
     """GCP with waiting rows at 1, as a ``ClassLoss``."""
 
     def state(
-        self, people: Individuals, labels: NDArray[np.int32], k: int, gate: Gate | None = None
+        self, people: Individuals, labels: NDArray[np.int32], k: int, rules: ValueRules | None = None
     ) -> Classes:
         """``build_classes``."""
-        return build_classes(people, labels, k, gate)
+        return build_classes(people, labels, k, rules)
 
     def part(self, chosen: NDArray[np.int64]) -> ClassLoss:
         """All that it knows of individuals is in ``Individuals``."""
         return self
 
-    def levels(
-        self, people: Individuals, labels: NDArray[np.int32], levels: NDArray[np.int64]
+    def row_counts(
+        self, people: Individuals, labels: NDArray[np.int32], row_counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The levels: rows within the hull cost no more than waiting."""
-        return levels
+        """The row counts: rows within the hull cost no more than waiting."""
+        return row_counts
 
     def total(self, table: Table, partition: Partition) -> float:
         """GCP of the rows that are released, and 1 for each that waits."""

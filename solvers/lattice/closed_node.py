@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
-from kanonflow.solvers.units.row_counts import individual_levels
+from kanonflow.solvers.units.row_counts import shared_row_counts
 from kanonflow.solvers.units.trimming import kept_rows
 
 
@@ -28,9 +28,9 @@ def closed_node(
     np.maximum.at(most, individuals, node.labels)
     label = np.where(least == most, most, -1).astype(np.int32)
     rows = np.bincount(individuals, minlength=people).astype(np.int64)
-    levels = individual_levels(rows, label, k)
-    levels[label < 0] = 0
-    kept = kept_rows(individuals, levels, priority)
+    row_counts = shared_row_counts(rows, label, k)
+    row_counts[label < 0] = 0
+    kept = kept_rows(individuals, row_counts, priority)
     _, dense = np.unique(np.where(kept, label[individuals], -1), return_inverse=True)
     labels = dense.astype(np.int32) - (0 if kept.all() else 1)
-    return LatticeNode(labels, node.levels), levels[individuals] == 0
+    return LatticeNode(labels, node.levels), row_counts[individuals] == 0

@@ -1,4 +1,4 @@
-"""From a table to closed classes of individuals: hulls, start, search, levels."""
+"""From a table to closed classes of individuals: hulls, start, search, row counts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
 from kanonflow.solvers.class_search.class_loss import POOL, ClassLoss, refresh_all, total_loss
-from kanonflow.solvers.class_search.diversity import check_eligible, diverse_levels
+from kanonflow.solvers.class_search.diversity import check_eligible, diverse_row_counts
 from kanonflow.solvers.class_search.kicks import class_kick
 from kanonflow.solvers.class_search.moves import class_descend, none_seen
-from kanonflow.solvers.class_search.rules import Gate, build_gate, part_of_gate
+from kanonflow.solvers.class_search.rules import ValueRules, build_rules, part_of_rules
 from kanonflow.solvers.class_search.sil_classes import sil_loss
 from kanonflow.solvers.class_search.state import NcpLoss
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
@@ -53,7 +53,7 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals,
 from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.units.nearest_people import nearest_people
 from kanonflow.solvers.units.neighbours import nearest_units
-from kanonflow.solvers.units.row_counts import individual_levels
+from kanonflow.solvers.units.row_counts import shared_row_counts
 from kanonflow.solvers.units.trimming import kept_rows
 
 CLASS_LOSSES = ("ncp", "sil")
@@ -123,13 +123,13 @@ def _search(
     deadline: float | None,
     clock: Callable[[], float],
     progress: Progress | None,
-    gate: Gate | None,
+    rules: ValueRules | None,
     nearest: NDArray[np.int32],
     whole: bool = True,
 ) -> _Outcome:
     """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
-    classes = loss.state(people, labels, k, gate)
-    nearest = diverse_neighbours(people, tour, TOUR_REACH, gate, nearest)
+    classes = loss.state(people, labels, k, rules)
+    nearest = diverse_neighbours(people, tour, TOUR_REACH, rules, nearest)
     u = labels.size
     work = build_workspace(u, u, seed, log=max(256, 4 * classes.members.shape[1]))
     seen = none_seen(classes)
@@ -145,14 +145,14 @@ def _search(
             struck = True
             break
         until = min(int(work.evaluations[0]) + chunk, evaluations)
-        if whole and gate is not None and released_shares(people, classes, gate):
-            refresh_all(people, classes, gate)
+        if whole and rules is not None and released_shares(people, classes, rules):
+            refresh_all(people, classes, rules)
         if draining:
             work.logged[0] = 0
-            class_descend(people, classes, nearest, work, seen, until, gate)
+            class_descend(people, classes, nearest, work, seen, until, rules)
             draining = work.bounds[0] != work.bounds[1]
         else:
-            position = class_kick(people, classes, nearest, work, seen, tour, position, until, gate)
+            position = class_kick(people, classes, nearest, work, seen, tour, position, until, rules)
         trace.append((int(work.evaluations[0]), total_loss(people, classes)))
         if progress is not None:
             progress(*trace[-1])
@@ -170,7 +170,7 @@ def _search_parts(
     threads: int,
     deadline: float | None,
     clock: Callable[[], float],
-    gate: Gate | None,
+    rules: ValueRules | None,
     nearest: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], int, bool]:
     """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
@@ -194,7 +194,7 @@ def _search_parts(
         share = evaluations * chosen.size // tour.size
         return chosen, _search(
             part_of_people(people, chosen), loss.part(chosen), local.astype(np.int32), np.arange(chosen.size),
-            k, share, int(seeds[number]), deadline, clock, None, part_of_gate(gate, chosen),
+            k, share, int(seeds[number]), deadline, clock, None, part_of_rules(rules, chosen),
             _nearest_within(nearest, chosen), False,
         )  # fmt: skip
 
@@ -228,7 +228,7 @@ def _start(
     tour: NDArray[np.int64],
     k: int,
     warm: WarmClasses | None,
-    gate: Gate | None,
+    rules: ValueRules | None,
     cold: NDArray[np.int32],
     name: str,
 ) -> tuple[NDArray[np.int32], str, float | None, float | None, float | None]:
@@ -237,9 +237,9 @@ def _start(
     """
     if warm is None:
         return cold, name, None, None, None
-    before = loss.state(people, cold, k, gate)
-    labels, stay = warm_labels(people, loss, tour, k, warm, before, gate)
-    losses = total_loss(people, loss.state(people, labels, k, gate)), total_loss(people, before)
+    before = loss.state(people, cold, k, rules)
+    labels, stay = warm_labels(people, loss, tour, k, warm, before, rules)
+    losses = total_loss(people, loss.state(people, labels, k, rules)), total_loss(people, before)
     if losses[0] <= losses[1]:
         return labels, "warm", *losses, float(stay.mean())
     return cold, name, *losses, 0.0
@@ -300,20 +300,20 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
     if start == "one-class":
         return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A class that is taken over may have up to 3k members, and newcomers join it.
-    gate = build_gate(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
+    rules = build_rules(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     if start in CLUSTERINGS or start in LEVEL_STARTS:
         given = individual_input(seen, people, k, seed)
-        if not search and gate is None:
+        if not search and rules is None:
             done = finish(*_clustered(given, start, warm))
             # KAB compares its stars by GCP.
             return done if loss == "ncp" else replace(done, warm_loss=None, cold_loss=None)
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
         cut = cut_large_classes(cluster(start, given), tour, k)
-        cold, named = merged_until_diverse(people, cut, tour, k, gate), start
+        cold, named = merged_until_diverse(people, cut, tour, k, rules), start
     else:
-        cold, named = diverse_greedy_labels(people, tour, k, gate), "l-greedy"
-    labels, name, warm_loss, cold_loss, warm_kept = _start(people, lowered, tour, k, warm, gate, cold, named)
-    start_loss = total_loss(people, lowered.state(people, labels, k, gate))
+        cold, named = diverse_greedy_labels(people, tour, k, rules), "l-greedy"
+    labels, name, warm_loss, cold_loss, warm_kept = _start(people, lowered, tour, k, warm, rules, cold, named)
+    start_loss = total_loss(people, lowered.state(people, labels, k, rules))
     spent, struck, trace = 0, False, [(0, start_loss)]
     evaluations = task.budget.evaluations(table.records, k, classes=True) if search else 0
     near = nearest_people(people, tour, NEIGHBOURS)[0] if evaluations and nearest is None else nearest
@@ -329,7 +329,7 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
             task.threads,
             deadline,
             task.clock,
-            gate,
+            rules,
             near,
         )
     if near is not None and evaluations:
@@ -344,7 +344,7 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
             deadline,
             task.clock,
             task.progress,
-            gate,
+            rules,
             near,
         )
         labels = outcome.classes.label
@@ -370,11 +370,11 @@ def finished_partition(
     warm_loss: float | None,
     cold_loss: float | None,
 ) -> Solution:
-    """Levels to rows, empty classes dropped, the loss of what is kept."""
-    levels = loss.levels(people, labels, individual_levels(people.rows, labels, k))
+    """Row counts to rows, empty classes dropped, the loss of what is kept."""
+    row_counts = loss.row_counts(people, labels, shared_row_counts(people.rows, labels, k))
     if sensitive:
-        levels = diverse_levels(levels, labels, people.of_row, people.rows, priority, sensitive)
-    kept = kept_rows(people.of_row, levels, priority)
+        row_counts = diverse_row_counts(row_counts, labels, people.of_row, people.rows, priority, sensitive)
+    kept = kept_rows(people.of_row, row_counts, priority)
     row_labels = np.where(kept, labels[people.of_row], -1)
     used, dense = np.unique(row_labels, return_inverse=True)
     row_labels = (dense - (1 if used.size and used[0] < 0 else 0)).astype(np.int32)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.class_loss import POOL, move, refresh_class
-from kanonflow.solvers.class_search.rules import HOME, TARGET, Gate, forget, shortfall
+from kanonflow.solvers.class_search.rules import HOME, TARGET, ValueRules, forget, shortfall
 from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes, changed_loss
 from kanonflow.solvers.search.workspace import EPSILON
 from kanonflow.solvers.units.individuals import Individuals
@@ -41,7 +41,12 @@ class _Verdicts(NamedTuple):
 
 
 def exchanged_until_diverse(
-    people: Individuals, labels: NDArray[np.int32], tour: NDArray[np.int64], k: int, gate: Gate, reach: int
+    people: Individuals,
+    labels: NDArray[np.int32],
+    tour: NDArray[np.int64],
+    k: int,
+    rules: ValueRules,
+    reach: int,
 ) -> NDArray[np.int32]:
     """Labels int32 (u,) after exchanges between classes that broke a rule and individuals near by; sizes stay.
 
@@ -52,20 +57,20 @@ def exchanged_until_diverse(
     place = np.empty(tour.size, dtype=np.int64)
     place[tour] = np.arange(tour.size)
     known = _Verdicts(
-        value=np.where((people.rows == 1) & (gate.kind.size == 1), gate.values[gate.begin, 0], -1).astype(
+        value=np.where((people.rows == 1) & (rules.kind.size == 1), rules.values[rules.begin, 0], -1).astype(
             np.int64
         ),
-        helps=np.full(gate.share.size, -1, dtype=np.int8),
+        helps=np.full(rules.share.size, -1, dtype=np.int8),
         exchange=np.full(classes.size.size, -1, dtype=np.int64),
         spares=np.zeros(classes.size.size, dtype=np.bool_),
     )
-    _exchange_all(people, classes, gate, known, tour, place, reach)
+    _exchange_all(people, classes, rules, known, tour, place, reach)
     return classes.label
 
 
 @numba.njit(cache=True, nogil=True)
 def _exchange_all(
-    people: Individuals, classes: Classes, gate: Gate, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
+    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
     reach: int,
 ) -> None:  # fmt: skip
     shortlist = np.empty(_SHORTLIST, dtype=np.int64)
@@ -74,25 +79,25 @@ def _exchange_all(
         for number in range(classes.size.size):
             # Each exchange lowers what is missed, but by as little as it likes.
             for _ in range(2 * classes.size[number] if classes.size[number] >= classes.k[0] else 0):
-                forget(gate)
+                forget(rules)
                 known.helps[:] = -1
-                missing = shortfall_after(people, classes, gate, HOME, number, -1, -1)
+                missing = shortfall_after(people, classes, rules, HOME, number, -1, -1)
                 if missing <= 0.0:
                     break
                 found, within = 0, min(reach, tour.size)
                 # Where a value is rare, those near by have been taken: farther ones are sought only then.
                 while found == 0 and within <= tour.size:
                     found = _newcomers(
-                        people, classes, gate, known, tour, place, within, number, missing, shortlist, losses
+                        people, classes, rules, known, tour, place, within, number, missing, shortlist, losses
                     )
                     within = within * 4 if within * 4 <= tour.size or within == tour.size else tour.size
-                if not _exchange_best(people, classes, gate, known, number, missing, shortlist[:found]):
+                if not _exchange_best(people, classes, rules, known, number, missing, shortlist[:found]):
                     break
 
 
 @numba.njit(cache=True, nogil=True)
 def shortfall_after(
-    people: Individuals, classes: Classes, gate: Gate, side: int, number: int, out: int, unit: int
+    people: Individuals, classes: Classes, rules: ValueRules, side: int, number: int, out: int, unit: int
 ) -> float:
     """``shortfall`` of a class after an exchange, with the rows that each member would keep."""
     fewest = classes.counts[number, 1]
@@ -100,12 +105,12 @@ def shortfall_after(
         fewest = classes.counts[number, 2]
     if unit >= 0:
         fewest = min(fewest, people.rows[unit])
-    return shortfall(people, gate, classes.members, classes.size[number], side, number, fewest, out, unit)
+    return shortfall(people, rules, classes.members, classes.size[number], side, number, fewest, out, unit)
 
 
 @numba.njit(cache=True, nogil=True)
 def _newcomers(
-    people: Individuals, classes: Classes, gate: Gate, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
+    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
     reach: int, number: int, missing: float, shortlist: np.ndarray, losses: np.ndarray,
 ) -> int:  # fmt: skip
     """Fill the shortlist with those whose joining widens a class least and mends it somewhat; returns how many.
@@ -116,11 +121,11 @@ def _newcomers(
     middle = np.sort(place[classes.members[number, :size]])[size // 2]
     spared, least = 0, np.inf
     for p in range(size):
-        without = shortfall_after(people, classes, gate, HOME, number, p, -1)
+        without = shortfall_after(people, classes, rules, HOME, number, p, -1)
         if without < least:
             spared, least = p, without
     spared = classes.members[number, spared]
-    own, values = known.value[spared], gate.share.size
+    own, values = known.value[spared], rules.share.size
     found = 0
     for index in range(max(0, middle - reach), min(tour.size, middle + reach + 1)):
         unit = tour[index]
@@ -131,14 +136,14 @@ def _newcomers(
         value = known.value[unit]
         helps = known.helps[value] if value >= 0 else -1
         if helps < 0:
-            helps = _helps(people, classes, gate, known, number, missing, unit)
+            helps = _helps(people, classes, rules, known, number, missing, unit)
         if helps == 0:
             continue
         if target >= 0:
             known_exchange = value >= 0 and own >= 0 and known.exchange[target] == value * values + own
             if known_exchange and not known.spares[target]:
                 continue
-            if not known_exchange and not _can_spare(people, classes, gate, known, target, unit, spared):
+            if not known_exchange and not _can_spare(people, classes, rules, known, target, unit, spared):
                 continue
         loss = changed_loss(people, classes, number, -1, unit)
         if found == shortlist.size and loss >= losses[found - 1]:
@@ -154,10 +159,10 @@ def _newcomers(
 
 @numba.njit(cache=True, nogil=True)
 def _helps(
-    people: Individuals, classes: Classes, gate: Gate, known: _Verdicts, number: int, missing: float, unit: int
+    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, number: int, missing: float, unit: int
 ) -> int:  # fmt: skip
     """1 when a class misses less with an individual more, else 0."""
-    after = shortfall_after(people, classes, gate, HOME, number, -1, unit)
+    after = shortfall_after(people, classes, rules, HOME, number, -1, unit)
     helps = 1 if after < missing - EPSILON else 0
     if known.value[unit] >= 0:
         known.helps[known.value[unit]] = helps
@@ -166,15 +171,21 @@ def _helps(
 
 @numba.njit(cache=True, nogil=True)
 def _can_spare(
-    people: Individuals, classes: Classes, gate: Gate, known: _Verdicts, target: int, leaver: int, unit: int
+    people: Individuals,
+    classes: Classes,
+    rules: ValueRules,
+    known: _Verdicts,
+    target: int,
+    leaver: int,
+    unit: int,
 ) -> bool:
     """Whether a class misses the rules by no more after an exchange than before."""
     old, new = known.value[leaver], known.value[unit]
-    exchange = old * gate.share.size + new if old >= 0 and new >= 0 else -1
+    exchange = old * rules.share.size + new if old >= 0 and new >= 0 else -1
     if exchange >= 0 and known.exchange[target] == exchange:
         return known.spares[target]
-    after = shortfall_after(people, classes, gate, TARGET, target, classes.position[leaver], unit)
-    spares = after <= 0.0 or after <= shortfall_after(people, classes, gate, TARGET, target, -1, -1)
+    after = shortfall_after(people, classes, rules, TARGET, target, classes.position[leaver], unit)
+    spares = after <= 0.0 or after <= shortfall_after(people, classes, rules, TARGET, target, -1, -1)
     if exchange >= 0:
         known.exchange[target], known.spares[target] = exchange, spares
     return spares
@@ -182,7 +193,7 @@ def _can_spare(
 
 @numba.njit(cache=True, nogil=True)
 def _exchange_best(
-    people: Individuals, classes: Classes, gate: Gate, known: _Verdicts, number: int, missing: float,
+    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, number: int, missing: float,
     shortlist: np.ndarray,
 ) -> bool:  # fmt: skip
     """Make the exchange of least added loss for what it mends; False when there is none."""
@@ -191,7 +202,7 @@ def _exchange_best(
     for unit in shortlist:
         target = classes.label[unit]
         for p in range(classes.size[number]):
-            mended = missing - shortfall_after(people, classes, gate, HOME, number, p, unit)
+            mended = missing - shortfall_after(people, classes, rules, HOME, number, p, unit)
             if mended <= EPSILON:
                 continue
             member = classes.members[number, p]
@@ -203,7 +214,7 @@ def _exchange_best(
                 added += (people.rows[member] - people.rows[unit]) * WAITING
             if added / mended >= best:
                 continue
-            if target >= 0 and not _can_spare(people, classes, gate, known, target, unit, member):
+            if target >= 0 and not _can_spare(people, classes, rules, known, target, unit, member):
                 continue
             best = added / mended
             leaver, newcomer = member, unit

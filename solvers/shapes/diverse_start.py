@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.class_loss import room_for, total_loss
-from kanonflow.solvers.class_search.rules import HOME, Gate, forget, meets
+from kanonflow.solvers.class_search.rules import HOME, ValueRules, forget, meets
 from kanonflow.solvers.class_search.state import build_classes
 from kanonflow.solvers.shapes.diverse_repair import exchanged_until_diverse
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
@@ -28,37 +28,37 @@ _REACH = 6000
 
 
 @numba.njit(cache=True, nogil=True)
-def _meets(people: Individuals, gate: Gate, units: np.ndarray) -> bool:
+def _meets(people: Individuals, rules: ValueRules, units: np.ndarray) -> bool:
     """Whether these individuals, each with as many rows as the one of fewest, meet the rules as a class."""
     members = units.astype(np.int32).reshape(1, units.size)
-    level = people.rows[units].min()
-    forget(gate)
-    return meets(people, gate, members, units.size, HOME, 0, level, -1, -1)
+    row_count = people.rows[units].min()
+    forget(rules)
+    return meets(people, rules, members, units.size, HOME, 0, row_count, -1, -1)
 
 
 def diverse_greedy_labels(
-    people: Individuals, tour: NDArray[np.int64], k: int, gate: Gate | None
+    people: Individuals, tour: NDArray[np.int64], k: int, rules: ValueRules | None
 ) -> NDArray[np.int32]:
-    """The cold start: l-greedy; with a gate that start repaired, or one dealt out by value where it costs less."""
+    """The cold start: l-greedy; with rules that start repaired, or one dealt out by value where it costs less."""
     greedy = class_greedy_labels(people, tour, k)
-    if gate is None:
+    if rules is None:
         return greedy
-    mended = exchanged_until_diverse(people, greedy, tour, k, gate, _REACH)
-    starts = [merged_until_diverse(people, some, tour, k, gate) for some in (mended, greedy)]
+    mended = exchanged_until_diverse(people, greedy, tour, k, rules, _REACH)
+    starts = [merged_until_diverse(people, some, tour, k, rules) for some in (mended, greedy)]
     for size in (*(k * stretch for stretch in _STRETCHES), tour.size):
-        dealt = dealt_by_value(gate, tour, k, max(1, tour.size // size))
-        starts.append(merged_until_diverse(people, dealt, tour, k, gate))
-    losses = [total_loss(people, build_classes(people, labels, k, gate)) for labels in starts]
+        dealt = dealt_by_value(rules, tour, k, max(1, tour.size // size))
+        starts.append(merged_until_diverse(people, dealt, tour, k, rules))
+    losses = [total_loss(people, build_classes(people, labels, k, rules)) for labels in starts]
     return starts[int(np.argmin(losses))]
 
 
-def dealt_by_value(gate: Gate, tour: NDArray[np.int64], k: int, stretches: int) -> NDArray[np.int32]:
+def dealt_by_value(rules: ValueRules, tour: NDArray[np.int64], k: int, stretches: int) -> NDArray[np.int32]:
     """Labels int32 (u,): each stretch of the tour cut into classes of at least k with about the stretch's shares.
 
     An individual counts with the first field's value in the row that it would keep first. Of n_v individuals with
     value v in a stretch, the i-th along the tour stands at (i + 1/2) / n_v; in that order they are cut. O(u log u).
     """
-    value = gate.values[gate.begin, 0]
+    value = rules.values[rules.begin, 0]
     labels = np.full(tour.size, -1, dtype=np.int32)
     following = 0
     for part in np.array_split(tour, stretches):
@@ -77,17 +77,17 @@ def diverse_neighbours(
     people: Individuals,
     order: NDArray[np.int64],
     reach: int,
-    gate: Gate | None,
+    rules: ValueRules | None,
     nearest: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """The nearest, int32 (u, m); with a gate also the m // 2 nearest whose first kept row has another first value.
+    """The nearest, int32 (u, m); with rules also the m // 2 nearest whose first kept row has another first value.
 
-    Those are looked for within ``reach`` of a tour, ``order``: int64 (u,). O(u reach (d + W)) with a gate.
+    Those are looked for within ``reach`` of a tour, ``order``: int64 (u,). O(u reach (d + W)) with rules.
     """
-    if gate is None:
+    if rules is None:
         return nearest
     others = np.full((order.size, nearest.shape[1] // 2), -1, dtype=np.int32)
-    _nearest_others(people, order, reach, gate.values[gate.begin, 0], others)
+    _nearest_others(people, order, reach, rules.values[rules.begin, 0], others)
     # Missing ones stand at the end.
     both = np.concatenate([nearest, others], axis=1)
     return np.take_along_axis(both, np.argsort(both < 0, axis=1, kind="stable"), axis=1)
@@ -110,14 +110,14 @@ def _nearest_others(
 
 
 def merged_until_diverse(
-    people: Individuals, labels: NDArray[np.int32], tour: NDArray[np.int64], k: int, gate: Gate | None
+    people: Individuals, labels: NDArray[np.int32], tour: NDArray[np.int64], k: int, rules: ValueRules | None
 ) -> NDArray[np.int32]:
     """Labels int32 (u,) in which classes that broke a rule are joined with the next along the tour, where that helps.
 
     A class that fails takes the one of its two neighbours with which it meets the rules, the next one first, and goes
-    on with the union otherwise, up to the room of a class. Unchanged without a gate. O(u log u + failing classes k).
+    on with the union otherwise, up to the room of a class. Unchanged without rules. O(u log u + failing classes k).
     """
-    if gate is None or not (labels >= 0).any():
+    if rules is None or not (labels >= 0).any():
         return labels
     place = np.empty(tour.size)
     place[tour] = np.arange(tour.size)
@@ -126,19 +126,19 @@ def merged_until_diverse(
     order = np.argsort(labels, kind="stable")
     cuts = np.searchsorted(labels[order], np.arange(middle.size + 1))
     groups = [order[cuts[number] : cuts[number + 1]] for number in np.argsort(middle, kind="stable")]
-    room = room_for(labels, k, gated=True)
+    room = room_for(labels, k, ruled=True)
     done: list[NDArray[np.int64]] = []
     position = 0
     while position < len(groups):
         group = groups[position]
         position += 1
-        while not _meets(people, gate, group):
+        while not _meets(people, rules, group):
             ahead = groups[position] if position < len(groups) else None
             behind = done[-1] if done else None
-            if ahead is not None and _joined(people, gate, group, ahead, room):
+            if ahead is not None and _joined(people, rules, group, ahead, room):
                 group = np.concatenate([group, ahead])
                 position += 1
-            elif behind is not None and _joined(people, gate, group, behind, room):
+            elif behind is not None and _joined(people, rules, group, behind, room):
                 group = np.concatenate([done.pop(), group])
             elif ahead is not None and group.size + ahead.size <= room:
                 group = np.concatenate([group, ahead])
@@ -153,43 +153,45 @@ def merged_until_diverse(
 
 
 def _joined(
-    people: Individuals, gate: Gate, one: NDArray[np.int64], other: NDArray[np.int64], room: int
+    people: Individuals, rules: ValueRules, one: NDArray[np.int64], other: NDArray[np.int64], room: int
 ) -> bool:
-    return one.size + other.size <= room and bool(_meets(people, gate, np.concatenate([one, other])))
+    return one.size + other.size <= room and bool(_meets(people, rules, np.concatenate([one, other])))
 
 
 @numba.njit(cache=True, nogil=True)
-def released_shares(people: Individuals, classes: Any, gate: Gate) -> bool:
-    """Set the gate's shares to those of the rows that the classes keep now; whether that changes a distance.
+def released_shares(people: Individuals, classes: Any, rules: ValueRules) -> bool:
+    """Set the rules's shares to those of the rows that the classes keep now; whether that changes a distance.
 
     The distances of t-closeness are from the values of the release, and rows that wait are not in it. O(n f).
     """
     wanted = False
-    for f in range(gate.kind.size):
-        wanted = wanted or gate.distance[f] > 0
+    for f in range(rules.kind.size):
+        wanted = wanted or rules.distance[f] > 0
     total = 0
-    share = np.zeros(gate.share.size)
+    share = np.zeros(rules.share.size)
     for number in range(classes.size.size if wanted else 0):
-        size, level = classes.size[number], classes.counts[number, 1]
-        if size < classes.k[0] or not _released(people, classes, gate, number, size, level):
+        size, row_count = classes.size[number], classes.counts[number, 1]
+        if size < classes.k[0] or not _released(people, classes, rules, number, size, row_count):
             continue
         for p in range(size):
             unit = classes.members[number, p]
-            for row in range(gate.begin[unit], gate.begin[unit] + level):
+            for row in range(rules.begin[unit], rules.begin[unit] + row_count):
                 total += 1
-                for f in range(gate.kind.size):
-                    share[gate.values[row, f]] += 1.0
+                for f in range(rules.kind.size):
+                    share[rules.values[row, f]] += 1.0
     if total == 0:
         return False
     changed = False
     for code in range(share.size):
         share[code] /= total
-        changed = changed or share[code] != gate.share[code]
-        gate.share[code] = share[code]
+        changed = changed or share[code] != rules.share[code]
+        rules.share[code] = share[code]
     return changed
 
 
 @numba.njit(cache=True, nogil=True)
-def _released(people: Individuals, classes: Any, gate: Gate, number: int, size: int, level: int) -> bool:
-    forget(gate)
-    return meets(people, gate, classes.members, size, HOME, number, level, -1, -1)
+def _released(
+    people: Individuals, classes: Any, rules: ValueRules, number: int, size: int, row_count: int
+) -> bool:
+    forget(rules)
+    return meets(people, rules, classes.members, size, HOME, number, row_count, -1, -1)

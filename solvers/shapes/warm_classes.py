@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.class_loss import POOL, ClassLoss
-from kanonflow.solvers.class_search.rules import Gate
+from kanonflow.solvers.class_search.rules import ValueRules
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, part_of_people
@@ -44,7 +44,7 @@ def warm_labels(
     k: int,
     warm: WarmClasses,
     cold: Any,
-    gate: Gate | None,
+    rules: ValueRules | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Labels int32 (u,) that go on from the old classes, and who is still in one of them, bool (u,).
 
@@ -63,7 +63,7 @@ def warm_labels(
     if (old >= 0).any():
         _, dense = np.unique(old, return_inverse=True)
         labels = (dense - int((old < 0).any())).astype(np.int32)
-        kept = loss.state(people, labels, k, gate)
+        kept = loss.state(people, labels, k, rules)
         saved = people.rows * (_row_losses(people, cold) - _row_losses(people, kept))
         worth = np.bincount(labels[labels >= 0], weights=saved[labels >= 0])
         old[(labels >= 0) & (worth[labels] < 0.0)] = -1

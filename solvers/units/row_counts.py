@@ -1,4 +1,4 @@
-"""Levels: how many rows each member of a closed class keeps, so that every count is shared by k individuals.
+"""Row counts: how many rows each member of a closed class keeps, so that every count is shared by k individuals.
 
 Individuals sorted by row count are cut into runs of at least k, and everybody in a run keeps as many rows as the run's
 last has. Dynamic programming finds the cut that keeps most rows.
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 
 @numba.njit(cache=True, nogil=True)
-def kept_by_levels(counts: np.ndarray, size: int, k: int, best: np.ndarray) -> int:
-    """Most rows that levels can keep: runs of at least k of the counts, which are sorted largest first.
+def rows_kept(counts: np.ndarray, size: int, k: int, best: np.ndarray) -> int:
+    """Most rows that row counts can keep: runs of at least k of the counts, which are sorted largest first.
 
     ``best[i]`` = max over runs j..i-1 with i - j >= k of ``best[j] + (i - j) counts[i - 1]``; best: scratch int64.
     0 when size < k. O(size k): a run of 2k or more keeps no less when it is cut in two.
@@ -33,30 +33,30 @@ def kept_by_levels(counts: np.ndarray, size: int, k: int, best: np.ndarray) -> i
 
 
 @numba.njit(cache=True, nogil=True)
-def _levels(rows: np.ndarray, members: np.ndarray, k: int, levels: np.ndarray) -> None:
+def _shared(rows: np.ndarray, members: np.ndarray, k: int, row_counts: np.ndarray) -> None:
     """Rows that each member keeps; members sorted by row count, largest first. 0 for all when fewer than k."""
     size = members.size
     best = np.empty(size + 2, dtype=np.int64)
     counts = rows[members]
     if size < k:
         return
-    kept_by_levels(counts, size, k, best)
+    rows_kept(counts, size, k, best)
     end = size
     while end > 0:
         begin = end - k
         while best[begin] < 0 or best[begin] + (end - begin) * counts[end - 1] != best[end]:
             begin -= 1
         for index in range(begin, end):
-            levels[members[index]] = counts[end - 1]
+            row_counts[members[index]] = counts[end - 1]
         end = begin
 
 
-def individual_levels(rows: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArray[np.int64]:
+def shared_row_counts(rows: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArray[np.int64]:
     """How many rows each individual keeps in its class, int64 (u,); 0 in the pool and in classes below k."""
-    levels = np.zeros(rows.size, dtype=np.int64)
+    row_counts = np.zeros(rows.size, dtype=np.int64)
     order = np.lexsort((-rows, labels))
     cuts = np.searchsorted(labels[order], np.arange(labels.max(initial=-1) + 2))
     for begin, end in pairwise(cuts):
         if end > begin:
-            _levels(rows, order[begin:end], k, levels)
-    return levels
+            _shared(rows, order[begin:end], k, row_counts)
+    return row_counts

@@ -23,7 +23,7 @@ from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, f
 SHAPES = pytest.mark.parametrize("people", [True, False], ids=["individuals", "rows"])
 
 
-def gated(people: bool, rules: dict[str, Any], **head: Any) -> BoundPolicy:
+def bound_by(people: bool, rules: dict[str, Any], **head: Any) -> BoundPolicy:
     """The small feed's policy with rules for ``amount``."""
     mapping = to_mapping(feed_policy(people, **head))
     mapping["fields"]["amount"] |= rules
@@ -62,7 +62,7 @@ def whole(rows: list[Row], bound: BoundPolicy) -> AnonymizedTable:
 @pytest.mark.parametrize("kind", ["distinct", "entropy", "frequency"])
 def test_every_class_shows_l_values(people: bool, kind: str) -> None:
     """Rows that are equal in every quasi-identifier included; the metrics tell the least l of any class."""
-    bound = gated(people, {"diversity": {"kind": kind, "l": 2}}, max_delay="2h")
+    bound = bound_by(people, {"diversity": {"kind": kind, "l": 2}}, max_delay="2h")
     rows = feed(300, 60, [0.45, 0.3, 0.2, 0.05]) + feed(200, 60, [0.4, 0.3, 0.3], 1.2, 2, 300)
     found = whole(rows, bound)
     classes = classes_of(found.released)
@@ -85,7 +85,7 @@ def test_every_class_shows_l_values(people: bool, kind: str) -> None:
 @pytest.mark.parametrize("distance", ["equal", "ordered"])
 def test_every_class_is_close_to_its_release(people: bool, distance: str) -> None:
     """Measured from the values of the rows that were released, not of those that came."""
-    bound = gated(people, {"closeness": {"distance": distance, "t": 0.3}})
+    bound = bound_by(people, {"closeness": {"distance": distance, "t": 0.3}})
     found = whole(feed(400, 80, [0.4, 0.3, 0.2, 0.1]), bound)
     amounts = found.released.column("amount").to_pylist()
     assert len(amounts) > 200
@@ -99,7 +99,7 @@ def test_an_infeasible_window_waits_then_rejects(people: bool) -> None:
     """75% of one value: frequency l = 2 is impossible, so nothing goes out; distinct l = 2 is not, so most does."""
     rows = feed(200, 40, [0.75, 0.25])
     step = DrivenPartitions(
-        gated(people, {"diversity": {"kind": "frequency", "l": 2}}, max_delay="1h"), SECRET
+        bound_by(people, {"diversity": {"kind": "frequency", "l": 2}}, max_delay="1h"), SECRET
     )
     step.send(rows)
     step.advance(START + HOUR)
@@ -110,14 +110,14 @@ def test_an_infeasible_window_waits_then_rejects(people: bool) -> None:
     assert step.waiting() == 0
     assert len(step.refused()) == 200
     assert sum((Counter(each["rows_rejected"]) for each in step.metrics), Counter()) == {"not_diverse": 200}
-    found = whole(rows, gated(people, {"diversity": {"kind": "distinct", "l": 2}}))
+    found = whole(rows, bound_by(people, {"diversity": {"kind": "distinct", "l": 2}}))
     assert found.released.num_rows > 100
     assert all(len(set(values)) == 2 for values in classes_of(found.released))
 
 
 def test_rows_that_waited_for_other_values_are_released_with_them() -> None:
     """One value only: all wait; the next hour brings the others, and the waiting rows go out first."""
-    bound = gated(False, {"diversity": {"kind": "distinct", "l": 2}}, max_delay="2h")
+    bound = bound_by(False, {"diversity": {"kind": "distinct", "l": 2}}, max_delay="2h")
     one = release_window(
         canonical(feed(20, 9, [1.0]), bound), bound, WarmState(), SECRET, ReleaseSlot(b"p", START + HOUR, 0)
     )
@@ -141,13 +141,13 @@ def test_values_shape_classes_only_where_a_rule_asks_for_it() -> None:
 
     plain = bound_feed(feed_policy())
     assert boxes(rows, plain) == boxes(other, plain)
-    ruled = gated(True, {"diversity": {"kind": "entropy", "l": 2.5}})
+    ruled = bound_by(True, {"diversity": {"kind": "entropy", "l": 2.5}})
     assert boxes(rows, ruled) != boxes(other, ruled)
 
 
 def test_a_retry_is_byte_identical_under_a_rule() -> None:
     """The same rows in another order: the same bytes."""
-    bound = gated(True, {"diversity": {"kind": "frequency", "l": 2}}, max_delay="1h")
+    bound = bound_by(True, {"diversity": {"kind": "frequency", "l": 2}}, max_delay="1h")
     rows = feed(150, 40, [0.4, 0.3, 0.3])
     slot = ReleaseSlot(b"p", START + HOUR, 0)
     results = [
@@ -160,7 +160,9 @@ def test_a_retry_is_byte_identical_under_a_rule() -> None:
 
 def test_windows_in_parts_keep_the_rule() -> None:
     """Each part is a release of its own, close to itself."""
-    bound = gated(False, {"closeness": {"distance": "equal", "t": 0.35}}, max_window_rows=60, max_delay="1h")
+    bound = bound_by(
+        False, {"closeness": {"distance": "equal", "t": 0.35}}, max_window_rows=60, max_delay="1h"
+    )
     found = whole(feed(300, 80, [0.5, 0.3, 0.2]), bound)
     assert len({each["release_id"] for each in found.released.to_pylist()}) > 2
     by_release: dict[str, list[float]] = defaultdict(list)

@@ -43,7 +43,7 @@ def test_rules_are_read_and_written_back() -> None:
     field = read.field("amount")
     assert field.diversity == Diversity(DiversityKind.FREQUENCY, 3.0)
     assert field.closeness == Closeness(ClosenessDistance.ORDERED, 0.2)
-    assert read.gated == (field,)
+    assert read.ruled == (field,)
     assert parse_policy(to_mapping(read), "again", "test") == read
     assert policy_digest(read) != policy_digest(policy({"diversity": FREQUENT}))
     avro = {
@@ -55,13 +55,13 @@ def test_rules_are_read_and_written_back() -> None:
             for name, entry in mapping({"diversity": FREQUENT, "closeness": CLOSE})["fields"].items()
         ],
     }
-    assert policy_from_avro_schema(avro, "a schema").gated == read.gated
+    assert policy_from_avro_schema(avro, "a schema").ruled == read.ruled
 
 
 def test_rules_make_classes_of_rows() -> None:
     """Without a rule single rows stand in a graph; with one they form closed classes."""
     assert not policy().closed
-    assert policy().gated == ()
+    assert policy().ruled == ()
     assert policy({"closeness": {"distance": "equal", "t": 0.5}}).closed
 
 

@@ -291,7 +291,7 @@ def test_workers_load_the_kernels_of_the_policys_loss(
     )
     policy = feed_policy(protect=protect, solver={"loss": loss, "evaluations_per_row": 20})
     SolveWindows(bound_feed(policy), SECRET, 1).setup()
-    assert asked == [{"shape": shape, "gated": False, "hierarchies": False, "loss": loss}]
+    assert asked == [{"shape": shape, "ruled": False, "hierarchies": False, "loss": loss}]
 
 
 @pytest.mark.parametrize("method", ["auto", "iterated-local-search", "l-greedy", "pass-through"])

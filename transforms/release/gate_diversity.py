@@ -27,7 +27,7 @@ def diversity_faults(
     """
     faults = []
     measured = {} if labels is None else measured_diversity(released, labels, bound)
-    for field in bound.policy.gated:
+    for field in bound.policy.ruled:
         if field.diversity is not None:
             least = field.diversity.l
             # Formed as an entropy, for that is what the rounding is of.
@@ -49,7 +49,7 @@ def measured_diversity(
     frequency: N / max c; entropy: exp of the entropy; distinct: number of values. O(n + classes values).
     """
     measured = {}
-    for field in bound.policy.gated:
+    for field in bound.policy.ruled:
         column = released.column(bound.column(field.name).published_name)
         classes, whole = _counted(column, labels)
         if field.diversity is not None:

@@ -165,7 +165,7 @@ def _left_out(due: Due, answer: Answer) -> Unreleased:
         return suppressed + hold(due, rows.filter(pa.array(~kept & ~answer.suppressed)), OVER_LIMIT)
     who = np.arange(rows.num_rows) if answer.people.of_row is None else answer.people.of_row
     over = np.isin(who, who[kept])
-    unserved = NOT_DIVERSE if due.policy.gated else "held_back"
+    unserved = NOT_DIVERSE if due.policy.ruled else "held_back"
     return hold(due, rows.filter(pa.array(~kept & over)), OVER_LIMIT) + hold(
         due, rows.filter(pa.array(~kept & ~over)), unserved
     )

@@ -11,12 +11,12 @@ from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
 
 def sensitive_fields(rows: pa.Table, bound: BoundPolicy) -> tuple[Sensitive, ...]:
-    """One entry a gated field, in the policy's order; a null is a value of its own, before all others.
+    """One entry a field with rules, in the policy's order; a null is a value of its own, before all others.
 
     rows: n canonical rows. Values are numbered in their order, whatever the order of rows. O(n log n).
     """
     fields = []
-    for field in bound.policy.gated:
+    for field in bound.policy.ruled:
         values = whole(rows.column(field.name))
         if pa.types.is_floating(values.type):
             # There are two zeros; they are one value.

@@ -108,7 +108,7 @@ class SolveWindows(beam.DoFn):
         policy = self._bound.policy
         hierarchies = any(column.hierarchy is not None for column in self._bound.quasis)
         loss = policy.solver.loss
-        warm_up(solver_shape(policy), gated=bool(policy.gated), hierarchies=hierarchies, loss=loss)
+        warm_up(solver_shape(policy), ruled=bool(policy.ruled), hierarchies=hierarchies, loss=loss)
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""

@@ -168,7 +168,7 @@ def main() -> None:
     """As the module says."""
     folder, protect, cases = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     write_inputs(folder, protect)
-    warm_up(solver_shape(read_policy(str(folder / "p.yaml"))), gated=False, hierarchies=False)
+    warm_up(solver_shape(read_policy(str(folder / "p.yaml"))), ruled=False, hierarchies=False)
     rng = np.random.default_rng(17)
     for number in range(cases):
         print(json.dumps(case(folder, number, rng, 2.0)), flush=True)

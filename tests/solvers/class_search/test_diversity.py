@@ -12,7 +12,7 @@ from kanonflow.solvers.class_search.diversity import (
     KINDS,
     Sensitive,
     check_eligible,
-    diverse_levels,
+    diverse_row_counts,
     failing_classes,
 )
 from kanonflow.solvers.dispatch import solve
@@ -23,13 +23,13 @@ from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.classes import solve_classes
 from kanonflow.solvers.units.individuals import gather_individuals
-from kanonflow.solvers.units.row_counts import individual_levels
+from kanonflow.solvers.units.row_counts import shared_row_counts
 from tests import naive_diversity as naive
 from tests.mixed_tables import mixed_table, tables
 
 
 @st.composite
-def rules(draw: st.DrawFn, n: int, *, most: int = 2) -> tuple[Sensitive, ...]:
+def field_rules(draw: st.DrawFn, n: int, *, most: int = 2) -> tuple[Sensitive, ...]:
     """One or two sensitive fields of n rows with any rules, also none."""
     rng = np.random.default_rng(draw(st.integers(0, 2**20)))
     fields = []
@@ -52,7 +52,7 @@ def rules(draw: st.DrawFn, n: int, *, most: int = 2) -> tuple[Sensitive, ...]:
 def test_failing_classes_are_those_of_the_twin(data: st.DataObject, n: int, seed: int) -> None:
     """Waiting rows count nowhere; a number without rows is no class."""
     labels = np.random.default_rng(seed).integers(-1, 4, n).astype(np.int32)
-    fields = data.draw(rules(n))
+    fields = data.draw(field_rules(n))
     whole = np.flatnonzero(labels >= 0).tolist()
     for number, fails in enumerate(failing_classes(labels, fields)):
         rows = np.flatnonzero(labels == number).tolist()
@@ -95,21 +95,23 @@ def test_unknown_rules_are_refused() -> None:
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.data(), tables(individuals=True, k=3, least=9, most=30), st.integers(0, 2**20))
-def test_levels_leave_only_classes_that_meet_the_rules(data: st.DataObject, table: Table, seed: int) -> None:
-    """Levels only fall, to one level for a class or to nothing; who keeps rows shares its count with the class."""
+def test_row_counts_leave_only_classes_that_meet_the_rules(
+    data: st.DataObject, table: Table, seed: int
+) -> None:
+    """Row counts only fall, to one for a class or to nothing; who keeps rows shares its count with the class."""
     people = gather_individuals(table)
     rng = np.random.default_rng(seed)
     labels = rng.integers(-1, 2, people.rows.size).astype(np.int32)
     priority = rng.integers(0, 3, table.records)
-    fields = data.draw(rules(table.records))
-    before = individual_levels(people.rows, labels, 3)
-    levels = diverse_levels(before, labels, people.of_row, people.rows, priority, fields)
-    assert (levels <= before).all()
+    fields = data.draw(field_rules(table.records))
+    before = shared_row_counts(people.rows, labels, 3)
+    row_counts = diverse_row_counts(before, labels, people.of_row, people.rows, priority, fields)
+    assert (row_counts <= before).all()
     kept = {
         number: [
             row
             for unit in np.flatnonzero(labels == number)
-            for row in naive.first_rows(people.of_row.tolist(), unit, levels[unit], priority.tolist())
+            for row in naive.first_rows(people.of_row.tolist(), unit, row_counts[unit], priority.tolist())
         ]
         for number in (0, 1)
     }
@@ -117,8 +119,8 @@ def test_levels_leave_only_classes_that_meet_the_rules(data: st.DataObject, tabl
     for number, rows in kept.items():
         assert not rows or naive.meets(rows, fields, whole)
         own = labels == number
-        same = (levels[own] == before[own]).all()
-        assert same or np.unique(levels[own]).size == 1
+        same = (row_counts[own] == before[own]).all()
+        assert same or np.unique(row_counts[own]).size == 1
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -128,7 +130,7 @@ def test_every_class_of_a_solution_meets_the_rules(
 ) -> None:
     """With exactly the rows that are released; a solution that cannot be is refused before."""
     rng = np.random.default_rng(seed)
-    fields = data.draw(rules(table.records))
+    fields = data.draw(field_rules(table.records))
     priority = rng.integers(0, 3, table.records)
     u = np.unique(table.individuals).size
     warm = WarmClasses(rng.integers(-1, 3, u)) if rng.integers(2) else None
@@ -171,16 +173,16 @@ def test_every_class_of_a_solution_meets_the_rules(
 
 
 def test_rows_without_individuals_form_classes() -> None:
-    """Each row is its own individual; the gated search improves on its start, and the plain one on the gated."""
+    """Each row is its own individual; the search under rules improves on its start, and the plain one on it."""
     table = mixed_table(3, 600)
     codes = np.random.default_rng(1).choice(3, 600, p=[0.4, 0.35, 0.25]).astype(np.int64)
     field = Sensitive(codes, "frequency", 2, "equal", 0.3)
     plain = solve_classes(Task(table, 4, budget=Budget(500.0), seed=1, shape="classes"))
-    gated = solve_classes(Task(table, 4, budget=Budget(500.0), seed=1, sensitive=[field], shape="classes"))
+    ruled = solve_classes(Task(table, 4, budget=Budget(500.0), seed=1, sensitive=[field], shape="classes"))
     assert failing_classes(plain.partition.labels, [field]).any()
-    assert not failing_classes(gated.partition.labels, [field]).any()
-    assert (gated.partition.labels >= 0).mean() > 0.9
-    assert plain.loss <= gated.loss < gated.start_loss
+    assert not failing_classes(ruled.partition.labels, [field]).any()
+    assert (ruled.partition.labels >= 0).mean() > 0.9
+    assert plain.loss <= ruled.loss < ruled.start_loss
 
 
 def test_a_window_in_stretches_meets_the_rules() -> None:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from kanonflow.solvers.class_search.class_loss import total_loss
 from kanonflow.solvers.class_search.kicks import class_kick
 from kanonflow.solvers.class_search.moves import best_move, class_descend, none_seen
-from kanonflow.solvers.class_search.rules import Gate, build_gate, forget, meets, part_of_gate, shortfall
+from kanonflow.solvers.class_search.rules import (
+    ValueRules,
+    build_rules,
+    forget,
+    meets,
+    part_of_rules,
+    shortfall,
+)
 from kanonflow.solvers.class_search.state import WAITING, build_classes
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
@@ -23,35 +30,35 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from kanonflow.solvers.units.nearest_people import nearest_people
 from tests import naive, naive_diversity
 from tests.mixed_tables import tables
-from tests.solvers.class_search.test_diversity import rules
-from tests.solvers.shapes.test_diverse_start import salary_gate
+from tests.solvers.class_search.test_diversity import field_rules
+from tests.solvers.shapes.test_diverse_start import salary_rules
 
 
-def gate_of(people: Individuals, fields: Sequence[Sensitive], priority: NDArray[np.int64]) -> Gate:
+def rules_of(people: Individuals, fields: Sequence[Sensitive], priority: NDArray[np.int64]) -> ValueRules:
     """With room for everybody in one class."""
-    gate = build_gate(people, fields, priority, people.rows.size, 12)
-    assert gate is not None
-    return gate
+    rules = build_rules(people, fields, priority, people.rows.size, 12)
+    assert rules is not None
+    return rules
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.data(), tables(individuals=True, k=2, least=6, most=30), st.integers(0, 2**20))
 def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed: int) -> None:
-    """Over a series of questions about two classes with members leaving and coming, at the levels that follow.
+    """Over a series of questions about two classes with members leaving and coming, at the row counts that follow.
 
     So is how far a class misses the rules, which is nothing exactly when it meets them.
     """
     people = gather_individuals(table)
     rng = np.random.default_rng(seed)
-    fields, priority = data.draw(rules(table.records)), rng.integers(0, 3, table.records)
-    gate = gate_of(people, fields, priority)
+    fields, priority = data.draw(field_rules(table.records)), rng.integers(0, 3, table.records)
+    rules = rules_of(people, fields, priority)
     u = people.rows.size
     cut = int(rng.integers(1, u))
     groups = np.split(rng.permutation(u), [cut])
     members = np.full((2, u + 1), -1, dtype=np.int32)
     for number, group in enumerate(groups):
         members[number, : group.size] = group
-    forget(gate)
+    forget(rules)
     for _ in range(12):
         side, number = int(rng.integers(2)), int(rng.integers(2))
         group = groups[number].tolist()
@@ -63,21 +70,21 @@ def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed:
         left = [who for place, who in enumerate(group) if place != out] + ([unit] if unit >= 0 else [])
         if not left:
             continue
-        level = int(min(people.rows[who] for who in left))
+        row_count = int(min(people.rows[who] for who in left))
         rows = [
             row
             for who in left
-            for row in naive_diversity.first_rows(people.of_row.tolist(), who, level, priority.tolist())
+            for row in naive_diversity.first_rows(people.of_row.tolist(), who, row_count, priority.tolist())
         ]
-        found = meets(people, gate, members, len(group), side, number, level, out, unit)
+        found = meets(people, rules, members, len(group), side, number, row_count, out, unit)
         whole = list(range(table.records))
         assert found == naive_diversity.meets(rows, fields, whole)
-        missing = shortfall(people, gate, members, len(group), side, number, level, out, unit)
+        missing = shortfall(people, rules, members, len(group), side, number, row_count, out, unit)
         assert missing == pytest.approx(naive_diversity.shortfall(rows, fields, whole), abs=1e-7)
         assert (missing <= 0.0) == found
 
 
-def gated_naive_loss(
+def ruled_naive_loss(
     table: Table,
     people: Individuals,
     labels: NDArray[np.int32],
@@ -90,11 +97,11 @@ def gated_naive_loss(
     total = WAITING * float(people.rows[labels == -1].sum())
     for label in set(labels.tolist()) - {-1}:
         own = np.flatnonzero(labels == label)
-        level = int(people.rows[own].min())
+        row_count = int(people.rows[own].min())
         rows = [
             row
             for who in own
-            for row in naive_diversity.first_rows(people.of_row.tolist(), who, level, priority.tolist())
+            for row in naive_diversity.first_rows(people.of_row.tolist(), who, row_count, priority.tolist())
         ]
         if own.size >= k and naive_diversity.meets(rows, fields, range(table.records)):
             total += naive.class_loss(table, numbers[own].tolist(), k, WAITING)
@@ -110,21 +117,21 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
     people = gather_individuals(table)
     u = people.rows.size
     rng = np.random.default_rng(seed)
-    fields, priority = data.draw(rules(table.records)), rng.integers(0, 3, table.records)
-    gate = gate_of(people, fields, priority)
-    classes = build_classes(people, class_greedy_labels(people, rng.permutation(u), k), k, gate)
+    fields, priority = data.draw(field_rules(table.records)), rng.integers(0, 3, table.records)
+    rules = rules_of(people, fields, priority)
+    classes = build_classes(people, class_greedy_labels(people, rng.permutation(u), k), k, rules)
     work = build_workspace(u, u, seed)
     seen = none_seen(classes)
     nearest = nearest_people(people, np.arange(u), 5)[0]
 
     def price(labels: NDArray[np.int32]) -> float:
-        return gated_naive_loss(table, people, labels, k, fields, priority)
+        return ruled_naive_loss(table, people, labels, k, fields, priority)
 
     before = price(classes.label)
-    loss = gated_naive_loss(table, people, classes.label, k, fields, priority)
+    loss = ruled_naive_loss(table, people, classes.label, k, fields, priority)
     assert total_loss(people, classes) * table.records == pytest.approx(loss, abs=1e-9)
     for unit in range(0, u, 3):
-        gain = best_move(people, classes, nearest, work, seen, unit, gate)
+        gain = best_move(people, classes, nearest, work, seen, unit, rules)
         own = int(classes.label[unit])
         best = 0.0
         for other in nearest[unit][nearest[unit] >= 0]:
@@ -143,22 +150,22 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
             labels[unit] = work.found[0]
             assert before - price(labels) == pytest.approx(gain, abs=1e-9)
         push(work, unit)
-    change = class_descend(people, classes, nearest, work, seen, 10**9, gate)
+    change = class_descend(people, classes, nearest, work, seen, 10**9, rules)
     after = price(classes.label)
     assert after == pytest.approx(before + change, abs=1e-9)
-    class_kick(people, classes, nearest, work, seen, np.arange(u), 0, 3000, gate)
+    class_kick(people, classes, nearest, work, seen, np.arange(u), 0, 3000, rules)
     kicked = price(classes.label)
     assert kicked <= after + 1e-9
-    loss = gated_naive_loss(table, people, classes.label, k, fields, priority)
+    loss = ruled_naive_loss(table, people, classes.label, k, fields, priority)
     assert total_loss(people, classes) * table.records == pytest.approx(loss, abs=1e-9)
 
 
-def test_a_part_of_a_gate_counts_for_itself() -> None:
+def test_a_part_of_the_rules_counts_for_itself() -> None:
     """Tallies of two searches side by side are not shared; rules and values are."""
-    _people, gate, _ = salary_gate(40, 4)
-    part = part_of_gate(gate, np.arange(10, 20))
+    _people, rules, _ = salary_rules(40, 4)
+    part = part_of_rules(rules, np.arange(10, 20))
     assert part is not None
-    assert part.values is gate.values
-    assert part.begin.tolist() == gate.begin[10:20].tolist()
-    assert not np.shares_memory(part.counts, gate.counts)
-    assert not np.shares_memory(part.share, gate.share)
+    assert part.values is rules.values
+    assert part.begin.tolist() == rules.begin[10:20].tolist()
+    assert not np.shares_memory(part.counts, rules.counts)
+    assert not np.shares_memory(part.share, rules.share)

@@ -180,7 +180,7 @@ def test_who_searches_sil_finds_less_of_it() -> None:
 
 
 def test_further_rows_that_draw_the_average_away_wait() -> None:
-    """Levels would keep nine rows more of two individuals, at the far end of the domain from everybody else's rows."""
+    """Several row counts would keep nine rows more of two individuals, at the far end from everybody else's rows."""
     individuals = np.concatenate([np.arange(40), np.repeat([40, 41], 10)])
     first = np.concatenate([np.ones(40, dtype=bool), np.tile(np.arange(10) == 0, 2)])
     numeric = np.where(first, 0.0, 1.0)
@@ -191,8 +191,8 @@ def test_further_rows_that_draw_the_average_away_wait() -> None:
     people = gather_individuals(table)
     loss = sil_loss(table, people, np.zeros(60, dtype=np.int64))
     labels = np.zeros(42, dtype=np.int32)
-    levels = np.where(people.rows == 10, 10, 1)
-    assert loss.levels(people, labels, levels).tolist() == [1] * 42
+    row_counts = np.where(people.rows == 10, 10, 1)
+    assert loss.row_counts(people, labels, row_counts).tolist() == [1] * 42
     prices = [
         loss.total(table, Partition(np.where(kept, 0, -1).astype(np.int32)))
         for kept in (np.ones(60, dtype=bool), first)
@@ -200,7 +200,7 @@ def test_further_rows_that_draw_the_average_away_wait() -> None:
     assert prices[1] < prices[0]
     near = replace(table, numeric=np.where(first, numeric, 0.0)[:, None])
     alike = sil_loss(near, people, np.zeros(60, dtype=np.int64))
-    assert alike.levels(people, labels, levels).tolist() == levels.tolist()
+    assert alike.row_counts(people, labels, row_counts).tolist() == row_counts.tolist()
 
 
 def test_classes_for_sil_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.class_loss import total_loss
 from kanonflow.solvers.class_search.diversity import failing_classes
-from kanonflow.solvers.class_search.rules import build_gate
+from kanonflow.solvers.class_search.rules import build_rules
 from kanonflow.solvers.class_search.state import build_classes
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
@@ -21,7 +21,7 @@ from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table, tables
-from tests.solvers.class_search.test_diversity import rules
+from tests.solvers.class_search.test_diversity import field_rules
 
 
 def missed(
@@ -47,13 +47,13 @@ def test_no_class_misses_more_and_sizes_stay(data: st.DataObject, table: Table, 
     """Individuals of several rows, any rules: whoever exchanges, classes keep their sizes and the pool its own."""
     people = gather_individuals(table)
     rng = np.random.default_rng(seed)
-    fields, priority = data.draw(rules(table.records)), rng.integers(0, 3, table.records)
+    fields, priority = data.draw(field_rules(table.records)), rng.integers(0, 3, table.records)
     u = people.rows.size
-    gate = build_gate(people, fields, priority, u, 12)
-    assert gate is not None
+    rules = build_rules(people, fields, priority, u, 12)
+    assert rules is not None
     tour = rng.permutation(u)
     labels = class_greedy_labels(people, tour, 2)
-    mended = exchanged_until_diverse(people, labels, tour, 2, gate, 1 + seed % u)
+    mended = exchanged_until_diverse(people, labels, tour, 2, rules, 1 + seed % u)
     assert (np.bincount(mended + 1) == np.bincount(labels + 1)).all()
     before = missed(people, labels, fields, priority.tolist())
     after = missed(people, mended, fields, priority.tolist())
@@ -72,9 +72,9 @@ def test_what_is_known_of_a_value_changes_nothing() -> None:
     for rule in (Sensitive(codes, "distinct", 3), Sensitive(codes, distance="equal", t=0.25)):
         found = []
         for fields in ([rule], [rule, anything]):
-            gate = build_gate(people, fields, np.zeros(240, np.int64), 30, 12)
-            assert gate is not None
-            found.append(exchanged_until_diverse(people, labels, tour, 5, gate, 20))
+            rules = build_rules(people, fields, np.zeros(240, np.int64), 30, 12)
+            assert rules is not None
+            found.append(exchanged_until_diverse(people, labels, tour, 5, rules, 20))
         assert (found[0] == found[1]).all()
         assert failing_classes(found[0], [rule]).sum() < failing_classes(labels, [rule]).sum()
 
@@ -85,14 +85,14 @@ def test_few_exchanges_cost_little() -> None:
     people = gather_individuals(table)
     codes = (np.random.default_rng(8).random(600) < 0.25).astype(np.int64)
     rule = Sensitive(codes, "distinct", 2)
-    gate = build_gate(people, [rule], np.zeros(600, np.int64), 60, 12)
-    assert gate is not None
+    rules = build_rules(people, [rule], np.zeros(600, np.int64), 60, 12)
+    assert rules is not None
     tour = np.argsort(table.numeric[:, 0], kind="stable")
     labels = class_greedy_labels(people, tour, 10)
-    mended = exchanged_until_diverse(people, labels, tour, 10, gate, 600)
+    mended = exchanged_until_diverse(people, labels, tour, 10, rules, 600)
     assert failing_classes(labels, [rule]).any()
     assert not failing_classes(mended, [rule]).any()
-    others = (labels, dealt_by_value(gate, tour, 10, 4), dealt_by_value(gate, tour, 10, 1))
-    joined = [merged_until_diverse(people, some, tour, 10, gate) for some in others]
-    losses = [total_loss(people, build_classes(people, some, 10, gate)) for some in (mended, *joined)]
+    others = (labels, dealt_by_value(rules, tour, 10, 4), dealt_by_value(rules, tour, 10, 1))
+    joined = [merged_until_diverse(people, some, tour, 10, rules) for some in others]
+    losses = [total_loss(people, build_classes(people, some, 10, rules)) for some in (mended, *joined)]
     assert losses[0] < 0.9 * min(losses[1:])

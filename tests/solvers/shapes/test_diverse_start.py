@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.diversity import failing_classes
-from kanonflow.solvers.class_search.rules import Gate, build_gate
+from kanonflow.solvers.class_search.rules import ValueRules, build_rules
 from kanonflow.solvers.class_search.state import build_classes
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.shapes.diverse_start import (
@@ -24,19 +24,19 @@ from kanonflow.solvers.units.nearest_people import nearest_people
 from tests.mixed_tables import mixed_table
 
 
-def salary_gate(n: int, k: int) -> tuple[Individuals, Gate, NDArray[np.int64]]:
+def salary_rules(n: int, k: int) -> tuple[Individuals, ValueRules, NDArray[np.int64]]:
     """A quarter of the rows has another value than the rest, all of it at one end of the tour."""
     people = gather_individuals(mixed_table(2, n))
     codes = (np.arange(n) < n // 4).astype(np.int64)
-    gate = build_gate(people, [Sensitive(codes, "distinct", 2)], np.zeros(n, np.int64), 3 * k, 12)
-    assert gate is not None
-    return people, gate, codes
+    rules = build_rules(people, [Sensitive(codes, "distinct", 2)], np.zeros(n, np.int64), 3 * k, 12)
+    assert rules is not None
+    return people, rules, codes
 
 
 def test_classes_dealt_by_value_have_the_shares_of_the_tour() -> None:
     """Sizes k..2k-1, and in each class a quarter of the rare value, within one row."""
-    _people, gate, codes = salary_gate(203, 8)
-    labels = dealt_by_value(gate, np.arange(203), 8, 1)
+    _people, rules, codes = salary_rules(203, 8)
+    labels = dealt_by_value(rules, np.arange(203), 8, 1)
     sizes = np.bincount(labels)
     assert sizes.min() >= 8
     assert sizes.max() < 16
@@ -46,9 +46,9 @@ def test_classes_dealt_by_value_have_the_shares_of_the_tour() -> None:
 
 def test_failing_classes_are_joined_with_the_next() -> None:
     """Classes along the tour in which the value never changes but at one border: only that pair can be mended."""
-    people, gate, _codes = salary_gate(64, 4)
+    people, rules, _codes = salary_rules(64, 4)
     labels = (np.arange(64) // 4).astype(np.int32)
-    merged = merged_until_diverse(people, labels, np.arange(64), 4, gate)
+    merged = merged_until_diverse(people, labels, np.arange(64), 4, rules)
     border = merged[15]
     assert border == merged[16]
     assert np.bincount(merged).max() <= 12
@@ -58,11 +58,11 @@ def test_failing_classes_are_joined_with_the_next() -> None:
 
 def test_neighbours_include_others_of_another_value() -> None:
     """The nearest first, missing ones at the end, m // 2 more with the other value where there are any."""
-    people, gate, codes = salary_gate(80, 4)
+    people, rules, codes = salary_rules(80, 4)
     order = np.random.default_rng(1).permutation(80)
     near = nearest_people(people, order, 6)[0]
     assert diverse_neighbours(people, order, 80, None, near) is near
-    nearest = diverse_neighbours(people, order, 80, gate, near)
+    nearest = diverse_neighbours(people, order, 80, rules, near)
     assert nearest.shape == (80, 9)
     assert (nearest[:, :6] == near).all()
     for unit in range(80):
@@ -72,13 +72,13 @@ def test_neighbours_include_others_of_another_value() -> None:
 
 
 def test_the_cold_start_mends_what_l_greedy_breaks() -> None:
-    """l-greedy alone breaks the rule in many classes; without a gate it is returned as it is."""
-    people, gate, codes = salary_gate(200, 5)
+    """l-greedy alone breaks the rule in many classes; without rules it is returned as it is."""
+    people, rules, codes = salary_rules(200, 5)
     tour = np.arange(200)
     plain = class_greedy_labels(people, tour, 5)
     assert (diverse_greedy_labels(people, tour, 5, None) == plain).all()
     field = Sensitive(codes, "distinct", 2)
-    start = diverse_greedy_labels(people, tour, 5, gate)
+    start = diverse_greedy_labels(people, tour, 5, rules)
     assert failing_classes(plain, [field]).sum() >= 8
     # What is still broken the search mends, or it waits.
     assert failing_classes(start, [field]).sum() <= 1
@@ -91,12 +91,12 @@ def test_shares_are_those_of_the_rows_that_classes_keep() -> None:
     people = gather_individuals(table)
     codes = np.random.default_rng(4).integers(0, 3, 40)
     field = Sensitive(codes, "distinct", 2, "equal", 0.6)
-    gate = build_gate(people, [field], np.zeros(40, np.int64), 13, 12)
-    assert gate is not None
+    rules = build_rules(people, [field], np.zeros(40, np.int64), 13, 12)
+    assert rules is not None
     labels = (np.arange(13) // 4).astype(np.int32)
     labels[12] = -1
-    classes = build_classes(people, labels, 3, gate)
-    assert released_shares(people, classes, gate)
+    classes = build_classes(people, labels, 3, rules)
+    assert released_shares(people, classes, rules)
     kept: Counter[int] = Counter()
     for number in range(3):
         own = np.flatnonzero(labels == number)
@@ -105,5 +105,5 @@ def test_shares_are_those_of_the_rows_that_classes_keep() -> None:
         if classes.loss[number] < people.rows[own].sum():
             kept.update(codes[rows].tolist())
     assert kept
-    assert np.allclose(gate.share, [kept[code] / kept.total() for code in range(3)])
-    assert not released_shares(people, classes, gate)
+    assert np.allclose(rules.share, [kept[code] / kept.total() for code in range(3)])
+    assert not released_shares(people, classes, rules)
