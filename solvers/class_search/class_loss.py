@@ -7,9 +7,9 @@ the ones that this type has been given. So a second loss compiles only when it i
 
 Everybody in a class keeps as many rows as its member of fewest has; then every row count that occurs is shared by at
 least k individuals. Loss of a class = what its kept rows lose + rows that wait, at ``waiting`` each. (Several row
-counts, each of k individuals, would keep more rows of a class of 2k or more. As classes of their own they lose less and keep as
-many, so the search has no need of them. ``row_counts.py`` finds them where a class was given.) Individuals outside
-every class are in the *pool*; all of their rows wait.
+counts, each of k individuals, would keep more rows of a class of 2k or more. As classes of their own they lose less
+and keep as many, so the search has no need of them. ``row_counts.py`` finds them where a class was given.) Individuals
+outside every class are in the *pool*; all of their rows wait.
 
 A state of c classes of up to ``room`` of u individuals has at least these fields (``state.py`` is the example);
 ``class_fields`` makes them:
