@@ -20,6 +20,8 @@ from typing import Any
 
 import kanonflow.solvers.shapes.classes as solve_classes
 import kanonflow.solvers.shapes.graphs as solve_graph
+import kanonflow.solvers.structures.graph as graphs
+import kanonflow.solvers.structures.partition as partitions
 import kanonflow.transforms.release.candidates as gathering
 import kanonflow.transforms.release.issue as issuing
 import kanonflow.transforms.release.publish as publishing
@@ -80,8 +82,8 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("solve: search", solve_classes, "class_kick"),
     ("solve: other", releasing, "solve"),
     ("publish: content digest", issuing, "content_digest"),
-    ("publish: matching", publishing, "random_factor"),
-    ("publish: matching", publishing, "shuffled_within"),
+    ("publish: matching", graphs, "random_factor"),
+    ("publish: matching", partitions, "shuffled_within"),
     ("publish: hulls", publishing, "hull_boxes"),
     ("publish: snapping", publishing, "snapped_boxes"),
     ("publish: columns", publishing, "box_columns"),

@@ -148,7 +148,7 @@ def attacked_windows(
             solved, published = log.of("solve")[-1], log.of("publish")[-1]
             rows, structure = published.args[:2]
             release = AttackedRelease.of(
-                rows, structure, published.result, solved.args[0], feed.bound.policy.k,
+                rows, structure, published.result, solved.args[0].table, feed.bound.policy.k,
                 people=people_of(rows, feed.bound, source),
                 arrival=np.array([arrival[name] for name in rows[source.name].to_pylist()]),
                 own_window=own_windows(rows, feed.bound),

@@ -8,9 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.class_search.diversity import (
-    DISTANCES,
-    KINDS,
-    Sensitive,
     check_eligible,
     diverse_row_counts,
     failing_classes,
@@ -19,6 +16,7 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, NotDiverseError, TableError
 from kanonflow.solvers.problem.last_window import WarmClasses
+from kanonflow.solvers.problem.sensitive import DISTANCES, KINDS, Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.classes import solve_classes

@@ -89,7 +89,7 @@ def test_a_deadline_leaves_a_valid_bound() -> None:
 def test_what_it_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes, too many rows, no search at all: named, with what to do instead."""
     table = replace(mixed_table(9, 12), individuals=np.arange(12))
-    with pytest.raises(BudgetError, match="needs shape graph"):
+    with pytest.raises(BudgetError, match="needs shape row_graph"):
         solve(Task(table, 3, shape="classes", seed=1), "certify")
     with pytest.raises(BudgetError, match="searches"):
         certify_graph(Task(table, 3, budget=Budget(10.0), seed=1), limits=CertifyLimits(searches=0))
