@@ -150,7 +150,7 @@ class PartitionStep:
         slot, published = ReleaseSlot(key, self.window_end(action), 0), self.published
         warm = held.warm()
         number = window_number(action.at, self.bound.policy)
-        # It is the first pending window. Late rows lie under it, or under earlier ones without rows of their own.
+        # The first pending window; late rows lie under it, or under one before it that has no rows of its own.
         due = {number, *(window for window in clock.late if window <= number)}
         rows = held.take(tuple(sorted(due)), late_only=False)
         version = clock.version_of(number)
