@@ -1,10 +1,10 @@
-"""What does it cost to audit one large window, and to check its certificate?
+"""What does it cost to audit one large window, and to check its matching record?
 
 A made-up window of ``--rows`` records (default 50,000) whose quasi-identifiers are nearly all distinct: age, two
 coordinates of four decimals around 400 towns, gender, one of 60 jobs; k = 5. Released once by ``kanonflow anonymize
 --certificates`` in each mode: ``row`` (a graph over records, each its own individual) and ``individual`` (closed
 classes; one to three records a person). Then ``kanonflow verify`` runs as a process of its own: the audit alone, with
-certificates, and with certificates and the secret, which repeats the draw. Time is that of the whole process, imports
+matching records, and with these and the secret, which repeats the draw. Time is that of the whole process, imports
 included; memory is its largest resident set. The aim is 60 s and 4 GiB for 50,000 rows.
 """
 
@@ -37,7 +37,7 @@ POLICIES = {
     "row": "version: 1\nname: rows\nk: 5\nfields:\n  who: {role: identifier}" + FIELDS,
     "individual": "version: 1\nname: people\nk: 5\nfields:\n  who: {role: individual}" + FIELDS,
 }
-CHECKS = ("releases", "certificates", "certificates, secret")
+CHECKS = ("releases", "certificates", "matching records, secret")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

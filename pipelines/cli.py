@@ -214,7 +214,7 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.runs.second_release import second_release_notes
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
-    checks = {name: getattr(arguments, name) for name in ("waiting", "certificates", "known")}
+    checks = {name: getattr(arguments, name) for name in ("waiting", "matching_records", "known")}
     checks["recipe"] = _recipe(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.commands.verify_topics import verify
@@ -233,15 +233,15 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _recipe(arguments: argparse.Namespace) -> "Recipe | None":  # type: ignore[name-defined] # noqa: F821
-    """What checks certificates with the secret; None without one."""
+    """What checks matching records with the secret; None without one."""
     given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
     if not any(each is not None for each in given):
         return None
     from kanonflow.pipelines.options.options import OptionsError
 
-    if not arguments.certificates:
+    if not arguments.matching_records:
         raise OptionsError("--secret-...: only verify --certificates has a use for the secret")
-    from kanonflow.pipelines.commands.certificate_recipe import recipe_check
+    from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
     from kanonflow.pipelines.run_records.run_directory import secret_of_run
     from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
 

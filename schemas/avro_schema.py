@@ -1,4 +1,4 @@
-"""Avro schemas: from and to Arrow, of releases; packaged ones of metrics, rejected rows, certificates, transactions."""
+"""Avro schemas: from and to Arrow, of releases; packaged ones of metrics, rejected rows and the like."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def rejected_schema() -> dict[str, Any]:
     return _packaged("rejected.avsc")
 
 
-def certificate_schema() -> dict[str, Any]:
-    """The Avro schema of a release's certificate."""
-    return _packaged("certificate.avsc")
+def matching_record_schema() -> dict[str, Any]:
+    """The Avro schema of a release's matching record."""
+    return _packaged("matching_record.avsc")
 
 
 def transaction_schema() -> dict[str, Any]:

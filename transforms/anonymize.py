@@ -28,7 +28,7 @@ from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, partition_key
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.solve_windows import (
-    CERTIFICATES_TAG,
+    MATCHING_RECORDS_TAG,
     METRICS_TAG,
     NAMESPACE,
     REJECTED_TAG,
@@ -49,13 +49,13 @@ class Anonymized(NamedTuple):
     rejected: beam.PCollection
 
 
-class Certified(NamedTuple):
-    """As ``Anonymized``, with certificates: PCollection[Certificate], as confidential as the input."""
+class AnonymizedAndRecorded(NamedTuple):
+    """As ``Anonymized``, with matching records: PCollection[MatchingRecord], as confidential as the input."""
 
     released: beam.PCollection
     metrics: beam.PCollection
     rejected: beam.PCollection
-    certificates: beam.PCollection
+    matching_records: beam.PCollection
 
 
 class KAnonymize(beam.PTransform):
@@ -70,8 +70,8 @@ class KAnonymize(beam.PTransform):
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
     watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
     soon as the watermark passes its end; else windows stay open that much longer.
-    certificates: also make a certificate of each release, for whoever has to check it (matching_record.py); the output
-    is then ``Certified``.
+    matching_records: also make one of each release, for whoever has to check it (matching_record.py); the output is
+    then ``AnonymizedAndRecorded``.
     published: the releases that are there already, where this pipeline may make them again (a run that resumes, a
     stream that goes on); None: it begins with nothing.
 
@@ -88,7 +88,7 @@ class KAnonymize(beam.PTransform):
         text: bool = False,
         threads: int | None = None,
         watermark_waits: bool = False,
-        certificates: bool = False,
+        matching_records: bool = False,
         published: EarlierReleases | None = None,
     ) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class KAnonymize(beam.PTransform):
         self._secret = secret
         self._threads = threads or self._bound.policy.solver.threads
         self._watermark_waits = watermark_waits
-        self._certificates = certificates
+        self._matching_records = matching_records
         self._published = published
 
     @property
@@ -105,7 +105,7 @@ class KAnonymize(beam.PTransform):
         return self._bound
 
     @no_annotations
-    def expand(self, records: beam.PCollection) -> Anonymized | Certified:
+    def expand(self, records: beam.PCollection) -> Anonymized | AnonymizedAndRecorded:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
         refuse_secret_in_graph(records.pipeline, self._secret)
         parts = (
@@ -120,9 +120,9 @@ class KAnonymize(beam.PTransform):
         keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
             tuple[bytes, tuple[int, bytes, bytes]]
         )
-        tags = (METRICS_TAG, REJECTED_TAG, *([CERTIFICATES_TAG] if self._certificates else []))
+        tags = (METRICS_TAG, REJECTED_TAG, *([MATCHING_RECORDS_TAG] if self._matching_records else []))
         solved = keyed | "Solve" >> beam.ParDo(
-            SolveWindows(self._timed(), self._secret, self._threads, self._certificates, self._published)
+            SolveWindows(self._timed(), self._secret, self._threads, self._matching_records, self._published)
         ).with_outputs(*tags, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
         outputs = Anonymized(
@@ -130,9 +130,9 @@ class KAnonymize(beam.PTransform):
             self._window("metrics", solved[METRICS_TAG]),  # dict
             self._window("rejected", rejected),  # RejectedRows
         )
-        if not self._certificates:
+        if not self._matching_records:
             return outputs
-        return Certified(*outputs, self._window("certificates", solved[CERTIFICATES_TAG]))
+        return AnonymizedAndRecorded(*outputs, self._window("matching_records", solved[MATCHING_RECORDS_TAG]))
 
     def _timed(self) -> BoundPolicy:
         """The policy as the stateful step goes by it: with the time that it has to keep windows open itself."""

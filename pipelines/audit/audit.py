@@ -16,9 +16,9 @@ and the schemas with it, and none of the code that reads, casts, solves, gates o
    So does one in which every row has its record's payload.                                  audit_payload
 6. Pairs that some perfect matching uses; at least k of them for every record and row.       audit_concealment
 7. ``protect: individual``: classes in which every number of rows can be shared by k.        audit_classes
-8. On request, the certificates: the members themselves, and how the matching was drawn.     audit_certificates
+8. On request, the matching records: the members themselves, and how the matching was drawn.     audit_matching_records
 
-What it cannot see, or was not given, stands in the report by name (audit_unchecked): without certificates, for one,
+What it cannot see, or was not given, stands in the report by name (audit_unchecked): without matching records, for one,
 that the published matching was drawn with equal chances (1/k), which takes the members and the seed.
 """
 
@@ -38,7 +38,6 @@ from kanonflow.pipelines.audit.candidate_graph import (
     group_records,
     group_rows,
 )
-from kanonflow.pipelines.audit.certificates import Ground, Recipe, check_certificates
 from kanonflow.pipelines.audit.classes import check_classes
 from kanonflow.pipelines.audit.concealment import Concealment, GroupMembers, conceal, group_members
 from kanonflow.pipelines.audit.diversity import check_diversity
@@ -51,6 +50,7 @@ from kanonflow.pipelines.audit.judgement import (
 )
 from kanonflow.pipelines.audit.known import left_after
 from kanonflow.pipelines.audit.matching import place
+from kanonflow.pipelines.audit.matching_records import Ground, Recipe, check_matching_records
 from kanonflow.pipelines.audit.metrics import (
     check_metrics,
     check_modes,
@@ -112,7 +112,7 @@ def audit(
     delimiter: str | None = None,
     broken: int = 0,
     waiting: bool = False,
-    certificates: bool = False,
+    matching_records: bool = False,
     recipe: Recipe | None = None,
     known: int = 0,
     clock: Callable[[], float] = time.perf_counter,
@@ -127,7 +127,7 @@ def audit(
         delimiter: of CSV files; None: the one that the header has most of.
         broken: records of the input that are no rows and that its files do not show (messages of a topic).
         waiting: the run goes on: rows whose time is not over may be in no release yet.
-        certificates: also check the certificates; recipe: what of them takes the secret (certificate_recipe.py).
+        matching_records: also check those; recipe: what of them takes the secret (matching_record_recipe.py).
         known: also tell what is left when so many matches are known; of complete runs only.
         clock: seconds, for the report.
 
@@ -145,13 +145,13 @@ def audit(
         findings.add("not audited further: some releases could not be read")
     else:
         figures = _examine(evidence, figures, findings, known)
-        if certificates:
-            figures = _certified(evidence, figures, Path(release_dir), findings, recipe)
+        if matching_records:
+            figures = _recorded(evidence, figures, Path(release_dir), findings, recipe)
     figures = replace(
         figures, seconds_reading=round(read - started, 3), seconds_checking=round(clock() - read, 3)
     )
     seen = Seen(
-        certificates=certificates,
+        matching_records=matching_records,
         secret=recipe is not None,
         metrics=evidence.metrics,
         waiting=waiting,
@@ -350,10 +350,10 @@ def _judge(
     )
 
 
-def _certified(
+def _recorded(
     evidence: _Evidence, figures: AuditFigures, folder: Path, findings: Findings, recipe: Recipe | None
 ) -> AuditFigures:
-    """Step 8: the certificates of all releases."""
+    """Step 8: the matching records of all releases."""
     policy = evidence.bound.policy
     ground = Ground(
         bound=evidence.bound,
@@ -365,14 +365,14 @@ def _certified(
         released=evidence.released,
         ranges=np.array([_window_range(head, policy) for head in evidence.released.heads], np.int64),
     )
-    count, ranks = check_certificates(ground, folder, findings, recipe)
+    count, ranks = check_matching_records(ground, folder, findings, recipe)
     value, score = ranks.p_value()
     if value < ALARM:
         findings.add(
             f"the published matchings are no fair draws: their ranks by {score} have a chance of {value:.1e}"
         )
     return replace(
-        figures, certificates=count, draws=ranks.draws, rank_p_value=value if ranks.draws else None
+        figures, matching_records=count, draws=ranks.draws, rank_p_value=value if ranks.draws else None
     )
 
 

@@ -9,7 +9,7 @@ matching has of them for single records.
 
 What it proves: some honest run could have published these payloads on these boxes. What it does not: that this run did.
 Two payloads that change places between boxes that hold both records leave a perfect matching; telling them apart takes
-the members (audit_certificates).
+the members (audit_matching_records).
 
 With ``protect: individual`` and closed classes the forced part says more: a row's record is one of its class, so the
 members of classes are known where payloads are unique, and counts, classes and boxes are judged by them

@@ -1,4 +1,4 @@
-"""Was the published matching one of k by chance? Rank statistics over the graphs of all certificates.
+"""Was the published matching one of k by chance? Rank statistics over the graphs of all matching records.
 
 A factorization splits every component of a graph into k matchings, each true match as likely to be in one as in
 another, and the recipe names the factors of every component anew before it publishes one. So, whatever the

@@ -17,7 +17,7 @@ class AuditFigures:
     fewest_individuals_of_row: the two sides of k-concealment; rows_at_k, records_at_k: shares of rows and
     records that have exactly k. mean_individuals_of_row: mean over rows. classes: released rows of one box
     in one release count as a class (protect: individual). waiting: records neither released nor rejected;
-    waiting_told: those of them that the job keeps, by its metrics (verify --waiting). certificates: read;
+    waiting_told: those of them that the job keeps, by its metrics (verify --waiting). matching_records: read;
     draws: components whose published factor was ranked; rank_p_value: the smallest chance of such ranks in an honest
     run, corrected for the number of tests (verify --certificates). known: matches that somebody knows; known_rows,
     known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
@@ -44,7 +44,7 @@ class AuditFigures:
     classes: int | None = None
     waiting: int | None = None
     waiting_told: int | None = None
-    certificates: int | None = None
+    matching_records: int | None = None
     draws: int | None = None
     rank_p_value: float | None = None
     known: int | None = None
@@ -76,7 +76,7 @@ _LABELS = {
     "classes": "classes",
     "waiting": "records that wait",
     "waiting_told": "of them kept by the job",
-    "certificates": "certificates",
+    "matching_records": "matching records",
     "draws": "factors drawn (components)",
     "rank_p_value": "p-value of their ranks",
     "known": "known matches",

@@ -12,7 +12,7 @@ from kanonflow.schemas.policy import Policy, Protection
 class Seen:
     """What an audit was given, and how far it came. metrics: there are any; structure: the graph was judged."""
 
-    certificates: bool
+    matching_records: bool
     secret: bool
     metrics: bool
     waiting: bool
@@ -27,7 +27,7 @@ def not_checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
 def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
     if not seen.structure:
         yield "how many may stand behind a row", "the audit ended before, see the failures"
-    if not seen.certificates:
+    if not seen.matching_records:
         yield "which member a row belongs to", "no matching records given (--certificates)"
         yield "uniformity of the permutation", "no matching records given (--certificates)"
         if not policy.closed or policy.protect is not Protection.INDIVIDUAL:

@@ -75,7 +75,7 @@ class Outcome:
 
     @property
     def gap(self) -> float | None:
-        """Share by which the loss is above the bound, where the bound is certified; LB1 is too low to say much."""
+        """Share by which the loss is above the bound, where the bound is proven; LB1 is too low to say much."""
         if self.method != "certify" or not self.bound:
             return None
         return self.loss / self.bound - 1.0

@@ -45,7 +45,7 @@ class RunOptions:
 
     runner: a Beam runner by name.     beam_flags: flags for Beam, checked.     detach: submit a stream and leave it.
     evaluations: search budget, a row; deadline_ms: wall-clock limit, a window; threads, search_seed: of the
-    solver; None: what the policy says.     certificates: write one for each release.
+    solver; None: what the policy says.     matching_records: write one for each release.
     previous_secrets: references, as --previous-secret has them.
     second_release_of: the --output whose rows are released again, below which ``output`` is.
     rewind: a stream may go on from a state that is older than what it has published.
@@ -64,7 +64,7 @@ class RunOptions:
     search_seed: int | None
     secret_manager: str | None = None
     detach: bool = False
-    certificates: bool = False
+    matching_records: bool = False
     previous_secrets: tuple[str, ...] = ()
     second_release_of: str | None = None
     rewind: bool = False
@@ -130,7 +130,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         search_seed=getattr(arguments, "search_seed", None),
         secret_manager=arguments.secret_manager,
         detach=getattr(arguments, "detach", False),
-        certificates=arguments.certificates,
+        matching_records=arguments.matching_records,
         previous_secrets=tuple(arguments.previous_secret),
         rewind=getattr(arguments, "rewind", False),
     )
@@ -247,9 +247,10 @@ def _run_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--certificates",
+        dest="matching_records",
         action="store_true",
-        help="also write a certificate of each release to restricted/certificates, for verify --certificates; it names"
-        " the record behind every row",
+        help="also write a matching record of each release to restricted/certificates, for verify --certificates; it"
+        " names the record behind every row",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress display and no table")
     return parser

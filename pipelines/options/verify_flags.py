@@ -17,8 +17,9 @@ def add_checks(verify: argparse.ArgumentParser) -> None:
     )
     verify.add_argument(
         "--certificates",
+        dest="matching_records",
         action="store_true",
-        help="also check the certificates of the run; with the secret, that each matching is the one it draws",
+        help="also check the matching records of the run; with the secret, that each matching is the one it draws",
     )
     add_secret_flags(verify)
     verify.add_argument(

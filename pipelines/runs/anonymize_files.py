@@ -49,9 +49,9 @@ from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, Older
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.secret.seeds import SecretSource
-from kanonflow.transforms.sinks.certificate_sink import WriteCertificates
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.sinks.gather_rejected import GatherRejected
+from kanonflow.transforms.sinks.matching_record_sink import WriteMatchingRecords
 from kanonflow.transforms.sinks.sinks import (
     NAMESPACE,
     WriteMetrics,
@@ -113,7 +113,7 @@ def anonymize_files(
         source = ReadBatches(files, bound.input_columns, delimiter)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
-        anonymize = kanonymize(bound, shipped, certificates=options.certificates, published=published)
+        anonymize = kanonymize(bound, shipped, matching_records=options.matching_records, published=published)
         connect(pipeline, source, anonymize, bound, options.output, options.runner)
         metrics_folder = metrics_directory(options.output)
         if only_submits(beam_options(options.beam_flags)):
@@ -174,7 +174,7 @@ def kanonymize(
     secret: SecretSource,
     *,
     watermark_waits: bool = False,
-    certificates: bool = False,
+    matching_records: bool = False,
     published: EarlierReleases | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
@@ -184,7 +184,7 @@ def kanonymize(
         bound,
         secret,
         watermark_waits=watermark_waits,
-        certificates=certificates,
+        matching_records=matching_records,
         published=published,
     )
 
@@ -231,10 +231,12 @@ def connect(
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
     # The feed has not ended before what was gathered is on its way.
     made = [anonymized.released, unreleased, gathered]
-    if getattr(anonymized, "certificates", None) is not None:
-        made.append(anonymized.certificates)
-        certificates = anonymized.certificates | "StableCertificates" >> boundary()  # Certificate
-        _ = certificates | "WriteCertificates" >> WriteCertificates(output)
+    if getattr(anonymized, "matching_records", None) is not None:
+        made.append(anonymized.matching_records)
+        matching_records = (
+            anonymized.matching_records | "StableMatchingRecords" >> boundary()
+        )  # MatchingRecord
+        _ = matching_records | "WriteMatchingRecords" >> WriteMatchingRecords(output)
     conflicts = written.conflicts | "Global conflicts" >> beam.WindowInto(GlobalWindows())
     _ = (
         (rejected, conflicts)

@@ -171,7 +171,7 @@ def stream_feed(
                 bound,
                 shipped_secret(source_of_secret, directory, replaced),
                 watermark_waits=True,
-                certificates=options.certificates,
+                matching_records=options.matching_records,
                 published=earlier_releases(
                     options, policy, Remake.REWIND if options.rewind else Remake.REFUSE
                 ),

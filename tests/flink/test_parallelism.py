@@ -29,7 +29,7 @@ def test_parallelism_and_secret_change_from_state_to_state(
     cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
 ) -> None:
     """1 -> 2 -> 4 -> 1 over checkpoints, 1 -> 2 -> 4 -> 1 over savepoints, the last with a new secret: nothing lost,
-    nothing twice, and the certificates of all jobs hold."""
+    nothing twice, and the matching records of all jobs hold."""
     run = StreamRun(cluster, tmp_path, policy_text=policy_text(partition_by=["town"]))
     runs.append(run)
     run.put(hours(0, 1))

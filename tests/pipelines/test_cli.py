@@ -52,8 +52,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Replace the anonymizer. The dict takes faults to plant: ``lose`` rows of each batch, or ``fail``."""
     faults: dict[str, Any] = {"lose": 0, "fail": False}
 
-    def make(bound: BoundPolicy, secret: Secret, *, certificates: bool, published: Any) -> beam.PTransform:
-        assert not certificates
+    def make(
+        bound: BoundPolicy, secret: Secret, *, matching_records: bool, published: Any
+    ) -> beam.PTransform:
+        assert not matching_records
         inner = PassThrough(bound, lose=faults["lose"])
         return Failing(inner) if faults["fail"] else inner
 
@@ -341,7 +343,7 @@ def test_verify_ends_with_the_audits_verdict(
             return "{}"
 
     def audit(*paths: Any, delimiter: str | None, **checks: Any) -> Report:
-        assert checks == {"waiting": False, "certificates": False, "known": 0, "recipe": None}
+        assert checks == {"waiting": False, "matching_records": False, "known": 0, "recipe": None}
         audited.append((*paths, delimiter))
         return Report(len(audited) == 1)
 

@@ -25,7 +25,7 @@ class Due:
     slot: its place; ``window_end`` is the end of the window that closed, None without windows.
     kind: ``window`` or ``expiry``, as in metrics.avsc.
     more: whether other parts of the window follow, which take what this one leaves.
-    certificates: whether the release gets a certificate.
+    matching_records: whether the release gets one (matching_record.py).
     threads: of the search.
     clock: seconds since some moment; a deadline and the times in the metrics are all that looks at it.
     recorded: where a deadline may have struck when this was made before, what it was published from then.
@@ -36,7 +36,7 @@ class Due:
     slot: ReleaseSlot
     kind: str = "window"
     more: bool = False
-    certificates: bool = False
+    matching_records: bool = False
     threads: int = 1
     clock: Clock = time.monotonic
     recorded: Recorded | None = None

@@ -12,13 +12,13 @@ from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.gate import GateError
 from kanonflow.transforms.release.ledger import own_ends, reject
-from kanonflow.transforms.release.matching_record import CertificateHead, certify
+from kanonflow.transforms.release.matching_record import RecordHead, make_matching_record
 from kanonflow.transforms.release.publish import Published, publish
 from kanonflow.transforms.release.recorded_solution import belongs_to, solution_to_bytes
 from kanonflow.transforms.release.stages import Answer, Issued, Publication
 from kanonflow.transforms.release.warm_state import Cohorts
 from kanonflow.transforms.release.window_structures import next_cohorts
-from kanonflow.transforms.rows.elements import Certificate, Release, to_ipc
+from kanonflow.transforms.rows.elements import MatchingRecord, Release, to_ipc
 from kanonflow.transforms.secret.seeds import array_digest, publish_keystream
 
 _DIGEST_DIGITS = 32
@@ -37,14 +37,14 @@ def issue(due: Due, answer: Answer | None, before: Cohorts) -> Issued:
     window = (_window_start(due, answer.released), due.slot.window_end)
     try:
         published = _publish(due, answer, window)
-        certificate = _certificate(due, answer, published, window)
+        matching_record = _matching_record(due, answer, published, window)
     except GateError:
         # Never out without the gate's word, and never an exception that would stop the feed for ever.
         return Issued(unreleased=reject(due, answer.released, "gate_refused"))
     cohorts = _next_cohorts(due, answer, before)
     publish_ms = due.milliseconds_since(began)
     release = _release(due, answer, published, window)
-    return Issued(Publication(release, certificate, published, cohorts, publish_ms))
+    return Issued(Publication(release, matching_record, published, cohorts, publish_ms))
 
 
 def _window_start(due: Due, released: pa.Table) -> int | None:
@@ -61,12 +61,16 @@ def _publish(due: Due, answer: Answer, window: _Bounds) -> Published:
     return publish(answer.rows, structure, due.bound, keystream, due.release_id, window)
 
 
-def _certificate(due: Due, answer: Answer, published: Published, window: _Bounds) -> Certificate | None:
-    """The certificate of a publication, where one is asked for. Raises GateError."""
-    if not due.certificates:
+def _matching_record(
+    due: Due, answer: Answer, published: Published, window: _Bounds
+) -> MatchingRecord | None:
+    """The matching record of a publication, where one is asked for. Raises GateError."""
+    if not due.matching_records:
         return None
-    head = CertificateHead(due.release_id, due.slot, window)
-    return certify(answer.rows, answer.solution.structure, published, due.bound, due.secret, head)
+    head = RecordHead(due.release_id, due.slot, window)
+    return make_matching_record(
+        answer.rows, answer.solution.structure, published, due.bound, due.secret, head
+    )
 
 
 def _next_cohorts(due: Due, answer: Answer, before: Cohorts) -> Cohorts:

@@ -1,6 +1,6 @@
-"""The certificate of a release: members, factors, the one that was published, and what fixes all of them.
+"""The matching record of a release: members, factors, the one that was published, and what fixes all of them.
 
-certify(rows, structure, published, bound, secret, head) -> Certificate
+make_matching_record(rows, structure, published, bound, secret, head) -> MatchingRecord
 
 It is made from what the release was made from and in the same call, so a retry makes the same bytes. Written on
 request only, to restricted places only: it names the record behind every row.
@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.schemas.avro_schema import certificate_schema, release_avro_schema
+from kanonflow.schemas.avro_schema import matching_record_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.certified_policy import certified_policy
+from kanonflow.schemas.recorded_policy import recorded_policy
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below
 from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.columns.avro_encoding import encode_rows
@@ -28,19 +28,19 @@ from kanonflow.transforms.columns.sort_keys import whole, whole_numbers
 from kanonflow.transforms.release.gate import GateError
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.window_structures import SPELLED
-from kanonflow.transforms.rows.elements import Certificate
+from kanonflow.transforms.rows.elements import MatchingRecord
 from kanonflow.transforms.secret.seeds import (
     Keystream,
     ReleaseSlot,
     Secret,
     array_digest,
-    certificate_key,
+    matching_record_key,
     publish_key,
     seed_commitment,
 )
 
 
-class CertificateHead(NamedTuple):
+class RecordHead(NamedTuple):
     """Which release it is. window: (start, end) in milliseconds, None without windows."""
 
     release_id: str
@@ -48,15 +48,15 @@ class CertificateHead(NamedTuple):
     window: tuple[int | None, int | None]
 
 
-def certify(
+def make_matching_record(
     rows: pa.Table,
     structure: Structure,
     published: Published,
     bound: BoundPolicy,
     secret: Secret,
-    head: CertificateHead,
-) -> Certificate:
-    """The certificate of a publication.
+    head: RecordHead,
+) -> MatchingRecord:
+    """The matching record of a publication.
 
     rows: the n canonical rows that were solved, in canonical order, those that wait included. structure: what they
     were solved to. published: what came of both.
@@ -78,7 +78,7 @@ def certify(
             raise GateError("the published matching is not the one that its keystream draws")
     place_row = np.empty(published.order.size, dtype=np.int64)
     place_row[published.order] = np.arange(published.order.size)
-    digests = certificate_key(secret)
+    digests = matching_record_key(secret)
     schema = release_avro_schema(bound)
     record = {
         "release_id": head.release_id,
@@ -93,7 +93,7 @@ def certify(
         "digest_key": digests,
         "secret_commitment": secret.commit(),
         "seed_commitment": seed_commitment(key, head.release_id),
-        "policy_digest": keyed_digest(digests, b"p", certified_policy(bound.policy)),
+        "policy_digest": keyed_digest(digests, b"p", recorded_policy(bound.policy)),
         "box_digest": _box_digest(digests, published.rows.take(pa.array(place_row)), bound, schema),
         "content_digest": keyed_digest(digests, b"c", b"".join(encode_rows(published.rows, schema))),
         "records": record_digests(rows, digests),
@@ -106,8 +106,8 @@ def certify(
     }
     out = BytesIO()
     marker = keyed_digest(b"kanonflow sync", b"s", head.release_id.encode())[:16]
-    fastavro.writer(out, certificate_schema(), [record], codec="deflate", sync_marker=marker)
-    return Certificate(head.release_id, out.getvalue())
+    fastavro.writer(out, matching_record_schema(), [record], codec="deflate", sync_marker=marker)
+    return MatchingRecord(head.release_id, out.getvalue())
 
 
 def keyed_digest(key: bytes, purpose: bytes, content: bytes) -> bytes:
@@ -116,7 +116,7 @@ def keyed_digest(key: bytes, purpose: bytes, content: bytes) -> bytes:
 
 
 def record_digests(rows: pa.Table, key: bytes) -> list[bytes]:
-    """The digest of each canonical row as certificate.avsc says; each distinct value is encoded once. O(n d)."""
+    """The digest of each canonical row as matching_record.avsc says; each distinct value is encoded once. O(n d)."""
     columns = [_cells(whole(column)) for column in rows.columns]
     return [keyed_digest(key, b"r", b"".join(cells)) for cells in zip(*columns, strict=True)]
 

@@ -32,7 +32,7 @@ from kanonflow.transforms.release.gate_diversity import measured_diversity
 class Published(NamedTuple):
     """rows: in the release's Arrow schema. boxes: as published.
 
-    Restricted, for metrics and certificates only: hulls, the boxes before snapping; factor: int32, the record whose
+    Restricted, for metrics and matching records only: hulls, the boxes before snapping; factor: int32, the record whose
     payload stands on slot j (in a partition: in the place of record j), as the structure numbers the records that do
     not wait; order: the place whose row stands first in the release, second; diversity, the least and the most that
     any class shows of sensitive values (``measured_diversity``).

@@ -55,21 +55,21 @@ from kanonflow.transforms.release.sensitive_values import sensitive_fields
 from kanonflow.transforms.release.stages import Answer, Gathered, People, Publication, Solved
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.release.window_structures import earlier_structure, solver_shape
-from kanonflow.transforms.rows.elements import Certificate, Release
+from kanonflow.transforms.rows.elements import MatchingRecord, Release
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, search_seed
 
 
 class WindowResult(NamedTuple):
     """release: None when nothing went out. rejected: records of rejected.avsc. metrics: a record of metrics.avsc.
 
-    certificate: of the release, where one was asked for.
+    matching record: of the release, where one was asked for.
     """
 
     release: Release | None
     warm: WarmState
     rejected: list[dict[str, Any]]
     metrics: dict[str, Any]
-    certificate: Certificate | None = None
+    matching_record: MatchingRecord | None = None
 
 
 def release_window(
@@ -83,7 +83,7 @@ def release_window(
     clock: Clock = time.monotonic,
     resting: NDArray[np.bool_] | None = None,
     more: bool = False,
-    certificates: bool = False,
+    matching_records: bool = False,
     recorded: Recorded | None = None,
 ) -> WindowResult:
     """Release a window, or hold or reject what cannot be released.
@@ -92,7 +92,7 @@ def release_window(
     slot: the release's place; its window_end is the end of the window that closed, None without windows.
     resting: of a window in parts, the waiting rows that are none of this part's: they wait on, as the first of those in
     the returned state. more: whether other parts follow, which take what this one leaves (see ``release_parts``).
-    certificates: make a certificate of the release (matching_record.py); the release is the same with and without.
+    matching_records: make one of the release (matching_record.py); the release is the same with and without.
     recorded: where a deadline may have struck when this release was made before, what it was published from then.
 
     Precondition: the windows before this one have been released, and ``warm`` is what the last call returned.
@@ -106,7 +106,7 @@ def release_window(
         secret,
         slot,
         more=more,
-        certificates=certificates,
+        matching_records=matching_records,
         threads=threads,
         clock=clock,
         recorded=recorded,
@@ -266,4 +266,4 @@ def _account(
     if answer is None or publication is None:
         return WindowResult(None, state, rejected, metrics)
     metrics |= release_metrics(due.bound, answer, publication, before.cohorts)
-    return WindowResult(publication.release, state, rejected, metrics, publication.certificate)
+    return WindowResult(publication.release, state, rejected, metrics, publication.matching_record)

@@ -20,7 +20,7 @@ from kanonflow.transforms.release.encode import Encoded
 from kanonflow.transforms.release.ledger import Unreleased
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import Cohorts, Events
-from kanonflow.transforms.rows.elements import Certificate, Release
+from kanonflow.transforms.rows.elements import MatchingRecord, Release
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ class Publication:
     """What goes out, and stays behind of it.
 
     release: for the sink.
-    certificate: of the release, where one was asked for.
+    matching_record: of the release, where one was asked for.
     published: its rows, boxes and matching.
     cohorts: who was together, for the next release.
     publish_ms: wall-clock time of boxes, gate and publishing.
     """
 
     release: Release
-    certificate: Certificate | None
+    matching_record: MatchingRecord | None
     published: Published
     cohorts: Cohorts
     publish_ms: float

@@ -16,7 +16,7 @@ from kanonflow.transforms.release.cohorts import class_cohorts, graph_cohorts, w
 from kanonflow.transforms.release.warm_state import Cohorts
 
 SPELLED = {"row_graph": "graph", "classes": "classes", "lattice_node": "classes"}
-"""How records of releases (certificate.avsc) spell the solvers' shapes. A node's groups are closed classes to them."""
+"""How matching records (matching_record.avsc) spell the solvers' shapes. A node's groups are closed classes there."""
 
 
 def solver_shape(policy: Policy) -> str:

@@ -1,4 +1,4 @@
-"""The elements that travel through the pipeline: batches of input, rejected rows, releases, certificates."""
+"""The elements that travel through the pipeline: batches of input, rejected rows, releases, matching records."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class Release(NamedTuple):
     metrics: Mapping[str, Any] | None = None
 
 
-class Certificate(NamedTuple):
+class MatchingRecord(NamedTuple):
     """How a release was matched. Restricted: it names the record behind every row.
 
-    avro: an Avro file with one record of certificate.avsc.
+    avro: an Avro file with one record of matching_record.avsc.
     """
 
     release_id: str

@@ -1,6 +1,6 @@
 """The secret, and everything that is derived from it.
 
-One HKDF label a purpose (order, id, partition, search, publish, commitment, certificate): a key that leaks through
+One HKDF label a purpose (order, id, partition, search, publish, commitment, matching record): a key that leaks through
 one use says nothing about the others. Whatever goes into a derivation is length-prefixed, so two different inputs
 never have the same bytes.
 """
@@ -315,8 +315,8 @@ def seed_commitment(key: bytes, release: str) -> str:
     return hmac.digest(key, encode("kanonflow", "commitment", release), "sha256").hex()
 
 
-def certificate_key(secret: Secret) -> bytes:
-    """The key of the digests in certificates, 32 bytes."""
+def matching_record_key(secret: Secret) -> bytes:
+    """The key of the digests in matching records, 32 bytes."""
     return secret.derive("certificate", "digests")
 
 

@@ -1,1 +1,1 @@
-"""How do releases, metrics, rejected rows and certificates leave?"""
+"""How do releases, metrics, rejected rows and matching records leave?"""

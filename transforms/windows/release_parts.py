@@ -30,7 +30,7 @@ def release_parts(
     *,
     threads: int = 1,
     clock: Clock = time.monotonic,
-    certificates: bool = False,
+    matching_records: bool = False,
     recorded: Recorded | None = None,
 ) -> Iterator[WindowResult]:
     """Release a window as ``release_window`` does, in parts if it has more than ``max_window_rows`` rows.
@@ -63,13 +63,13 @@ def release_parts(
             slot,
             threads=threads,
             clock=clock,
-            certificates=certificates,
+            matching_records=matching_records,
             recorded=recorded,
         )
     else:
         turns = _turns(cut, warm.waiting_rows)
         yield from _release_each(
-            cut, turns, rows, bound, warm, secret, slot, threads, clock, certificates, recorded
+            cut, turns, rows, bound, warm, secret, slot, threads, clock, matching_records, recorded
         )
 
 
@@ -83,7 +83,7 @@ def _release_each(
     slot: ReleaseSlot,
     threads: int,
     clock: Clock,
-    certificates: bool,
+    matching_records: bool,
     recorded: Recorded | None,
 ) -> Iterator[WindowResult]:
     # One domain for the whole window: those of its parts alone are narrow just where it was cut.
@@ -103,7 +103,7 @@ def _release_each(
             clock=clock,
             resting=resting,
             more=not last,
-            certificates=certificates,
+            matching_records=matching_records,
             recorded=recorded,
         )
         if result.release is not None:

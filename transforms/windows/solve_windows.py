@@ -56,7 +56,7 @@ from kanonflow.transforms.windows.step import PartitionStep, StateAfter
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
-CERTIFICATES_TAG = "certificates"
+MATCHING_RECORDS_TAG = "matching_records"
 
 
 class _HeldInCells:
@@ -75,7 +75,7 @@ class _HeldInCells:
 
 class SolveWindows(beam.DoFn):
     """(partition key, (window number, Arrow IPC bytes, places)) -> Release; tagged: metrics dict, RejectedRows,
-    Certificate."""
+    MatchingRecord."""
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
     WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
@@ -88,14 +88,14 @@ class SolveWindows(beam.DoFn):
         bound: BoundPolicy,
         secret: SecretSource,
         threads: int | None,
-        certificates: bool = False,
+        matching_records: bool = False,
         published: EarlierReleases | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._bound = bound
         self._source = secret
         self._threads = threads
-        self._certificates = certificates
+        self._matching_records = matching_records
         self._published = published
         self._clock = clock
         self._met: set[bytes] = set()
@@ -117,7 +117,7 @@ class SolveWindows(beam.DoFn):
             self._source.resolve(),
             self._threads or os.cpu_count() or 1,
             self._clock,
-            self._certificates,
+            self._matching_records,
             self._published,
         )
 
@@ -185,8 +185,8 @@ class SolveWindows(beam.DoFn):
         outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, result.metrics))
         if result.rejected:
             outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, tuple(result.rejected))))
-        if result.certificate is not None:
-            outputs.append(beam.pvalue.TaggedOutput(CERTIFICATES_TAG, result.certificate))
+        if result.matching_record is not None:
+            outputs.append(beam.pvalue.TaggedOutput(MATCHING_RECORDS_TAG, result.matching_record))
         for output in outputs:
             if isinstance(output, beam.pvalue.TaggedOutput):
                 yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))

@@ -75,7 +75,7 @@ class PartitionStep:
     secret: that of the job, with those it replaced: a window is finished under the version that it began under.
     threads: of the solver.
     time: seconds that go by, for deadlines of the search and for durations in the metrics.
-    certificates: make a certificate of each release.
+    matching records: make a matching record of each release.
     published: what there is to compare with; None: nothing is released again.
     """
 
@@ -83,7 +83,7 @@ class PartitionStep:
     secret: Secret
     threads: int = 1
     time: Clock = time.monotonic
-    certificates: bool = False
+    matching_records: bool = False
     published: PublishedReleases | None = None
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
@@ -164,7 +164,7 @@ class PartitionStep:
             slot,
             threads=self.threads,
             clock=self.time,
-            certificates=self.certificates,
+            matching_records=self.matching_records,
             recorded=None if published is None else published.solution,
         )
         claims, parts = clock.claims, 0

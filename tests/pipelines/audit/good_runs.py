@@ -80,7 +80,7 @@ class GoodRun:
 
 
 def make_run(folder: Path, shape: str) -> GoodRun:
-    """Run the command over three days of 36 people, with certificates and public metrics."""
+    """Run the command over three days of 36 people, with matching records and public metrics."""
     protect, who = SHAPES[shape]
     (folder / "policy.yaml").write_text(POLICY.format(protect=protect, who=who))
     (folder / "places.csv").write_text(PLACES)
@@ -197,7 +197,7 @@ def change_schema(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def change_record(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Rewrite a file of one record: metrics, a certificate."""
+    """Rewrite a file of one record: metrics, a matching record."""
     schema, (record,) = read(path)
     change(record)
     write(path, schema, [record])

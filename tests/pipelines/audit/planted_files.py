@@ -165,7 +165,7 @@ def secret_open_to_all(run: GoodRun) -> None:
     kept.parent.chmod(0o711)
 
 
-def certificate_of_a_release_missing(run: GoodRun) -> None:
+def record_of_a_release_missing(run: GoodRun) -> None:
     run.twin("restricted/certificates").unlink()
 
 
@@ -181,7 +181,7 @@ def member_list_altered(run: GoodRun) -> None:
 
 
 def matching_chosen_by_hand(run: GoodRun) -> None:
-    """The certificate and the release agree on another matching than the one that the secret draws."""
+    """The matching record and the release agree on another matching than the one that the secret draws."""
 
     def change(told: dict[str, Any]) -> None:
         told["seed_commitment"] = told["seed_commitment"][::-1]

@@ -16,7 +16,7 @@ import pytest
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.cli import main
-from kanonflow.pipelines.commands.certificate_recipe import recipe_check
+from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.transforms.secret.seeds import Secret
 from tests.pipelines.audit import planted_faults as plant
 from tests.pipelines.audit import planted_files as files
@@ -27,7 +27,7 @@ class Sight(Enum):
     """When a fault is found."""
 
     FOUND = "without matching records"
-    WITH_RECORDS = "only with certificates and secret"
+    WITH_RECORDS = "only with matching records and secret"
     HIDDEN = "not visible"
 
 
@@ -37,17 +37,17 @@ def good_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GoodRun]:
     return {shape: make_run(tmp_path_factory.mktemp(shape), shape) for shape in SHAPES}
 
 
-def judged(run: GoodRun, *, certified: bool) -> AuditReport:
+def judged(run: GoodRun, *, recorded: bool) -> AuditReport:
     """The audit's report, with all that a data owner has or with none of it."""
-    recipe = recipe_check(Secret.from_file(run.secret)) if certified else None
-    return audit(run.policy, [str(run.source)], run.out, certificates=certified, recipe=recipe)
+    recipe = recipe_check(Secret.from_file(run.secret)) if recorded else None
+    return audit(run.policy, [str(run.source)], run.out, matching_records=recorded, recipe=recipe)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_good_run_passes_with_all_that_is_checked(shape: str, good_runs: dict[str, GoodRun]) -> None:
     """No check fails a run that the command made, with and without matching records."""
-    for certified in (False, True):
-        assert judged(good_runs[shape], certified=certified).failures == ()
+    for recorded in (False, True):
+        assert judged(good_runs[shape], recorded=recorded).failures == ()
 
 
 Fault = Callable[[GoodRun], None]
@@ -118,7 +118,7 @@ TABLE: tuple[tuple[Fault, Sight, str], ...] = (
     ),
     (files.restricted_open_to_all, Sight.FOUND, "open to others than its owner in 1 places"),
     (files.secret_open_to_all, Sight.FOUND, "(the secret among them)"),
-    (files.certificate_of_a_release_missing, Sight.WITH_RECORDS, "which member a row belongs to"),
+    (files.record_of_a_release_missing, Sight.WITH_RECORDS, "which member a row belongs to"),
     (files.member_list_altered, Sight.WITH_RECORDS, "which member a row belongs to"),
     (files.matching_chosen_by_hand, Sight.WITH_RECORDS, "uniformity of the permutation"),
     (files.released_again_elsewhere, Sight.HIDDEN, "second releases in other directories"),
@@ -137,14 +137,14 @@ def test_what_is_found_of_planted_faults(
     for shape in shapes:
         run = good_runs[shape].copied(tmp_path / shape)
         fault(run)
-        plain = judged(run, certified=False)
+        plain = judged(run, recorded=False)
         if sight is Sight.FOUND:
             assert any(says in failure for failure in plain.failures), plain.render()
             assert CARD not in plain.render()
             continue
         assert plain.failures == ()
         assert any(says in line for line in plain.not_checked), plain.render()
-        full = judged(run, certified=True)
+        full = judged(run, recorded=True)
         assert (full.failures != ()) == (sight is Sight.WITH_RECORDS), full.render()
         if sight is Sight.HIDDEN:
             assert any(says in line for line in full.not_checked), full.render()
@@ -159,7 +159,7 @@ def test_most_faults_are_found_without_matching_records() -> None:
 def test_the_report_says_what_was_not_checked(
     good_runs: dict[str, GoodRun], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Text and JSON list it with the reason; with certificates and secret the list is shorter."""
+    """Text and JSON list it with the reason; with matching records and secret the list is shorter."""
     run = good_runs["rows"]
     flags = ["verify", "--policy", str(run.policy), "--input", str(run.source), "--release", str(run.out)]
     assert main(flags) == 0
@@ -170,4 +170,4 @@ def test_the_report_says_what_was_not_checked(
     assert main([*flags, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["not_checked"]
     assert all(": " in line and f"  - {line}" in text for line in told)
-    assert len(judged(run, certified=True).not_checked) < len(told)
+    assert len(judged(run, recorded=True).not_checked) < len(told)

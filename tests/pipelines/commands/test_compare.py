@@ -75,14 +75,14 @@ def test_every_combination_is_one_outcome(policy: Policy, files: tuple[Path, Pat
 
 
 def test_certify_shows_how_far_the_loss_is_above_its_bound(policy: Policy, files: tuple[Path, Path]) -> None:
-    """The bound is the certified one, nearer than LB1; only there is a gap shown."""
-    plain, certified = run(policy, files, Settings(["auto", "certify"], rows=60, evaluations=100, threads=1))
+    """The bound is the proven one, nearer than LB1; only there is a gap shown."""
+    plain, proven = run(policy, files, Settings(["auto", "certify"], rows=60, evaluations=100, threads=1))
     assert plain.gap is None
     assert plain.bound is not None
-    assert certified.bound is not None
-    assert certified.gap == pytest.approx(certified.loss / certified.bound - 1.0)
-    assert plain.bound < certified.bound <= certified.loss
-    assert f"{certified.gap:.1%}" in render([plain, certified], Settings())
+    assert proven.bound is not None
+    assert proven.gap == pytest.approx(proven.loss / proven.bound - 1.0)
+    assert plain.bound < proven.bound <= proven.loss
+    assert f"{proven.gap:.1%}" in render([plain, proven], Settings())
 
 
 def test_solvers_of_small_windows_are_compared_on_the_first_rows(

@@ -98,7 +98,7 @@ others: drop
 def test_levels_are_released_and_audited(
     method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each field at one level; classes of k, shuffled; suppressed rows are rejected; certificate and audit agree."""
+    """Each field at one level; classes of k, shuffled; suppressed rows are rejected; the audit agrees."""
     flags = _write(tmp_path, "rows")
     (tmp_path / "policy.yaml").write_text(LEVELS.format(method=method, head="", who=""))
     ages = ranges_by_doubling(range(100), 10)

@@ -168,13 +168,13 @@ def test_sinks_stand_behind_a_boundary() -> None:
     assert not any(payload.requires_stable_input for payload in graph("FnApiRunner", streaming=True).values())
 
 
-def test_certificates_pass_the_boundary_of_releases() -> None:
+def test_matching_records_pass_the_boundary_of_releases() -> None:
     """Asked for, they are held back like releases until a checkpoint holds them; else no step makes or writes any."""
-    steps = graph("FlinkRunner", streaming=True, certificates=True)
+    steps = graph("FlinkRunner", streaming=True, matching_records=True)
     stable = {name.split("/")[0] for name, payload in steps.items() if payload.requires_stable_input}
-    assert "StableCertificates" in stable
-    assert [name for name in steps if name.startswith("WriteCertificates/")]
-    assert not [name for name in graph("FlinkRunner", streaming=True) if "Certificate" in name]
+    assert "StableMatchingRecords" in stable
+    assert [name for name in steps if name.startswith("WriteMatchingRecords/")]
+    assert not [name for name in graph("FlinkRunner", streaming=True) if "MatchingRecord" in name]
 
 
 @pytest.mark.parametrize(("runner", "apart"), [("FlinkRunner", True), ("FnApiRunner", False)])
@@ -201,9 +201,9 @@ def _is_inside(step: Any, steps: Any) -> bool:
     )
 
 
-def graph(runner: str, *, streaming: bool, certificates: bool = False) -> dict[str, Any]:
+def graph(runner: str, *, streaming: bool, matching_records: bool = False) -> dict[str, Any]:
     """The ParDo payloads of the job graph, by name."""
-    proto = job_graph(runner, streaming=streaming, certificates=certificates)
+    proto = job_graph(runner, streaming=streaming, matching_records=matching_records)
     assert (STABLE_INPUT in proto.requirements) == (runner == "FlinkRunner" and streaming)
     found = {}
     for step in proto.components.transforms.values():
@@ -212,14 +212,14 @@ def graph(runner: str, *, streaming: bool, certificates: bool = False) -> dict[s
     return found
 
 
-def job_graph(runner: str, *, streaming: bool, certificates: bool = False) -> Any:
+def job_graph(runner: str, *, streaming: bool, matching_records: bool = False) -> Any:
     """What the runner is handed."""
     policy = feed_policy()
     pipeline = beam.Pipeline(runner=runner, options=PipelineOptions([]))
     connect(
         pipeline,
         ReadPolled(ArrivingFiles("/nowhere", bound_feed(policy)), 0),
-        kanonymize(bound_feed(policy), SECRET, watermark_waits=True, certificates=certificates),
+        kanonymize(bound_feed(policy), SECRET, watermark_waits=True, matching_records=matching_records),
         bound_feed(policy),
         "/nowhere/out",
         runner,
@@ -229,10 +229,12 @@ def job_graph(runner: str, *, streaming: bool, certificates: bool = False) -> An
 
 
 @pytest.mark.parametrize("certificates", [False, True])
-def test_the_solving_task_keeps_its_name(certificates: bool) -> None:
+def test_the_solving_task_keeps_its_name(matching_records: bool) -> None:
     """Flink names a task by its steps if they stand in one part of the pipeline, else by the parts: alerts and the
     terminal look for "Solve". A step joins the task before it unless somebody who reads the same rows cannot."""
-    steps = job_graph("FlinkRunner", streaming=True, certificates=certificates).components.transforms.values()
+    steps = job_graph(
+        "FlinkRunner", streaming=True, matching_records=matching_records
+    ).components.transforms.values()
     solve = next(step for step in steps if step.unique_name.endswith("Solve/ParDo(SolveWindows)"))
     fused, outputs = {solve.unique_name}, list(solve.outputs.values())
     while outputs:

@@ -1,4 +1,4 @@
-"""What the certificate sink writes: once, for the owner only, and never over another one."""
+"""What the matching record sink writes: once, for the owner only, and never over another one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import MetricsFilter
 
-from kanonflow.transforms.rows.elements import Certificate
-from kanonflow.transforms.sinks.certificate_sink import WriteCertificates, certificates_directory
+from kanonflow.transforms.rows.elements import MatchingRecord
+from kanonflow.transforms.sinks.matching_record_sink import WriteMatchingRecords, matching_records_directory
 
 
-def write(output: Path, *certificates: Certificate) -> dict[str, int]:
+def write(output: Path, *matching_records: MatchingRecord) -> dict[str, int]:
     """Write, and return the counters."""
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | beam.Create(certificates) | WriteCertificates(str(output))
+    _ = pipeline | beam.Create(matching_records) | WriteMatchingRecords(str(output))
     result = pipeline.run()
     result.wait_until_finish()
     found = result.metrics().query(MetricsFilter())["counters"]
@@ -27,11 +27,11 @@ def write(output: Path, *certificates: Certificate) -> dict[str, int]:
     }
 
 
-def test_a_certificate_is_written_once_and_for_its_owner_only(tmp_path: Path) -> None:
+def test_a_matching_record_is_written_once_and_for_its_owner_only(tmp_path: Path) -> None:
     """Again the same: nothing happens, and it counts as written."""
-    one = Certificate("ab12", b"first")
+    one = MatchingRecord("ab12", b"first")
     assert write(tmp_path, one)["certificates"] == 1
-    path = Path(certificates_directory(str(tmp_path)), "ab12.avro")
+    path = Path(matching_records_directory(str(tmp_path)), "ab12.avro")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert write(tmp_path, one)["certificates"] == 1
@@ -39,9 +39,9 @@ def test_a_certificate_is_written_once_and_for_its_owner_only(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"second"])
-def test_another_certificate_of_a_release_is_a_conflict(content: bytes, tmp_path: Path) -> None:
+def test_another_matching_record_of_a_release_is_a_conflict(content: bytes, tmp_path: Path) -> None:
     """The first stays, and the other one is counted."""
-    write(tmp_path, Certificate("ab12", b"first"))
-    counted = write(tmp_path, Certificate("ab12", content))
+    write(tmp_path, MatchingRecord("ab12", b"first"))
+    counted = write(tmp_path, MatchingRecord("ab12", content))
     assert counted["certificate_conflict"] == 1
-    assert Path(certificates_directory(str(tmp_path)), "ab12.avro").read_bytes() == b"first"
+    assert Path(matching_records_directory(str(tmp_path)), "ab12.avro").read_bytes() == b"first"

@@ -1,4 +1,4 @@
-"""Certificates of closed classes of single rows: what l-diversity without individuals releases."""
+"""Matching records of closed classes of single rows: what l-diversity without individuals releases."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ fields:
 
 
 def test_classes_of_rows_are_vouched_for(tmp_path: Path) -> None:
-    """The policy asks for closed classes, the certificate holds them, and the audit takes it."""
+    """The policy asks for closed classes, the matching record holds them, and the audit takes it."""
     (tmp_path / "policy.yaml").write_text(POLICY)
     lines = ["age,illness", *(f"{20 + row % 40},{'abc'[row % 3]}" for row in range(40))]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")

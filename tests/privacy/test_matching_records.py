@@ -1,4 +1,4 @@
-"""What a certificate shows to somebody who has the input and does not believe the pipeline."""
+"""What a matching record shows to somebody who has the input and does not believe the pipeline."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.commands.certificate_recipe import recipe_check
+from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.transforms.release.release_window import release_window
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.rows.elements import Certificate
+from kanonflow.transforms.rows.elements import MatchingRecord
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
-from tests.pipelines.certified_runs import SECRET, alter, certificate_files, certified_run
+from tests.pipelines.recorded_runs import SECRET, alter, record_files, recorded_run
 from tests.transforms.window_rows import bound_policy, window_rows
 
 Change = Callable[[dict[str, Any]], None]
@@ -27,38 +27,36 @@ Change = Callable[[dict[str, Any]], None]
 def failures(run: dict[str, Any], secret: Secret | None = None) -> str:
     """What the audit finds, a line each."""
     recipe = None if secret is None else recipe_check(secret)
-    return "\n".join(audit(**run, certificates=True, recipe=recipe).failures)
+    return "\n".join(audit(**run, matching_records=True, recipe=recipe).failures)
 
 
 def test_an_honest_run_passes_with_and_without_the_secret(tmp_path: Path) -> None:
     """Forty windows: every equation holds, the ranks of the published factors are those of fair draws (false alarm
     below 1e-6), and the matchings are those that the secret draws."""
-    run = certified_run(tmp_path, 40)
-    report = audit(**run, certificates=True, recipe=recipe_check(SECRET))
+    run = recorded_run(tmp_path, 40)
+    report = audit(**run, matching_records=True, recipe=recipe_check(SECRET))
     assert report.failures == ()
-    assert (report.figures.certificates, report.figures.draws) == (40, 40)
+    assert (report.figures.matching_records, report.figures.draws) == (40, 40)
     assert failures(run) == ""
 
 
 def test_a_matching_fixed_to_the_identity_is_found(tmp_path: Path) -> None:
-    """Without the secret: forty windows whose certificates hold in every equation, each with the record of every slot
-    on that slot. The published factor has the most such slots of its three each time (chance of that: 3^-40)."""
-    run = certified_run(tmp_path, 40, fixed=True)
+    """Without the secret: forty windows whose matching records hold in every equation, each with the record of every
+    slot on that slot. The published factor has the most such slots of its three each time (chance of that: 3^-40)."""
+    run = recorded_run(tmp_path, 40, fixed=True)
     assert "the published matchings are no fair draws: their ranks by own" in failures(run)
 
 
 def test_one_fixed_matching_is_found_with_the_secret(tmp_path: Path) -> None:
     """One window is too little for statistics, but the secret draws another matching."""
-    run = certified_run(tmp_path, 1, fixed=True)
+    run = recorded_run(tmp_path, 1, fixed=True)
     assert failures(run) == ""
     assert "the published matching is not the one that the secret draws" in failures(run, SECRET)
 
 
 def test_another_secret_does_not_open_the_commitment(tmp_path: Path) -> None:
     """The auditor who is given another secret learns that it is another one."""
-    assert "under another secret than the one given" in failures(
-        certified_run(tmp_path, 2), Secret(bytes(32))
-    )
+    assert "under another secret than the one given" in failures(recorded_run(tmp_path, 2), Secret(bytes(32)))
 
 
 def _swap(name: str, one: int, other: int) -> Change:
@@ -113,17 +111,17 @@ TAMPERED: list[tuple[Change, str]] = [
     (_put("content_digest", bytes(32)), "other rows than it vouches for"),
     (_put("window_end", 0), "its release, window, policy or k is another one"),
     (_put("release_id", "ab"), "its release, window, policy or k is another one"),
-    (_put("structure", "classes"), "a damaged certificate"),
-    (_put("chosen", 7), "a damaged certificate"),
-    (_put("matched", [0, 1, 2, 3, 4, 99]), "a damaged certificate"),
+    (_put("structure", "classes"), "a damaged matching record"),
+    (_put("chosen", 7), "a damaged matching record"),
+    (_put("matched", [0, 1, 2, 3, 4, 99]), "a damaged matching record"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), TAMPERED, ids=[str(n) for n in range(len(TAMPERED))])
-def test_a_tampered_certificate_is_found(change: Change, message: str, tmp_path: Path) -> None:
-    """One thing changed in one of two certificates is told, without the secret and without a record's value."""
-    run = certified_run(tmp_path, 2)
-    alter(certificate_files(run)[0], change)
+def test_a_tampered_matching_record_is_found(change: Change, message: str, tmp_path: Path) -> None:
+    """One thing changed in one of two matching records is told, without the secret and without a record's value."""
+    run = recorded_run(tmp_path, 2)
+    alter(record_files(run)[0], change)
     found = failures(run)
     assert message in found, found
     assert "Bonn" not in found
@@ -147,30 +145,30 @@ OPENED: list[tuple[Change, str]] = [
 
 @pytest.mark.parametrize(("change", "message"), OPENED, ids=[str(n) for n in range(len(OPENED))])
 def test_the_secret_finds_what_equations_cannot(change: Change, message: str, tmp_path: Path) -> None:
-    """A certificate that holds in every equation, but is not what the secret gives."""
-    run = certified_run(tmp_path, 1)
-    alter(certificate_files(run)[0], change)
+    """A matching record that holds in every equation, but is not what the secret gives."""
+    run = recorded_run(tmp_path, 1)
+    alter(record_files(run)[0], change)
     assert failures(run) == ""
     assert message in failures(run, SECRET)
 
 
-def test_every_release_has_one_certificate(tmp_path: Path) -> None:
+def test_every_release_has_one_matching_record(tmp_path: Path) -> None:
     """One missing, one of no release, two of one slot."""
-    run = certified_run(tmp_path, 3)
-    first, second, third = certificate_files(run)
+    run = recorded_run(tmp_path, 3)
+    first, second, third = record_files(run)
     with second.open("rb") as stream:
         told: Any = next(iter(fastavro.reader(stream)))
     alter(third, lambda record: record.update({name: told[name] for name in ("window_end", "release_no")}))
     first.rename(first.with_name("other.avro"))
     found = failures(run)
-    assert "1 releases without a certificate" in found
-    assert "1 certificates of releases that are not there" in found
-    assert "two certificates name the same release slot" in found
+    assert "1 releases without a matching record" in found
+    assert "1 matching records of releases that are not there" in found
+    assert "two matching records name the same release slot" in found
 
 
 def test_a_released_row_that_changed_is_found(tmp_path: Path) -> None:
-    """The release file says something else than its certificate vouches for."""
-    run = certified_run(tmp_path, 2)
+    """The release file says something else than its matching record vouches for."""
+    run = recorded_run(tmp_path, 2)
     path = next((run["release_dir"] / "release").glob("*.avro"))
     with path.open("rb") as stream:
         reader = fastavro.reader(stream)
@@ -183,27 +181,32 @@ def test_a_released_row_that_changed_is_found(tmp_path: Path) -> None:
     assert "other boxes than it vouches for" in found
 
 
-def certificate_of(rows: pa.Table, *, certificates: bool = True) -> tuple[Certificate | None, Any]:
-    """The certificate and the release of one window, as the pipeline makes them."""
+def matching_record_of(rows: pa.Table, *, matching_records: bool = True) -> tuple[MatchingRecord | None, Any]:
+    """The matching record and the release of one window, as the pipeline makes them."""
     result = release_window(
-        rows, bound_policy(), WarmState(), SECRET, ReleaseSlot(b"p", 86_400_000, 0), certificates=certificates
+        rows,
+        bound_policy(),
+        WarmState(),
+        SECRET,
+        ReleaseSlot(b"p", 86_400_000, 0),
+        matching_records=matching_records,
     )
     assert result.release is not None
-    return result.certificate, result.release
+    return result.matching_record, result.release
 
 
-def test_the_certificate_of_a_retry_is_byte_identical() -> None:
-    """The same rows in another order, as a retry may see them: the same certificate, byte for byte."""
+def test_the_matching_record_of_a_retry_is_byte_identical() -> None:
+    """The same rows in another order, as a retry may see them: the same matching record, byte for byte."""
     rows = window_rows(120, 3, bound_policy())
     shuffled = rows.take(pa.array(np.random.default_rng(5).permutation(120)))
-    assert certificate_of(rows) == certificate_of(shuffled)
+    assert matching_record_of(rows) == matching_record_of(shuffled)
 
 
-def test_a_certificate_changes_nothing_that_is_published() -> None:
+def test_a_matching_record_changes_nothing_that_is_published() -> None:
     """The release is the same bytes with and without one; without the flag there is none."""
     rows = window_rows(120, 3, bound_policy())
-    made, with_one = certificate_of(rows)
-    none, without = certificate_of(rows, certificates=False)
+    made, with_one = matching_record_of(rows)
+    none, without = matching_record_of(rows, matching_records=False)
     assert none is None
     assert made is not None
     assert with_one == without
@@ -217,7 +220,7 @@ def _rows_exchanged(record: dict[str, Any]) -> None:
     _swap("row", one, other)(record)
 
 
-def test_certificates_are_restricted_and_only_on_request(tmp_path: Path) -> None:
+def test_matching_records_are_restricted_and_only_on_request(tmp_path: Path) -> None:
     """A run with --certificates writes one file a release that only its owner may read; a resumed one writes what is
     missing, the same bytes; the audit passes with the run's secret, for closed classes. A run without writes none."""
     from kanonflow.pipelines.cli import main

@@ -1,4 +1,7 @@
-"""Small certified runs: windows of six records in a ring of slots of three, drawn honestly or always the identity."""
+"""Small runs with matching records: windows of six records in a ring of slots of three.
+
+The matching is drawn honestly, or is always the identity.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.schemas.avro_schema import certificate_schema, release_avro_schema
+from kanonflow.schemas.avro_schema import matching_record_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.columns.row_bytes import content_digest
-from kanonflow.transforms.release import matching_record as certificates
+from kanonflow.transforms.release import matching_record as matching_records
 from kanonflow.transforms.release import publish
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.rows.classify import classify
@@ -62,7 +65,7 @@ def shifts(members: np.ndarray, words: Any) -> np.ndarray:
     return np.ascontiguousarray(members.T)
 
 
-def certified_run(folder: Path, windows: int, *, fixed: bool = False, seed: int = 1) -> dict[str, Any]:
+def recorded_run(folder: Path, windows: int, *, fixed: bool = False, seed: int = 1) -> dict[str, Any]:
     """A run of ``windows`` windows below ``folder``; the arguments of ``audit``. fixed: publish the identity."""
     policy = folder / "policy.yaml"
     policy.write_text(POLICY)
@@ -76,26 +79,26 @@ def certified_run(folder: Path, windows: int, *, fixed: bool = False, seed: int 
         (out / place).mkdir(mode=0o700)
     rows = classify(table, bound).rows
     for window in range(windows):
-        name, release, certificate = _publish(rows.slice(window * ROWS, ROWS), bound, window, fixed=fixed)
+        name, release, matching_record = _publish(rows.slice(window * ROWS, ROWS), bound, window, fixed=fixed)
         (out / "release" / f"{name}.avro").write_bytes(release)
         path = out / "restricted/certificates" / f"{name}.avro"
         path.touch(mode=0o600)
-        path.write_bytes(certificate)
+        path.write_bytes(matching_record)
     return {"policy_path": policy, "input_patterns": [str(folder / "input.csv")], "release_dir": out}
 
 
-def certificate_files(run: dict[str, Any]) -> list[Path]:
-    """The files of a run's certificates."""
+def record_files(run: dict[str, Any]) -> list[Path]:
+    """The files of a run's matching records."""
     return sorted((run["release_dir"] / "restricted/certificates").glob("*.avro"))
 
 
 def alter(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Rewrite a certificate with ``change`` applied to its record."""
+    """Rewrite a matching record with ``change`` applied to its record."""
     with path.open("rb") as stream:
         record: Any = next(iter(fastavro.reader(stream)))
     change(record)
     out = BytesIO()
-    fastavro.writer(out, certificate_schema(), [record])
+    fastavro.writer(out, matching_record_schema(), [record])
     path.write_bytes(out.getvalue())
 
 
@@ -111,20 +114,20 @@ def _lines(windows: int, random: np.random.Generator) -> list[tuple[str, ...]]:
 
 
 def _publish(rows: pa.Table, bound: BoundPolicy, window: int, *, fixed: bool) -> tuple[str, bytes, bytes]:
-    """Release id, release file and certificate of one window, made by the pipeline's own functions."""
+    """Release id, release file and matching record of one window, made by the pipeline's own functions."""
     rows = rows.take(pa.array(canonical_order(rows, bound, SECRET)))
     start = 1_709_251_200_000 + window * HOUR
     slot = ReleaseSlot(partition_key(SECRET, ()), start + HOUR, window)
     name = release_id(SECRET, bound.policy.name, slot)
     graph = GeneralizationGraph(ring(ROWS, K))
     keystream = publish_keystream(SECRET, name, array_digest(graph.members), content_digest(rows))
-    head = certificates.CertificateHead(name, slot, (start, start + HOUR))
+    head = matching_records.RecordHead(name, slot, (start, start + HOUR))
     with ExitStack() as stack:
         if fixed:
             stack.enter_context(mock.patch.object(publish, "random_factor", identity))
-            stack.enter_context(mock.patch.object(certificates, "random_factorization", shifts))
-            stack.enter_context(mock.patch.object(certificates, "uniform_below", return_value=0))
+            stack.enter_context(mock.patch.object(matching_records, "random_factorization", shifts))
+            stack.enter_context(mock.patch.object(matching_records, "uniform_below", return_value=0))
         published = publish.publish(rows, graph, bound, keystream, name, head.window)
-        certificate = certificates.certify(rows, graph, published, bound, SECRET, head)
+        matching_record = matching_records.make_matching_record(rows, graph, published, bound, SECRET, head)
     release = Release(name, *head.window, to_ipc(published.rows.combine_chunks()))
-    return name, release_file(release, release_avro_schema(bound)), certificate.avro
+    return name, release_file(release, release_avro_schema(bound)), matching_record.avro

@@ -1,4 +1,4 @@
-"""What of a policy a certificate vouches for: all that shapes the promise, nothing that only shapes the search."""
+"""What of a policy a matching record vouches for: all that shapes the promise, nothing that only shapes the search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kanonflow.schemas.policy import Policy, SolverChoice
 from kanonflow.schemas.policy_file import policy_digest
 
 
-def certified_policy(policy: Policy) -> bytes:
+def recorded_policy(policy: Policy) -> bytes:
     """Canonical JSON of a policy without its solver and the time that windows stay open for stragglers.
 
     Why without: a command line may change both for one run, and neither says anything about who hides whom.

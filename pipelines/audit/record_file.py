@@ -1,4 +1,4 @@
-"""Reading certificates: one file a release, and what they say as arrays."""
+"""Reading matching records: one file a release, and what they say as arrays."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ STRUCTURES = ("graph", "classes")
 
 
 @dataclass(frozen=True)
-class ReadCertificate:
-    """A certificate (certificate.avsc). n records were solved, m of them released, s slots of k members.
+class ReadMatchingRecord:
+    """A matching record (matching_record.avsc). n records were solved, m of them released, s slots of k members.
 
     window: (start, end) in milliseconds. digests: of the n records. groups int64 (n,), of a graph empty; members int64
     (s, k) and factors int64 (k, s), of classes (0, 0); matched int64 (m,); row int64 (m,).
@@ -53,18 +53,18 @@ class ReadCertificate:
         return np.flatnonzero(self.groups >= 0) if len(self.groups) else np.arange(len(self.digests))
 
 
-def read_certificate(path: Path) -> ReadCertificate:
-    """The certificate in a file. Raises InputError: damaged, or its numbers do not fit each other."""
+def read_matching_record(path: Path) -> ReadMatchingRecord:
+    """The matching record in a file. Raises InputError: damaged, or its numbers do not fit each other."""
     records = list(avro_records(path))
     if len(records) != 1:
-        raise InputError(f"{path}: holds {len(records)} certificates instead of one")
+        raise InputError(f"{path}: holds {len(records)} matching records instead of one")
     try:
-        return _certificate(records[0])
+        return _matching_record(records[0])
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise InputError(f"{path}: not a certificate, or its numbers do not fit each other") from None
+        raise InputError(f"{path}: not a matching record, or its numbers do not fit each other") from None
 
 
-def _certificate(told: dict[str, Any]) -> ReadCertificate:
+def _matching_record(told: dict[str, Any]) -> ReadMatchingRecord:
     count = len(told["records"])
     groups, members, factors, matched, row = (
         np.array(told[name], np.int64) for name in ("groups", "members", "factors", "matched", "row")
@@ -82,7 +82,7 @@ def _certificate(told: dict[str, Any]) -> ReadCertificate:
             raise ValueError
     if slotted and (slots != most or not 0 <= told["chosen"] < k):
         raise ValueError
-    return ReadCertificate(
+    return ReadMatchingRecord(
         **{name: told[name] for name in ("release_id", "policy", "partition", "release_no", "k", "protect")},
         **{name: told[name] for name in ("structure", "digest_key", "secret_commitment", "seed_commitment")},
         **{name: told[name] for name in ("policy_digest", "box_digest", "content_digest", "chosen")},
@@ -100,7 +100,7 @@ def _certificate(told: dict[str, Any]) -> ReadCertificate:
 
 
 def keyed(key: bytes, purpose: bytes, content: bytes) -> bytes:
-    """A digest of a certificate: HMAC-SHA256(key, purpose | content)."""
+    """A digest of a matching record: HMAC-SHA256(key, purpose | content)."""
     return hmac.digest(key, purpose + content, "sha256")
 
 
@@ -115,7 +115,7 @@ def digests_of_groups(codes: np.ndarray, books: tuple[CodeBook, ...], key: bytes
 
 
 def _cell(value: Any) -> bytes:
-    """A value as certificate.avsc says: letter, length, content. What could not be read was never released."""
+    """A value as matching_record.avsc says: letter, length, content. What could not be read was never released."""
     match value:
         case Unreadable():
             return _framed(b"?", value.text.encode("utf-8", "surrogateescape"))

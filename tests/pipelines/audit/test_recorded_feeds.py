@@ -1,4 +1,4 @@
-"""Whole runs with certificates: partitions, windows in parts, late and repeated rows, nulls and signed zeros."""
+"""Whole runs with matching records: partitions, windows in parts, late and repeated rows, nulls and signed zeros."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.cli import main
-from kanonflow.pipelines.commands.certificate_recipe import recipe_check
+from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.transforms.secret.seeds import Secret
 
 POLICY = """
@@ -73,8 +73,8 @@ def forget_after(out: Path, end: int) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_and_its_first_days_pass_every_check(mode: str, tmp_path: Path) -> None:
-    """With certificates and secret the whole run passes; what was out after three days passes with the rest waiting,
-    and is incomplete to the strict audit."""
+    """With matching records and secret the whole run passes; what was out after three days passes with the rest
+    waiting, and is incomplete to the strict audit."""
     protect, who, event, most = MODES[mode]
     policy, source, out = tmp_path / "policy.yaml", tmp_path / "rows.csv", tmp_path / "out"
     policy.write_text(POLICY.format(protect=protect, who=who, event=event, most=most))
@@ -82,11 +82,11 @@ def test_a_run_and_its_first_days_pass_every_check(mode: str, tmp_path: Path) ->
     given = ["--policy", str(policy), "--input", str(source), "--output", str(out), "--quiet"]
     assert main(["anonymize", *given, "--certificates", "--threads", "1", "--evaluations", "20"]) == 0
     recipe = recipe_check(Secret.from_file(out / "restricted/secret"))
-    whole = audit(policy, [str(source)], out, certificates=True, recipe=recipe)
+    whole = audit(policy, [str(source)], out, matching_records=True, recipe=recipe)
     assert whole.failures == ()
-    assert whole.figures.certificates == whole.figures.releases > 6
+    assert whole.figures.matching_records == whole.figures.releases > 6
     forget_after(out, THIRD_MIDNIGHT)
-    part = audit(policy, [str(source)], out, waiting=True, certificates=True, recipe=recipe)
+    part = audit(policy, [str(source)], out, waiting=True, matching_records=True, recipe=recipe)
     assert part.failures == ()
     figures = part.figures
     assert figures.waiting == figures.records - figures.rejected - figures.rows > 50

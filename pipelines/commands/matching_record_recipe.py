@@ -1,7 +1,7 @@
 """``kanonflow verify --certificates`` with the secret: is the published matching the one that the recipe draws?
 
 Here the audit uses the pipeline's own code, for there is no other way to have its randomness: keys, keystream,
-factorization and the draw are repeated. What that code makes is checked without it elsewhere (certificates.py).
+factorization and the draw are repeated. What that code makes is checked without it elsewhere (matching records.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.certificate_file import ReadCertificate
-from kanonflow.pipelines.audit.certificates import Recipe
+from kanonflow.pipelines.audit.matching_records import Recipe
+from kanonflow.pipelines.audit.record_file import ReadMatchingRecord
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below
 from kanonflow.solvers.matching.random_words import shuffled_within
@@ -25,7 +25,7 @@ from kanonflow.transforms.secret.seeds import (
     ReleaseSlot,
     Secret,
     array_digest,
-    certificate_key,
+    matching_record_key,
     partition_key,
     publish_key,
     release_id,
@@ -34,59 +34,61 @@ from kanonflow.transforms.secret.seeds import (
 
 
 def recipe_check(secret: Secret) -> Recipe:
-    """The check of certificates made under a secret, or one that it replaced, for ``audit``."""
+    """The check of matching records made under a secret, or one that it replaced, for ``audit``."""
 
     def check(
-        certificate: ReadCertificate, bound: BoundPolicy, rows: pa.Table, alone: np.ndarray
+        matching_record: ReadMatchingRecord, bound: BoundPolicy, rows: pa.Table, alone: np.ndarray
     ) -> Iterator[str]:
-        own = secret.committed(certificate.secret_commitment)
+        own = secret.committed(matching_record.secret_commitment)
         if own is None:
             yield "it was made under another secret than the one given"
             return
-        yield from _name_faults(certificate, own, bound, rows)
-        yield from _draw_faults(certificate, own, bound, rows, alone)
+        yield from _name_faults(matching_record, own, bound, rows)
+        yield from _draw_faults(matching_record, own, bound, rows, alone)
 
     return check
 
 
 def _name_faults(
-    certificate: ReadCertificate, secret: Secret, bound: BoundPolicy, rows: pa.Table
+    matching_record: ReadMatchingRecord, secret: Secret, bound: BoundPolicy, rows: pa.Table
 ) -> Iterator[str]:
-    if certificate.digest_key != certificate_key(secret):
+    if matching_record.digest_key != matching_record_key(secret):
         yield "its digests are not keyed by the secret"
     partitions = {values for values, _, _ in split(rows, bound)}
     keys = {partition_key(secret, values).hex() for values in partitions}
-    if keys != {certificate.partition}:
+    if keys != {matching_record.partition}:
         yield "its partition is not that of its records"
         return
-    end = certificate.window[1]
-    slot = ReleaseSlot(bytes.fromhex(certificate.partition), end, certificate.release_no)
-    if certificate.release_id != release_id(secret, bound.policy.name, slot):
+    end = matching_record.window[1]
+    slot = ReleaseSlot(bytes.fromhex(matching_record.partition), end, matching_record.release_no)
+    if matching_record.release_id != release_id(secret, bound.policy.name, slot):
         yield "its release id is not that of its slot"
 
 
 def _draw_faults(
-    certificate: ReadCertificate, secret: Secret, bound: BoundPolicy, rows: pa.Table, alone: np.ndarray
+    matching_record: ReadMatchingRecord, secret: Secret, bound: BoundPolicy, rows: pa.Table, alone: np.ndarray
 ) -> Iterator[str]:
     """alone: bool (n,). Where a record has equals, some may be elsewhere, which moves it among those it ties with."""
     single = rows.filter(pa.array(alone))
     order = canonical_order(single, bound, secret)
     if not np.array_equal(order, np.arange(order.size)):
         yield "its records are not in canonical order"
-    members = certificate.members.astype(np.int32)
-    labels = certificate.groups.astype(np.int32)
-    described = labels if certificate.structure == "classes" else members
-    key = publish_key(secret, certificate.release_id, array_digest(described), content_digest(rows))
-    if not hmac.compare_digest(seed_commitment(key, certificate.release_id), certificate.seed_commitment):
+    members = matching_record.members.astype(np.int32)
+    labels = matching_record.groups.astype(np.int32)
+    described = labels if matching_record.structure == "classes" else members
+    key = publish_key(secret, matching_record.release_id, array_digest(described), content_digest(rows))
+    if not hmac.compare_digest(
+        seed_commitment(key, matching_record.release_id), matching_record.seed_commitment
+    ):
         yield "its seed commitment does not open to the key of its members and records"
     keystream = Keystream(key)
-    if certificate.structure == "classes":
-        kept = certificate.kept
+    if matching_record.structure == "classes":
+        kept = matching_record.kept
         drawn = kept[shuffled_within(labels[kept], keystream.words(kept.size))]
-        right = np.array_equal(drawn, certificate.matched)
+        right = np.array_equal(drawn, matching_record.matched)
     else:
         factors = random_factorization(members, keystream)
         chosen = uniform_below(factors.shape[0], keystream)
-        right = np.array_equal(factors, certificate.factors) and chosen == certificate.chosen
+        right = np.array_equal(factors, matching_record.factors) and chosen == matching_record.chosen
     if not right:
         yield "the published matching is not the one that the secret draws"

@@ -1,7 +1,7 @@
-"""The sink of certificates: OUT/restricted/certificates/<release_id>.avro, created once, never changed.
+"""The sink of matching records: OUT/restricted/certificates/<release_id>.avro, created once, never changed.
 
-They come by the same boundary as the releases. A retry makes the same bytes and finds its file; a certificate of other
-content is the trace of a release that lost its slot, and is counted, not written.
+They come by the same boundary as the releases. A retry makes the same bytes and finds its file; one of other content is
+the trace of a release that lost its slot, and is counted, not written.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from apache_beam.metrics import Metrics
 
 from kanonflow.transforms.columns.avro_encoding import same_records
 from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent, make_directory
-from kanonflow.transforms.rows.elements import Certificate
+from kanonflow.transforms.rows.elements import MatchingRecord
 from kanonflow.transforms.sinks.sinks import NAMESPACE, restricted_directory
 
 
-def certificates_directory(output: str) -> str:
-    """Where certificates are."""
+def matching_records_directory(output: str) -> str:
+    """Where matching records are."""
     return FileSystems.join(restricted_directory(output), "certificates")
 
 
-class WriteCertificates(beam.PTransform):
-    """PCollection[Certificate] -> PCollection[path]. Counters: ``certificates``, ``certificate_conflict``."""
+class WriteMatchingRecords(beam.PTransform):
+    """PCollection[MatchingRecord] -> PCollection[path]. Counters: ``certificates``, ``certificate_conflict``."""
 
     def __init__(self, output: str) -> None:
         super().__init__()
         self._output = output
 
-    def expand(self, certificates: beam.PCollection[Certificate]) -> beam.PCollection[str]:
-        return certificates | "Write" >> beam.ParDo(_WriteCertificate(self._output))
+    def expand(self, matching_records: beam.PCollection[MatchingRecord]) -> beam.PCollection[str]:
+        return matching_records | "Write" >> beam.ParDo(_WriteMatchingRecord(self._output))
 
 
-class _WriteCertificate(beam.DoFn):
+class _WriteMatchingRecord(beam.DoFn):
     def __init__(self, output: str) -> None:
         super().__init__()
         self._output = output
-        self._directory = certificates_directory(output)
+        self._directory = matching_records_directory(output)
         self._written = Metrics.counter(NAMESPACE, "certificates")
         self._conflicts = Metrics.counter(NAMESPACE, "certificate_conflict")
 
@@ -46,9 +46,9 @@ class _WriteCertificate(beam.DoFn):
         make_directory(restricted_directory(self._output), private=True)
         make_directory(self._directory, private=True)
 
-    def process(self, certificate: Certificate) -> Iterable[str]:
-        path = FileSystems.join(self._directory, f"{certificate.release_id}.avro")
-        outcome = create_if_absent(path, certificate.avro, private=True, same=same_records)
+    def process(self, matching_record: MatchingRecord) -> Iterable[str]:
+        path = FileSystems.join(self._directory, f"{matching_record.release_id}.avro")
+        outcome = create_if_absent(path, matching_record.avro, private=True, same=same_records)
         if outcome is Outcome.DIFFERENT:
             self._conflicts.inc()
             return

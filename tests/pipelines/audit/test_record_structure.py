@@ -1,4 +1,4 @@
-"""The equations of a certificate, for graphs and classes: a sound one passes, each fault is named."""
+"""The equations of a matching record, for graphs and classes: a sound one passes, each fault is named."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.audit.certificate_file import ReadCertificate
-from kanonflow.pipelines.audit.certificate_structure import covered, shared_places, structure_faults
+from kanonflow.pipelines.audit.record_file import ReadMatchingRecord
+from kanonflow.pipelines.audit.record_structure import covered, shared_places, structure_faults
 
 EMPTY = np.zeros((0, 0), np.int64)
 COMMON: dict[str, Any] = {
@@ -19,19 +19,19 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 
 
-def graph() -> tuple[ReadCertificate, np.ndarray]:
+def graph() -> tuple[ReadMatchingRecord, np.ndarray]:
     """A ring of four slots of two; two individuals with two records each."""
     members = np.array([[0, 1], [1, 2], [2, 3], [3, 0]])
-    made = ReadCertificate(
+    made = ReadMatchingRecord(
         **COMMON, protect="row", structure="graph", digests=(b"",) * 4, groups=np.zeros(0, np.int64),
         members=members, factors=members.T.copy(), chosen=1, matched=members[:, 1].copy(), row=np.arange(4),
     )  # fmt: skip
     return made, np.array([7, 8, 7, 8])
 
 
-def classes() -> tuple[ReadCertificate, np.ndarray]:
+def classes() -> tuple[ReadMatchingRecord, np.ndarray]:
     """Two individuals with two records each in one class, two with one in another, and one record that waits."""
-    made = ReadCertificate(
+    made = ReadMatchingRecord(
         **COMMON, protect="individual", structure="classes", digests=(b"",) * 7,
         groups=np.array([0, 0, 1, -1, 0, 0, 1]), members=EMPTY, factors=EMPTY, chosen=-1,
         matched=np.array([4, 0, 6, 1, 5, 2]), row=np.arange(6),
@@ -39,8 +39,8 @@ def classes() -> tuple[ReadCertificate, np.ndarray]:
     return made, np.array([1, 1, 2, 1, 3, 3, 4])
 
 
-def faults(made: ReadCertificate, who: np.ndarray, **changes: Any) -> str:
-    """What is wrong with a certificate after some changes."""
+def faults(made: ReadMatchingRecord, who: np.ndarray, **changes: Any) -> str:
+    """What is wrong with a matching record after some changes."""
     return "; ".join(structure_faults(replace(made, **changes), who, 2))
 
 
