@@ -62,7 +62,7 @@ from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, search_seed
 class WindowResult(NamedTuple):
     """release: None when nothing went out. rejected: records of rejected.avsc. metrics: a record of metrics.avsc.
 
-    matching record: of the release, where one was asked for.
+    matching_record: of the release, where one was asked for.
     """
 
     release: Release | None
