@@ -77,26 +77,24 @@ class SilClasses(NamedTuple):
     top: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int, unit: int) -> float:
-    """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
-
-    O(runs of the class x d).
-    """
+# Called, not inlined: with a copy at each look the search takes several times as long to compile, and is no faster.
+@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _distances(classes: SilClasses, number: int, out: int, unit: int, fewest: int) -> float:
+    """Sum of the distances of the first ``fewest`` rows of each member to their average, times d."""
     rows = classes.rows
     before = classes.size[number]
-    size, total, fewest = exchanged_counts(people, classes, number, out, unit)
-    kept = size * fewest if size >= classes.k[0] else 0
+    kept = 0
     for j in range(rows.null_gap.size):
         classes.mean[j] = 0.0
         classes.known[j] = 0
     for j in range(rows.codes.shape[1]):
         classes.top[j] = 0
     # The newcomer stands after the last member.
-    for p in range(before + 1 if kept > 0 else 0):
+    for p in range(before + 1):
         who = np.int64(classes.members[number, p]) if p < before else np.int64(unit)
         left = fewest if who >= 0 and p != out else 0
         run = rows.first[who] if left > 0 else 0
+        kept += left
         while left > 0:
             taken = min(left, rows.repeats[run])
             for j in range(rows.null_gap.size):
@@ -114,7 +112,7 @@ def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int
     for j in range(rows.null_gap.size):
         classes.mean[j] /= max(classes.known[j], 1)
     distance = 0.0
-    for p in range(before + 1 if kept > 0 else 0):
+    for p in range(before + 1):
         who = np.int64(classes.members[number, p]) if p < before else np.int64(unit)
         left = fewest if who >= 0 and p != out else 0
         run = rows.first[who] if left > 0 else 0
@@ -132,7 +130,21 @@ def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int
             run += 1
     for j in range(rows.codes.shape[1]):
         distance += kept - classes.top[j]
-    return distance * rows.scale + (total - kept) * classes.waiting
+    return distance
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int, unit: int) -> float:
+    """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
+
+    O(runs of the class x d).
+    """
+    size, total, fewest = exchanged_counts(people, classes, number, out, unit)
+    distance = 0.0
+    if size >= classes.k[0]:
+        distance = _distances(classes, number, out, unit, fewest)
+        total -= size * fewest
+    return distance * classes.rows.scale + total * classes.waiting
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
