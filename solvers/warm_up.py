@@ -11,6 +11,7 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.matching.matching import random_factor
 from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
@@ -18,6 +19,8 @@ from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import units_for
 from kanonflow.solvers.shapes.merged_search import LEAST_EVALUATIONS
 from kanonflow.solvers.shapes.untied import untied
+
+_SHAPES = (None, "row_graph", "classes", "lattice_node")
 
 
 class _Repeatable:
@@ -88,7 +91,10 @@ def warm_up(
     ruled: classes also under rules for sensitive values, which have kernels of their own. hierarchies: for
     tables with hierarchies, for which every kernel is compiled by itself. loss: what is lowered; the search has
     kernels of its own for each (a graph's search for ``sil`` takes a minute and a half to compile).
+    Raises BudgetError for an unknown shape.
     """
+    if shape not in _SHAPES:
+        raise BudgetError(f"unknown shape {shape!r}: choose one of {', '.join(filter(None, _SHAPES))}")
     generator = np.random.default_rng(1)
     # Not a multiple of k, so that starts have rows left over.
     n = 25

@@ -1,4 +1,4 @@
-"""Local kicks on closed classes: swap at random, dissolve a class, split one; repair; keep unless worse."""
+"""Local perturbations ("kicks") of closed classes: swaps, a class dissolved or split; repair; keep unless worse."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class StarResult(NamedTuple):
     """labels: int32 (u,), the black hole at the end, closed classes of at least k.
 
     warm: whether it descends from the star that was given. warm_loss: of that star, cold_loss: of the best of the
-    others at the beginning; None without a given star. made: stars that were made afresh. swallowed: of them, in the
+    others at the beginning; None without one. made: stars that were made afresh. swallowed: of them, in the
     place of a swallowed one. overtaken: how often a star became better than the black hole by moving.
     """
 
@@ -81,12 +81,12 @@ def search_stars(
     seed: int,
     fresh: Callable[[int], NDArray[np.int32]],
     mend: Mend,
-    given: NDArray[np.int32] | None = None,
+    old_star: NDArray[np.int32] | None = None,
 ) -> StarResult:
     """The black hole after all rounds.
 
     fresh: a new star from a seed. mend: makes a moved star legal; where it raises InfeasibleError the star stays where
-    it was. given: labels of a star to begin with, in the place of one fresh star; -1 for units that it does not know.
+    it was. old_star: labels of a star to begin with, in the place of a fresh one; -1 for units that it does not know.
     """
     generator = np.random.default_rng(seed)
 
@@ -97,16 +97,16 @@ def search_stars(
         return fitness(problem, labels, literal=parameters.literal)
 
     stars: list[NDArray[np.int32]] = []
-    if given is not None:
+    if old_star is not None:
         try:
-            stars.append(mend(given, draw()))
+            stars.append(mend(old_star, draw()))
         except InfeasibleError:
-            given = None
-    warm = [given is not None] + [False] * (parameters.stars - 1)
+            old_star = None
+    warm = [old_star is not None] + [False] * (parameters.stars - 1)
     stars += [fresh(draw()) for _ in range(max(parameters.stars - len(stars), 0 if stars else 1))]
     values = [value(star) for star in stars]
-    losses = [labels_loss(problem.people, star) for star in stars] if given is not None else []
-    made, swallowed, overtaken = len(stars) - (given is not None), 0, 0
+    losses = [labels_loss(problem.people, star) for star in stars] if old_star is not None else []
+    made, swallowed, overtaken = len(stars) - (old_star is not None), 0, 0
     best = int(np.argmin(values))
     for _ in range(parameters.iterations):
         for star in range(len(stars)):

@@ -20,9 +20,9 @@ def kab_result(
     problem: StarProblem,
     seed: int,
     parameters: BlackHoleParameters | None = None,
-    given: NDArray[np.int32] | None = None,
+    old_star: NDArray[np.int32] | None = None,
 ) -> StarResult:
-    """The best star found. given: labels of the previous window's classes, -1 for newcomers, as one of the first stars.
+    """The best star found. old_star: labels of the previous window's classes, -1 for newcomers, as one of the first.
 
     Raises InfeasibleError when there are fewer than k individuals or a row fits nowhere. O(stars iterations u^2 d / k)
     when every star is swallowed in every iteration, as happens where fitness is normalized.
@@ -34,7 +34,7 @@ def kab_result(
         seed,
         lambda drawn: ncp_clustering_labels(people, who, k, drawn),
         lambda labels, drawn: mended_by_clustering(people, who, k, labels, drawn),
-        given,
+        old_star,
     )
 
 

@@ -89,22 +89,22 @@ def with_own_records(members: NDArray[np.int32]) -> NDArray[np.int32]:
     return renamed
 
 
-def paper_state(table: Table, members: NDArray[np.int32], given: PaperSearch) -> NcpSlots | SilSlots:
+def paper_state(table: Table, members: NDArray[np.int32], parameters: PaperSearch) -> NcpSlots | SilSlots:
     """The state that the parameters ask for, over members int32 (n, k) of rows.
 
     Raises UnservedError when the table has too many categorical values.
     """
-    if given.strict or given.loss == "sil-own":
+    if parameters.strict or parameters.loss == "sil-own":
         members = with_own_records(members)
-    if given.loss == "ncp":
-        return build_ncp(table, members, incremental=given.incremental)
-    return build_sil(table, members, incremental=given.incremental, own=given.loss == "sil-own")
+    if parameters.loss == "ncp":
+        return build_ncp(table, members, incremental=parameters.incremental)
+    return build_sil(table, members, incremental=parameters.incremental, own=parameters.loss == "sil-own")
 
 
 def paper_search(
     slots: NcpSlots | SilSlots,
     individuals: NDArray[np.int64] | None,
-    given: PaperSearch,
+    parameters: PaperSearch,
     *,
     iterated: bool,
     evaluations: int | None,
@@ -121,7 +121,7 @@ def paper_search(
     evaluations and loss after each chunk. Postcondition: the graph is legal if it was, its loss is not higher.
     O(n k^2 d) a scan of a slot.
     """
-    run = _Run(slots, individuals, given, seed, deadline, clock, progress)
+    run = _Run(slots, individuals, parameters, seed, deadline, clock, progress)
     run.descend(NO_LIMIT if evaluations is None else evaluations)
     limit = 2 * run.spent if evaluations is None else evaluations
     best: Best = [slots.members.copy(), float(slots.loss.mean())]
@@ -150,14 +150,14 @@ class _Run:
         self,
         slots: NcpSlots | SilSlots,
         individuals: NDArray[np.int64] | None,
-        given: PaperSearch,
+        parameters: PaperSearch,
         seed: int,
         deadline: float | None,
         clock: Callable[[], float],
         progress: Progress | None,
     ) -> None:
         n = slots.members.shape[0]
-        self.slots, self._given = slots, given
+        self.slots, self._parameters = slots, parameters
         self._who = np.arange(n) if individuals is None else np.unique(individuals, return_inverse=True)[1]
         self._who = np.ascontiguousarray(self._who, dtype=np.int64)
         self._deadline, self._clock, self._progress = deadline, clock, progress
@@ -184,7 +184,7 @@ class _Run:
                 self.struck = True
                 return
             local_search(
-                self.slots, self._who, self._work, self._given.improvement == "first", self._given.strict,
+                self.slots, self._who, self._work, self._parameters.improvement == "first", self._parameters.strict,
                 min(self.spent + CHUNK, limit),
             )  # fmt: skip
             if not self.trace or self._progress is not None:
@@ -192,12 +192,12 @@ class _Run:
 
     def perturb(self) -> None:
         """The perturbation of section 5.4."""
-        swaps = self._given.perturbation
+        swaps = self._parameters.perturbation
         # A swap that found nothing still counts, so that a graph without legal moves ends the search.
         self._work.evaluations[0] += 1
         perturb(
             self.slots, self._who, self._work, self.slots.members.shape[0] if swaps is None else swaps,
-            self._given.strict,
+            self._parameters.strict,
         )  # fmt: skip
 
     def put_back(self, members: NDArray[np.int32]) -> None:

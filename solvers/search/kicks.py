@@ -1,4 +1,4 @@
-"""Iterated local search with *local* kicks: a few random swaps among neighbouring slots, repair, keep or undo.
+"""Iterated local search with *local* perturbations ("kicks"): a few swaps of near slots, repair, keep or undo.
 
 S0's perturbation shakes the whole graph; here each kick disturbs two or three swaps around one slot, 2-opt repairs
 the touched slots only, and an undo log takes the result back unless it is better. Kicks walk the slots in tour

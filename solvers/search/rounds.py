@@ -32,7 +32,8 @@ Progress = Callable[[int, float], None]
 # evaluations a row: .0392 for 2 swaps of 1 draw, .0391 of 3, .0393 of 12; 1 to 3 swaps make no difference.
 KICK_STRENGTH = 2
 KICK_DRAWS = 3
-# Kicks that end worse by a part of the mean slot's loss are kept now and then, ever more rarely: 0.2% less loss.
+# The temperature at which simulated annealing begins, as a part of the mean slot's loss: kicks that end worse by so
+# much are kept now and then, ever more rarely. 0.2% less loss.
 HEAT = 0.1
 # Shards keep swaps from crossing their borders, which duplicates suffer from most (Adult, 30,162 rows, 2,500
 # evaluations a row: loss .0151 in one part, .0152 in 2, .0155 in 8), so there are as few as two cores need, and small

@@ -30,7 +30,7 @@ from kanonflow.solvers.search.sil_slots import weighted_for_sil
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.shapes.clusterings import (
     CLUSTERINGS,
-    ClusterInput,
+    ClusterProblem,
     check_size,
     cluster,
     cut_large_classes,
@@ -246,17 +246,17 @@ def _start(
 
 
 def _clustered(
-    given: ClusterInput, name: str, warm: WarmClasses | None
+    problem: ClusterProblem, name: str, warm: WarmClasses | None
 ) -> tuple[
     NDArray[np.int32], str, tuple[int, bool], list[tuple[int, float]], None, float | None, float | None
 ]:
     """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
     if name != "kab" or warm is None:
-        return cluster(name, given), name, (0, False), [], None, None, None
-    check_size(name, given)
+        return cluster(name, problem), name, (0, False), [], None, None, None
+    check_size(name, problem)
     _, dense = np.unique(warm.labels, return_inverse=True)
     star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
-    found = kab_result(star_problem(given), given.seed, given=star)
+    found = kab_result(star_problem(problem), problem.seed, old_star=star)
     won = "warm" if found.warm else name
     return found.labels, won, (0, False), [], None, found.warm_loss, found.cold_loss
 
@@ -302,13 +302,13 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
     # A class that is taken over may have up to 3k members, and newcomers join it.
     rules = build_rules(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
     if start in CLUSTERINGS or start in LEVEL_STARTS:
-        given = individual_input(seen, people, k, seed)
+        problem = individual_input(seen, people, k, seed)
         if not search and rules is None:
-            done = finish(*_clustered(given, start, warm))
+            done = finish(*_clustered(problem, start, warm))
             # KAB compares its stars by GCP.
             return done if loss == "ncp" else replace(done, warm_loss=None, cold_loss=None)
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
-        cut = cut_large_classes(cluster(start, given), tour, k)
+        cut = cut_large_classes(cluster(start, problem), tour, k)
         cold, named = merged_until_diverse(people, cut, tour, k, rules), start
     else:
         cold, named = diverse_greedy_labels(people, tour, k, rules), "l-greedy"

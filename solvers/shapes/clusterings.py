@@ -37,7 +37,7 @@ LARGEST_CHAIN = 500
 LARGEST_QUADRATIC = 200_000
 
 
-class ClusterInput(NamedTuple):
+class ClusterProblem(NamedTuple):
     """What a clustering groups.
 
     people: u units. who: int64 (u,), the individual of each unit, codes from 0. codes: int32 (u, dc), the categorical
@@ -55,65 +55,69 @@ class ClusterInput(NamedTuple):
     order: NDArray[np.int64] | None = None
 
 
-def _mondrian(given: ClusterInput, *, relaxed: bool) -> NDArray[np.int32]:
-    return mondrian_labels(given.people, given.who, given.codes, given.code_price, given.k, relaxed=relaxed)
+def _mondrian(problem: ClusterProblem, *, relaxed: bool) -> NDArray[np.int32]:
+    return mondrian_labels(
+        problem.people, problem.who, problem.codes, problem.code_price, problem.k, relaxed=relaxed
+    )
 
 
-def star_problem(given: ClusterInput) -> StarProblem:
+def star_problem(problem: ClusterProblem) -> StarProblem:
     """The same for population methods."""
-    attributes = given.people.numeric_weight.size + given.codes.shape[1]
-    return StarProblem(given.people, given.who, given.k, attributes)
+    attributes = problem.people.numeric_weight.size + problem.codes.shape[1]
+    return StarProblem(problem.people, problem.who, problem.k, attributes)
 
 
 # Closed classes of at least k, int32 (u,), -1: waits (only where individuals have several rows). Each raises
 # InfeasibleError for a table that it cannot group.
-CLUSTERINGS: dict[str, Callable[[ClusterInput], NDArray[np.int32]]] = {
-    "k-member": lambda given: k_member_labels(given.people, given.who, given.k, given.seed),
-    "mondrian": lambda given: _mondrian(given, relaxed=False),
-    "relaxed-mondrian": lambda given: _mondrian(given, relaxed=True),
-    "oka": lambda given: oka_labels(given.people, given.who, given.k, given.seed),
-    "ika": lambda given: ika_labels(given.people, given.who, given.k, given.seed),
-    "ncp-clustering": lambda given: ncp_clustering_labels(given.people, given.who, given.k, given.seed),
-    "black-hole": lambda given: black_hole_result(star_problem(given), given.seed).labels,
-    "kab": lambda given: kab_result(star_problem(given), given.seed).labels,
+CLUSTERINGS: dict[str, Callable[[ClusterProblem], NDArray[np.int32]]] = {
+    "k-member": lambda problem: k_member_labels(problem.people, problem.who, problem.k, problem.seed),
+    "mondrian": lambda problem: _mondrian(problem, relaxed=False),
+    "relaxed-mondrian": lambda problem: _mondrian(problem, relaxed=True),
+    "oka": lambda problem: oka_labels(problem.people, problem.who, problem.k, problem.seed),
+    "ika": lambda problem: ika_labels(problem.people, problem.who, problem.k, problem.seed),
+    "ncp-clustering": lambda problem: ncp_clustering_labels(
+        problem.people, problem.who, problem.k, problem.seed
+    ),
+    "black-hole": lambda problem: black_hole_result(star_problem(problem), problem.seed).labels,
+    "kab": lambda problem: kab_result(star_problem(problem), problem.seed).labels,
 }
 
 
 SUBQUADRATIC = frozenset({"mondrian", "relaxed-mondrian", "black-hole"})
 
 
-def cluster(name: str, given: ClusterInput) -> NDArray[np.int32]:
+def cluster(name: str, problem: ClusterProblem) -> NDArray[np.int32]:
     """The clustering of that name, or the classes of one of LEVEL_STARTS.
 
     Raises UnservedError for more units than it can serve in minutes, or for a table without the hierarchies it needs.
     """
     if name in LEVEL_STARTS:
         return level_labels(
-            name, given.lattice, given.people, given.who, given.k, given.seed, order=given.order
+            name, problem.lattice, problem.people, problem.who, problem.k, problem.seed, order=problem.order
         )
-    check_size(name, given)
-    return CLUSTERINGS[name](given)
+    check_size(name, problem)
+    return CLUSTERINGS[name](problem)
 
 
-def check_size(name: str, given: ClusterInput) -> None:
+def check_size(name: str, problem: ClusterProblem) -> None:
     """Raise UnservedError, naming the limit and alternatives, for more units than a clustering can serve in minutes."""
-    if name not in SUBQUADRATIC and given.who.size > LARGEST_QUADRATIC:
+    if name not in SUBQUADRATIC and problem.who.size > LARGEST_QUADRATIC:
         raise UnservedError(
             f"{name} compares all pairs, so it takes at most {LARGEST_QUADRATIC:,} rows or individuals in a window, "
-            f"not {given.who.size:,}: take auto or l-greedy, or shorter windows"
+            f"not {problem.who.size:,}: take auto or l-greedy, or shorter windows"
         )
 
 
-def individual_input(table: Table, people: Individuals, k: int, seed: int) -> ClusterInput:
+def individual_input(table: Table, people: Individuals, k: int, seed: int) -> ClusterProblem:
     """The individuals of a table as what is grouped."""
     _, first = np.unique(people.of_row, return_index=True)
     features = build_features(table, first.astype(np.int64))
-    return ClusterInput(
+    return ClusterProblem(
         people, np.arange(first.size), features.codes, features.code_weight, k, seed, table.lattice
     )
 
 
-def row_input(units: Units, k: int, seed: int, *, distinct: bool) -> tuple[ClusterInput, NDArray[np.int32]]:
+def row_input(units: Units, k: int, seed: int, *, distinct: bool) -> tuple[ClusterProblem, NDArray[np.int32]]:
     """The rows behind units as what is grouped, and the unit of each, int32 (n,). O(n d).
 
     distinct: whether the units have individuals; without, each row is its own.
@@ -142,7 +146,7 @@ def row_input(units: Units, k: int, seed: int, *, distinct: bool) -> tuple[Clust
         orders=features.orders,
     )
     who = units.individual[unit] if distinct else np.arange(unit.size)
-    return ClusterInput(people, who, codes, features.code_weight, k, seed), unit
+    return ClusterProblem(people, who, codes, features.code_weight, k, seed), unit
 
 
 @numba.njit(cache=True, nogil=True)
@@ -179,19 +183,19 @@ def clustered_members(
     for LEVEL_STARTS, with the units' tree, along which their groups are cut. Raises InfeasibleError when the
     clustering cannot serve the rows, UnservedError when it does not take such a table.
     """
-    given, unit = row_input(units, k, seed, distinct=distinct)
+    problem, unit = row_input(units, k, seed, distinct=distinct)
     if lattice is not None and tree is not None:
         place = np.empty(tree.order.size, dtype=np.int64)
         place[tree.order] = np.arange(tree.order.size)
-        given = given._replace(
+        problem = problem._replace(
             lattice=lattice.taking(units.rows), order=np.argsort(place[unit], kind="stable")
         )
-    labels = cluster(name, given)
+    labels = cluster(name, problem)
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels))]).astype(np.int64)
-    _chain(given.people, order, starts, k)
+    _chain(problem.people, order, starts, k)
     # Where no class names anybody twice the chain needs no dealing, which would undo it.
-    pairs = np.unique(np.stack([labels.astype(np.int64), given.who], axis=1), axis=0)
+    pairs = np.unique(np.stack([labels.astype(np.int64), problem.who], axis=1), axis=0)
     repeated = distinct and pairs.shape[0] < labels.size
     return circulant_members(units, unit[order], starts, k, distinct=repeated)
 

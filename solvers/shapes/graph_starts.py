@@ -33,7 +33,7 @@ from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.kd_tree import KdTree, slot_tour
 
 
-class StartInput(NamedTuple):
+class StartProblem(NamedTuple):
     """What a start is built from.
 
     tree: over the units. distinct: whether a slot may hold an individual once only. seed: of starts that draw.
@@ -58,31 +58,33 @@ class GraphStart:
     of attributes that it does not know) raises UnservedError.
     """
 
-    build: Callable[[StartInput], NDArray[np.int32]]
+    build: Callable[[StartProblem], NDArray[np.int32]]
     limits: Limits = ANYTHING
 
 
-def _members(name: str, given: StartInput) -> NDArray[np.int32]:
+def _members(name: str, problem: StartProblem) -> NDArray[np.int32]:
     return clustered_members(
-        given.units,
+        problem.units,
         name,
-        given.k,
-        given.seed,
-        distinct=given.distinct,
-        lattice=given.lattice if name in LEVEL_STARTS else None,
-        tree=given.tree,
+        problem.k,
+        problem.seed,
+        distinct=problem.distinct,
+        lattice=problem.lattice if name in LEVEL_STARTS else None,
+        tree=problem.tree,
     )
 
 
-def _dense_first(given: StartInput) -> NDArray[np.int32]:
-    return dense_first_members(given.units, given.tree, given.reach, given.k, distinct=given.distinct)
+def _dense_first(problem: StartProblem) -> NDArray[np.int32]:
+    return dense_first_members(
+        problem.units, problem.tree, problem.reach, problem.k, distinct=problem.distinct
+    )
 
 
-def _factor_searched(given: StartInput) -> NDArray[np.int32]:
+def _factor_searched(problem: StartProblem) -> NDArray[np.int32]:
     """The dense-first graph after so many sweeps of assignments: a method of its own, and a start."""
-    slots = build_slots(given.units, _dense_first(given))
-    tour = slot_tour(slots.members, given.tree.order)
-    factor_search(given.units, slots, tour, sweeps=SWEEPS_PER_PLACE * given.k, seed=given.seed)
+    slots = build_slots(problem.units, _dense_first(problem))
+    tour = slot_tour(slots.members, problem.tree.order)
+    factor_search(problem.units, slots, tour, sweeps=SWEEPS_PER_PLACE * problem.k, seed=problem.seed)
     return slots.members
 
 
@@ -92,38 +94,45 @@ def _clustering(name: str) -> GraphStart:
 
 
 BUILT_STARTS: dict[str, GraphStart] = {
-    "kd-leaves": GraphStart(lambda given: kd_leaf_members(given.units, given.k, distinct=given.distinct)),
+    "kd-leaves": GraphStart(
+        lambda problem: kd_leaf_members(problem.units, problem.k, distinct=problem.distinct)
+    ),
     "l-greedy": GraphStart(
-        lambda given: l_greedy_members(given.units, given.tree, given.k, distinct=given.distinct)
+        lambda problem: l_greedy_members(problem.units, problem.tree, problem.k, distinct=problem.distinct)
     ),
     "dense-first": GraphStart(_dense_first),
     "factor-search": GraphStart(_factor_searched),
     "constructive": GraphStart(
-        lambda given: constructive_members(given.units, given.k, distinct=given.distinct)
+        lambda problem: constructive_members(problem.units, problem.k, distinct=problem.distinct)
     ),
     **{name: _clustering(name) for name in CLUSTERINGS},
-    "ring": GraphStart(lambda given: ring_members(given.units, given.tree, given.k, distinct=given.distinct)),
+    "ring": GraphStart(
+        lambda problem: ring_members(problem.units, problem.tree, problem.k, distinct=problem.distinct)
+    ),
     "greedy": GraphStart(
-        lambda given: greedy.greedy_members(given.units, given.k), Limits(rows=greedy.LARGEST_ROWS)
+        lambda problem: greedy.greedy_members(problem.units, problem.k), Limits(rows=greedy.LARGEST_ROWS)
     ),
     "sort-greedy": GraphStart(
-        lambda given: sort_greedy.sort_greedy_members(given.units, given.tree, given.k),
+        lambda problem: sort_greedy.sort_greedy_members(problem.units, problem.tree, problem.k),
         Limits(rows=sort_greedy.LARGEST_ROWS),
     ),
     "sort-greedy-blocks": GraphStart(
-        lambda given: sort_greedy.sort_greedy_members(
-            given.units, given.tree, given.k, block_rows=sort_greedy.BLOCK_ROWS
+        lambda problem: sort_greedy.sort_greedy_members(
+            problem.units, problem.tree, problem.k, block_rows=sort_greedy.BLOCK_ROWS
         )
     ),
     "hungarian": GraphStart(
-        lambda given: hungarian.hungarian_members(given.units, given.k), Limits(rows=hungarian.LARGEST_ROWS)
+        lambda problem: hungarian.hungarian_members(problem.units, problem.k),
+        Limits(rows=hungarian.LARGEST_ROWS),
     ),
     "split-and-carry": GraphStart(
-        lambda given: split_and_carry.split_and_carry_members(given.units, given.k, distinct=given.distinct),
+        lambda problem: split_and_carry.split_and_carry_members(
+            problem.units, problem.k, distinct=problem.distinct
+        ),
         Limits(rows=split_and_carry.LARGEST_ROWS, k=split_and_carry.LARGEST_K, numeric_only=True),
     ),
     "insertion": GraphStart(
-        lambda given: insertion_members(given.units, given.tree, given.k, distinct=given.distinct)
+        lambda problem: insertion_members(problem.units, problem.tree, problem.k, distinct=problem.distinct)
     ),
 }
 LEVELLED_STARTS: dict[str, GraphStart] = {

@@ -24,7 +24,7 @@ from kanonflow.solvers.search.rounds import SearchResult, search_graph, stack_na
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LEVELLED_STARTS, StartInput
+from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LEVELLED_STARTS, StartProblem
 from kanonflow.solvers.shapes.merged_search import Plan, merged_search, merging_plan
 from kanonflow.solvers.shapes.untied import Untied, untied
 from kanonflow.solvers.shapes.warm_start import warm_members
@@ -84,20 +84,20 @@ def _neighbours(
     return into
 
 
-def cold_members(given: StartInput, start: str) -> tuple[NDArray[np.int32], str]:
+def cold_members(problem: StartProblem, start: str) -> tuple[NDArray[np.int32], str]:
     """The start by name; what it cannot build, the leaves can (whenever there is a graph, for they may be one).
 
     At k = 2 ``auto`` begins with the best graph over near pairs (pair_assignment.py).
     """
     chosen = "dense-first" if start == "auto" else start
     try:
-        members = {**BUILT_STARTS, **LEVELLED_STARTS}[chosen].build(given)
-        if start == "auto" and given.k == 2:
-            pairs = pair_members(given.units, given.tree, members)
+        members = {**BUILT_STARTS, **LEVELLED_STARTS}[chosen].build(problem)
+        if start == "auto" and problem.k == 2:
+            pairs = pair_members(problem.units, problem.tree, members)
             return (members, chosen) if pairs is members else (pairs, PAIR_ASSIGNMENT)
         return members, chosen
     except InfeasibleError:
-        return BUILT_STARTS["kd-leaves"].build(given), "kd-leaves"
+        return BUILT_STARTS["kd-leaves"].build(problem), "kd-leaves"
 
 
 class _Start(NamedTuple):
@@ -121,17 +121,17 @@ class _Start(NamedTuple):
 
 
 def _start(
-    given: StartInput,
+    problem: StartProblem,
     nearest: NDArray[np.int32],
     start: str,
     warm: WarmGraph | None,
     build: Callable[[NDArray[np.int32]], Any],
 ) -> _Start:
     """The cold start, or the completed old graph when it costs no more. build: the state for members."""
-    units = given.units
-    members, name = cold_members(given, start)
+    units = problem.units
+    members, name = cold_members(problem, start)
     cold = build(members)
-    completed = None if warm is None else warm_members(units, nearest, given.tree, warm, given.k)
+    completed = None if warm is None else warm_members(units, nearest, problem.tree, warm, problem.k)
     if completed is None:
         return _Start(cold, name)
     slots = build(completed.members)
@@ -215,14 +215,14 @@ def _check_feasible(table: Table, k: int) -> None:
 
 def _prepared(
     units: Units, table: Table, k: int, seed: int, threads: int
-) -> tuple[StartInput, NDArray[np.int32], float]:
+) -> tuple[StartProblem, NDArray[np.int32], float]:
     """What starts are built from, the lists of neighbours that the search reads, and the bound that they give."""
     tree = build_tree(units.features, units.weight, units.individual)
     nearest, distance = _neighbours(units, tree, max(NEIGHBOURS, k - 1), threads)
     bound = neighbour_bound(units, nearest, distance, k)
     distinct = table.individuals is not None
-    given = StartInput(units, tree, k, distinct, seed, distance[:, -1], table.lattice)
-    return given, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
+    problem = StartProblem(units, tree, k, distinct, seed, distance[:, -1], table.lattice)
+    return problem, np.ascontiguousarray(nearest[:, :NEIGHBOURS]), bound
 
 
 def untie_graph(
@@ -241,8 +241,8 @@ def untie_graph(
     if two_edge_cuts(members).size == 0:
         return Untied(members, 0, 0)
     units, searched, build = units_for(table, k, "ncp")
-    given, nearest, _ = _prepared(units, table, k, seed, 1)
-    return _free(given, searched, build, nearest, members, per_row, late)
+    problem, nearest, _ = _prepared(units, table, k, seed, 1)
+    return _free(problem, searched, build, nearest, members, per_row, late)
 
 
 def _late(clock: Callable[[], float], deadline: float | None) -> Callable[[], bool]:
@@ -251,7 +251,7 @@ def _late(clock: Callable[[], float], deadline: float | None) -> Callable[[], bo
 
 
 def _free(
-    given: StartInput,
+    problem: StartProblem,
     searched: Units,
     build: StateOf,
     nearest: NDArray[np.int32],
@@ -263,7 +263,14 @@ def _free(
     evaluations, sees them."""
     each = min(per_row, MOST_TO_UNTIE)
     return untied(
-        searched, build, nearest, members, distinct=given.distinct, per_slot=each, seed=given.seed, late=late
+        searched,
+        build,
+        nearest,
+        members,
+        distinct=problem.distinct,
+        per_slot=each,
+        seed=problem.seed,
+        late=late,
     )
 
 
@@ -291,16 +298,16 @@ def solve_graph(task: Task, *, search: bool = True, untie: bool = True, merge: b
     _check(table, k, task.start, loss)
     deadline = task.deadline()
     units, searched, build = units_for(table, k, loss)
-    given, nearest, bound = _prepared(units, table, k, task.seed, task.threads)
+    problem, nearest, bound = _prepared(units, table, k, task.seed, task.threads)
     warm = task.warm if isinstance(task.warm, WarmGraph) else None
-    begun = _start(given, nearest, task.start, warm, partial(build, searched))
+    begun = _start(problem, nearest, task.start, warm, partial(build, searched))
     # What the old graph has cost is spent: a warm start has no more evaluations than a cold one.
     evaluations = max(0, task.budget.evaluations(table.records, k) - begun.evaluations) if search else 0
     left = None if deadline is None else max(deadline - clock(), 0.0)
     plan = merging_plan(table.records, k, evaluations, left) if merge else None
     members, result = begun.slots.members, SearchResult(0, False, ())
     if evaluations:
-        near = _nearby(searched, members, nearest, given.tree, build)
+        near = _nearby(searched, members, nearest, problem.tree, build)
         run = near.single() if plan is None else near.merged(units, build, plan)
         result = run(
             evaluations=evaluations,
@@ -316,7 +323,7 @@ def solve_graph(task: Task, *, search: bool = True, untie: bool = True, merge: b
     free = Untied(members, None, 0)
     if untie:
         per_row = evaluations / table.records
-        free = _free(given, searched, build, nearest, members, per_row, _late(clock, deadline))
+        free = _free(problem, searched, build, nearest, members, per_row, _late(clock, deadline))
     graph = GeneralizationGraph(free.members)
     return Solution(
         structure=graph,

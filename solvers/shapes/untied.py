@@ -1,4 +1,4 @@
-"""From a searched graph to one without two-edge cuts, at little loss: mend, part, and search on where that is safe.
+"""From a searched graph to one without two-edge cuts ("untied"), at little loss: mend, part, search on where safe.
 
 Cuts arise where a swap joins two components, so a search that swaps within components only makes hardly any. So the
 mended graph is searched once more, component by component, around the slots that the mends changed; the few cuts that
