@@ -123,7 +123,8 @@ class _Watermark:
 class DrivenPartitions(_Watermark):
     """Every partition of a feed. released, metrics, rejected: what came out, in the order in which it did.
 
-    made: the releases with their metrics, in which there are times; ``released`` is without them.
+    made: the releases with what they bring along for the sink, metrics (in which there are times) and matching records;
+    ``released`` is without them.
     """
 
     def __init__(
@@ -132,10 +133,11 @@ class DrivenPartitions(_Watermark):
         secret: Secret,
         published: EarlierReleases | None = None,
         clock: Callable[[], float] = time.monotonic,
+        matching_records: bool = False,
     ) -> None:
         self.bound = bound
         self.secret = secret
-        self.step = SolveWindows(bound, secret, 1, published=published, clock=clock)
+        self.step = SolveWindows(bound, secret, 1, matching_records, published=published, clock=clock)
         # Loading kernels means solving something: once a shape and process.
         shape = (solver_shape(bound.policy), bool(bound.policy.ruled))
         if shape in _WARM:
@@ -218,7 +220,7 @@ class DrivenPartitions(_Watermark):
                 value = value.value
             if tag is None:
                 self.made.append(value)
-                self.released.append(value._replace(metrics=None))
+                self.released.append(value._replace(metrics=None, matching_record=None))
             elif tag == METRICS_TAG:
                 self.metrics.append(value)
             else:

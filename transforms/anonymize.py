@@ -28,7 +28,6 @@ from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, partition_key
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.solve_windows import (
-    MATCHING_RECORDS_TAG,
     METRICS_TAG,
     NAMESPACE,
     REJECTED_TAG,
@@ -49,15 +48,6 @@ class Anonymized(NamedTuple):
     rejected: beam.PCollection
 
 
-class AnonymizedAndRecorded(NamedTuple):
-    """As ``Anonymized``, with matching records: PCollection[MatchingRecord], as confidential as the input."""
-
-    released: beam.PCollection
-    metrics: beam.PCollection
-    rejected: beam.PCollection
-    matching_records: beam.PCollection
-
-
 class KAnonymize(beam.PTransform):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
@@ -70,8 +60,8 @@ class KAnonymize(beam.PTransform):
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
     watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
     soon as the watermark passes its end; else windows stay open that much longer.
-    matching_records: also make one of each release, for whoever has to check it (matching_record.py); the output is
-    then ``AnonymizedAndRecorded``.
+    matching_records: each release brings one along, for whoever has to check it (matching_record.py). It is as
+    confidential as the input.
     published: the releases that are there already, where this pipeline may make them again (a run that resumes, a
     stream that goes on); None: it begins with nothing.
 
@@ -105,7 +95,7 @@ class KAnonymize(beam.PTransform):
         return self._bound
 
     @no_annotations
-    def expand(self, records: beam.PCollection) -> Anonymized | AnonymizedAndRecorded:
+    def expand(self, records: beam.PCollection) -> Anonymized:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
         refuse_secret_in_graph(records.pipeline, self._secret)
         parts = (
@@ -120,19 +110,16 @@ class KAnonymize(beam.PTransform):
         keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
             tuple[bytes, tuple[int, bytes, bytes]]
         )
-        tags = (METRICS_TAG, REJECTED_TAG, *([MATCHING_RECORDS_TAG] if self._matching_records else []))
+        tags = METRICS_TAG, REJECTED_TAG
         solved = keyed | "Solve" >> beam.ParDo(
             SolveWindows(self._timed(), self._secret, self._threads, self._matching_records, self._published)
         ).with_outputs(*tags, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
-        outputs = Anonymized(
+        return Anonymized(
             self._window("released", solved.released),  # Release
             self._window("metrics", solved[METRICS_TAG]),  # dict
             self._window("rejected", rejected),  # RejectedRows
         )
-        if not self._matching_records:
-            return outputs
-        return AnonymizedAndRecorded(*outputs, self._window("matching_records", solved[MATCHING_RECORDS_TAG]))
 
     def _timed(self) -> BoundPolicy:
         """The policy as the stateful step goes by it: with the time that it has to keep windows open itself."""

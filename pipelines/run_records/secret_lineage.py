@@ -35,7 +35,7 @@ def continued_secret(
     Another secret without any previous one is returned as it is: the caller refuses it as another run's.
     Raises SecretError: one that the run has used is not given, one that it never used is, or an old one comes back.
     """
-    used = _used(record, given, previous)
+    used = _used(record)
     known = {secret.commit(): secret for secret in (*previous, given)}
     missing = [version for version, commitment in used if commitment not in known]
     if missing and len(used) == 1 and not previous:
@@ -69,10 +69,11 @@ def continued_secret(
     return given.after(chain, version), (note,)
 
 
-def _used(record: Mapping[str, Any], given: Secret, previous: Sequence[Secret]) -> list[tuple[int, str]]:
-    """Version and commitment of each secret the run has used. Records of kanonflow 0.1 have no version."""
-    if "secrets" in record:
-        return [(int(version), str(commitment)) for version, commitment in record["secrets"]]
-    first = str(record.get("secret"))
-    own = [secret.version for secret in (given, *previous) if secret.commit() == first]
-    return [(own[0] if own else 1, first)]
+def _used(record: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Version and commitment of each secret the run has used. Raises SecretError: the record does not say."""
+    if "secrets" not in record:
+        raise SecretError(
+            "restricted/run.json does not say which secrets the run has used: it is of another build; begin in another"
+            " directory"
+        )
+    return [(int(version), str(commitment)) for version, commitment in record["secrets"]]

@@ -114,7 +114,15 @@ def anonymize_files(
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
         anonymize = kanonymize(bound, shipped, matching_records=options.matching_records, published=published)
-        connect(pipeline, source, anonymize, bound, options.output, options.runner)
+        connect(
+            pipeline,
+            source,
+            anonymize,
+            bound,
+            options.output,
+            options.runner,
+            matching_records=options.matching_records,
+        )
         metrics_folder = metrics_directory(options.output)
         if only_submits(beam_options(options.beam_flags)):
             pipeline.run()
@@ -208,12 +216,13 @@ def connect(
     runner: str = DEFAULT_RUNNER,
     *,
     streaming: bool = False,
+    matching_records: bool = False,
     write_releases: beam.PTransform | None = None,
 ) -> None:
     """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
 
-    write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics and rejected rows
-    go in any case.
+    matching_records: whether the releases bring theirs along. write_releases: PCollection[Release] -> Written; None:
+    files below ``output``, where metrics, rejected rows and matching records go in any case.
     """
     output = as_workers_see(output)
     anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
@@ -231,12 +240,8 @@ def connect(
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
     # The feed has not ended before what was gathered is on its way.
     made = [anonymized.released, unreleased, gathered]
-    if getattr(anonymized, "matching_records", None) is not None:
-        made.append(anonymized.matching_records)
-        matching_records = (
-            anonymized.matching_records | "StableMatchingRecords" >> boundary()
-        )  # MatchingRecord
-        _ = matching_records | "WriteMatchingRecords" >> WriteMatchingRecords(output)
+    if matching_records:
+        _ = written.matching_records | "WriteMatchingRecords" >> WriteMatchingRecords(output)
     conflicts = written.conflicts | "Global conflicts" >> beam.WindowInto(GlobalWindows())
     _ = (
         (rejected, conflicts)

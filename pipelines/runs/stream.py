@@ -180,6 +180,7 @@ def stream_feed(
             options.output,
             options.runner,
             streaming=True,
+            matching_records=options.matching_records,
             write_releases=release_sink(topic, bound, directory.run, options.output),
         )
         stack.enter_context(beam_log(options.output))

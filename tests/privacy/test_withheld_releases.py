@@ -43,11 +43,13 @@ class Came(beam.PTransform):
         )
 
 
-def publish(output: Path, bound: BoundPolicy, step: DrivenPartitions) -> None:
+def publish(
+    output: Path, bound: BoundPolicy, step: DrivenPartitions, *, matching_records: bool = False
+) -> None:
     """Write what a step gave, as the commands do."""
     make_output_directories(str(output), bound.policy)
     with bounded_pipeline() as pipeline:
-        connect(pipeline, beam.Create([0]), Came(step), bound, str(output))
+        connect(pipeline, beam.Create([0]), Came(step), bound, str(output), matching_records=matching_records)
 
 
 def records(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -107,6 +109,31 @@ def test_nothing_is_public_of_what_is_withheld(tmp_path: Path) -> None:
     """Public metrics stand beside releases only: a withheld one's would tell of rows that another release holds."""
     conflicting(tmp_path)
     assert set(records(tmp_path / "metrics")) == set(records(tmp_path / "release"))
+
+
+def test_what_is_withheld_leaves_no_matching_record(tmp_path: Path) -> None:
+    """Under the id of a release stands how that one was matched, and of what is not there nothing: a withheld release
+    of another state once took the name for good, and the audit of the right one failed ever after."""
+    bound, hours = two_lines()
+    stray, step = (DrivenPartitions(bound, SECRET, matching_records=True) for _ in range(2))
+    step.send([row for hour in hours for row in hour])
+    step.advance(START + HOUR)
+    publish(tmp_path, bound, step, matching_records=True)
+    stray.send([*hours[0][:3], *hours[1]])
+    stray.advance(START + 2 * HOUR)
+    publish(tmp_path, bound, stray, matching_records=True)
+    place = tmp_path / "restricted/certificates"
+    assert set(records(place)) == set(records(tmp_path / "release")) == {step.released[0].release_id}
+    (mark,) = (tmp_path / "restricted/parked").iterdir()
+    mark.unlink()
+    step.finish()
+    publish(tmp_path, bound, step, matching_records=True)
+    made = {each.release_id: each.matching_record for each in step.made}
+    assert stray.released[1].release_id in made
+    assert len(made) == 4
+    assert {path.stem: path.read_bytes() for path in place.glob("*.avro")} == {
+        name: record.avro for name, record in made.items() if record is not None
+    }
 
 
 def test_what_is_written_again_changes_nothing(tmp_path: Path) -> None:

@@ -43,6 +43,16 @@ class RejectedRows(NamedTuple):
     records: tuple[Mapping[str, Any], ...]
 
 
+class MatchingRecord(NamedTuple):
+    """How a release was matched. Restricted: it names the record behind every row.
+
+    avro: an Avro file with one record of matching_record.avsc.
+    """
+
+    release_id: str
+    avro: bytes
+
+
 class Release(NamedTuple):
     """What one closed window of one partition publishes.
 
@@ -52,6 +62,7 @@ class Release(NamedTuple):
     made, which is told from others by its name only.
     solution: what it was published from, where a clock had a part in that (``recorded_solution``).
     metrics: its record of metrics.avsc, for the sink, which alone knows whether it is published; None: not known.
+    matching_record: how it was matched, where that was asked for; the sink hands it on if the release is published.
     """
 
     release_id: str
@@ -61,16 +72,7 @@ class Release(NamedTuple):
     slot: Slot | None = None
     solution: bytes | None = None
     metrics: Mapping[str, Any] | None = None
-
-
-class MatchingRecord(NamedTuple):
-    """How a release was matched. Restricted: it names the record behind every row.
-
-    avro: an Avro file with one record of matching_record.avsc.
-    """
-
-    release_id: str
-    avro: bytes
+    matching_record: MatchingRecord | None = None
 
 
 def arrivals(batch: RawBatch) -> NDArray[np.int64] | None:

@@ -42,12 +42,13 @@ from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.release.metrics import withheld_metrics
 from kanonflow.transforms.release.public_metrics import public_metrics, public_metrics_schema
-from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc
+from kanonflow.transforms.rows.elements import MatchingRecord, RejectedRows, Release, from_ipc
 
 NAMESPACE = "kanonflow"
 CONFLICT = "release_conflict"
 CONFLICTS_TAG = "conflicts"
 METRICS_TAG = "metrics"
+MATCHING_RECORDS_TAG = "matching_records"
 RELEASED_TAG = "released"
 
 
@@ -92,11 +93,13 @@ class Written(NamedTuple):
     released: ids of the releases whose file exists now.
     conflicts: rows of the releases that must not be written.
     metrics: records of releases that brought theirs along, as what became of the release makes them.
+    matching_records: those of the releases whose file exists now; of what was withheld there is none.
     """
 
     released: beam.PCollection[str]
     conflicts: beam.PCollection[RejectedRows]
     metrics: beam.PCollection[Mapping[str, Any]]
+    matching_records: beam.PCollection[MatchingRecord]
 
 
 class WriteReleases(beam.PTransform):
@@ -163,9 +166,9 @@ def records_file(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]
 
 def written_by(write: beam.DoFn, releases: beam.PCollection[Release]) -> Written:
     """What a sink's step made of the releases, which says it by ``published`` and ``withheld``."""
-    tags = CONFLICTS_TAG, METRICS_TAG
+    tags = CONFLICTS_TAG, METRICS_TAG, MATCHING_RECORDS_TAG
     written = releases | "Write" >> beam.ParDo(write).with_outputs(*tags, main=RELEASED_TAG)
-    return Written(written[RELEASED_TAG], written[CONFLICTS_TAG], written[METRICS_TAG])
+    return Written(*(written[tag] for tag in (RELEASED_TAG, *tags)))
 
 
 def published(release: Release) -> Iterable[Any]:
@@ -173,6 +176,8 @@ def published(release: Release) -> Iterable[Any]:
     yield release.release_id
     if release.metrics is not None:
         yield TaggedOutput(METRICS_TAG, release.metrics)
+    if release.matching_record is not None:
+        yield TaggedOutput(MATCHING_RECORDS_TAG, release.matching_record)
 
 
 def withheld(release: Release, data: bytes) -> Iterable[Any]:

@@ -56,7 +56,6 @@ from kanonflow.transforms.windows.step import PartitionStep, StateAfter
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
-MATCHING_RECORDS_TAG = "matching_records"
 
 
 class _HeldInCells:
@@ -179,14 +178,13 @@ class SolveWindows(beam.DoFn):
         self._gauges.finished(result.metrics, self._step.window_end(action))
         stamp = Timestamp(micros=(action.at - 1) * 1000)
         name = result.metrics["release_id"]
-        outputs: list[Any] = (
-            [] if result.release is None else [result.release._replace(metrics=result.metrics)]
-        )
+        outputs: list[Any] = []
+        if result.release is not None:
+            told = result.release._replace(metrics=result.metrics, matching_record=result.matching_record)
+            outputs.append(told)
         outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, result.metrics))
         if result.rejected:
             outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, tuple(result.rejected))))
-        if result.matching_record is not None:
-            outputs.append(beam.pvalue.TaggedOutput(MATCHING_RECORDS_TAG, result.matching_record))
         for output in outputs:
             if isinstance(output, beam.pvalue.TaggedOutput):
                 yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))

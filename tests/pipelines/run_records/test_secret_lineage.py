@@ -15,7 +15,7 @@ from kanonflow.pipelines.run_records.run_directory import (
     StreamStart,
     open_run_directory,
 )
-from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
+from kanonflow.pipelines.run_records.secret_lineage import continued_secret
 from kanonflow.pipelines.runs.anonymize_files import shipped_secret
 from kanonflow.pipelines.runs.secret_sources import SecretFile, SecretVariable, previous_sources
 from kanonflow.schemas.policy_file import parse_policy
@@ -131,11 +131,10 @@ def test_a_new_run_has_no_previous_secret(stream: Callable[..., RunDirectory]) -
         stream(B, A)
 
 
-def test_a_record_of_0_1_has_one_secret() -> None:
-    """Its number is the secret's own."""
-    seven = Secret(b"7" * 32, 7)
-    found, _ = continued_secret({"secret": seven.commit()}, B, [seven], rotates=True)
-    assert lineage_record(found)["secrets"] == [[7, seven.commit()], [8, B.commit()]]
+def test_a_record_that_does_not_say_its_secrets_is_refused() -> None:
+    """With the way out; a guess would name windows by a secret that they did not begin under."""
+    with pytest.raises(SecretError, match=r"run\.json .* begin in another directory"):
+        continued_secret({"secret": A.commit()}, A, [], rotates=True)
 
 
 def test_workers_find_every_secret(

@@ -168,11 +168,11 @@ def test_sinks_stand_behind_a_boundary() -> None:
     assert not any(payload.requires_stable_input for payload in graph("FnApiRunner", streaming=True).values())
 
 
-def test_matching_records_pass_the_boundary_of_releases() -> None:
-    """Asked for, they are held back like releases until a checkpoint holds them; else no step makes or writes any."""
+def test_matching_records_go_with_their_releases() -> None:
+    """Asked for, they come from the sink of the releases, behind their boundary; else no step writes any."""
     steps = graph("FlinkRunner", streaming=True, matching_records=True)
     stable = {name.split("/")[0] for name, payload in steps.items() if payload.requires_stable_input}
-    assert "StableMatchingRecords" in stable
+    assert "StableReleases" in stable
     assert [name for name in steps if name.startswith("WriteMatchingRecords/")]
     assert not [name for name in graph("FlinkRunner", streaming=True) if "MatchingRecord" in name]
 
@@ -224,6 +224,7 @@ def job_graph(runner: str, *, streaming: bool, matching_records: bool = False) -
         "/nowhere/out",
         runner,
         streaming=streaming,
+        matching_records=matching_records,
     )
     return pipeline.to_runner_api()
 
