@@ -55,9 +55,10 @@ HAIR = 1e-6
 # As numpy's number: kernels are compiled once more for each argument that is a literal, or of another integer type.
 # So individuals, classes and positions are made int64 where they are read.
 NOBODY = np.int64(-1)
+Number = int | np.int64
 
 
-def changed_loss(people: Individuals, classes: Any, number: int, out: int, unit: int) -> float:
+def changed_loss(people: Individuals, classes: Any, number: Number, out: Number, unit: Number) -> float:
     """Loss of a class after one member left and one individual came; inside kernels only."""
     raise TypeError("called from compiled kernels only")
 

@@ -242,7 +242,9 @@ class SilLoss:
         edges = np.flatnonzero(kept_rows(self.of_row, levels, self.priority) & (labels[self.of_row] >= 0))
         group = labels[self.of_row[edges]].astype(np.int64)
         distance = group_distances(self.table, edges, group) / self.table.attributes
-        return np.bincount(group, weights=distance - self.waiting, minlength=classes)
+        losses = np.zeros(classes)
+        np.add.at(losses, group, distance - self.waiting)
+        return losses
 
     def total(self, table: Table, partition: Partition) -> float:
         """SIL of the rows that are released, and ``waiting`` for each that waits."""
