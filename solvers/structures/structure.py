@@ -4,8 +4,8 @@ row_graph     GeneralizationGraph   each row has a box of its own, over k record
 classes       Partition             closed classes, whose rows share one box
 lattice_node  LatticeNode           closed classes of equal labels, at one level of each hierarchy
 
-What turns a structure into a release asks these questions and never which structure it is. the rules does not: it reads
-members and labels by itself (``transforms/release/rules.py``).
+What turns a structure into a release asks these questions and never which structure it is. The gate does not: it reads
+members and labels by itself (``transforms/release/gate.py``).
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.graph import GeneralizationGraph
-from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.boxes import declared_ncp, field_ncp, gcp
 from kanonflow.transforms.release.cohorts import guaranteed_candidates, peer_retention
 from kanonflow.transforms.release.due import Due
@@ -40,12 +39,12 @@ def release_metrics(
     widths = extents(encoded.domains)
     ncp = field_ncp(published.boxes, widths)
     told = declared_ncp(published.boxes)
-    graph = not isinstance(structure, Partition)
+    graph = structure.shape == "row_graph"
     people = answer.people.of_row
     if people is not None and answer.kept is not None:
         people = people[answer.kept]
     linked = None
-    if isinstance(structure, GeneralizationGraph) and people is not None:
+    if graph and people is not None:
         linked = linked_candidates(solution.graph, published.factor, people)
     guaranteed = guaranteed_candidates(publication.cohorts)
     return {
