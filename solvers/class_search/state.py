@@ -15,7 +15,6 @@ from kanonflow.solvers.class_search.class_loss import (
     HAIR,
     ClassLoss,
     class_fields,
-    exchanged_counts,
     fill,
     give_class_loss,
 )
@@ -57,7 +56,20 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
 
     O(d + values of an individual).
     """
-    size, total, fewest = exchanged_counts(people, classes, number, out, unit)
+    # As ``exchanged_counts``, written out: a function inside this one makes the search count references again.
+    size = classes.size[number]
+    total = classes.counts[number, 0]
+    fewest = classes.counts[number, 1]
+    if out >= 0:
+        leaver = people.rows[classes.members[number, out]]
+        size -= 1
+        total -= leaver
+        if leaver == fewest:
+            fewest = classes.counts[number, 2]
+    if unit >= 0:
+        size += 1
+        total += people.rows[unit]
+        fewest = min(fewest, people.rows[unit])
     kept = size * fewest if size >= classes.k[0] else 0
     # Without a leaver the hull is the rest of any member joined with that member.
     base = out if out >= 0 else 0
