@@ -273,7 +273,7 @@ def kept_rows(individuals: list[int], limits: list[int], priority: list[int]) ->
     ]
 
 
-def kept_by_levels(counts: list[int], k: int) -> int:
+def rows_kept(counts: list[int], k: int) -> int:
     """The most rows that can be kept, at least one of each count, so that each number kept occurs k times."""
     best = 0
     for kept in itertools.product(*(sorted({c for c in counts if c <= count}) for count in counts)):

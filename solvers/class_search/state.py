@@ -100,7 +100,8 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
             while new:
                 loss += people.bit_weight[w, lowest_bit(new)]
                 new &= new - np.uint64(1)
-    return kept * loss + (total - kept) * classes.waiting if kept > 0 else total * classes.waiting
+    # The constant and not ``classes.waiting``, which is the same: that took the search 15% more time.
+    return kept * loss + (total - kept) * WAITING if kept > 0 else total * WAITING
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)

@@ -14,7 +14,7 @@ counts_of_a_class = st.lists(st.integers(1, 5), min_size=1, max_size=7)
 
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(counts_of_a_class, st.integers(1, 4))
-def test_levels_keep_the_most_rows(counts: list[int], k: int) -> None:
+def test_row_counts_keep_the_most_rows(counts: list[int], k: int) -> None:
     """Of all ways to lower counts so that each is shared by k, the one that keeps most; 0 for fewer than k."""
     ordered = np.array(sorted(counts, reverse=True))
     best = np.zeros(len(counts) + 1, dtype=np.int64)
