@@ -19,6 +19,7 @@ import pyarrow as pa
 from kanonflow.schemas.avro_schema import matching_record_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.solvers.structures import graph as graphs
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.release import matching_record as matching_records
@@ -124,7 +125,7 @@ def _publish(rows: pa.Table, bound: BoundPolicy, window: int, *, fixed: bool) ->
     head = matching_records.RecordHead(name, slot, (start, start + HOUR))
     with ExitStack() as stack:
         if fixed:
-            stack.enter_context(mock.patch.object(publish, "random_factor", identity))
+            stack.enter_context(mock.patch.object(graphs, "random_factor", identity))
             stack.enter_context(mock.patch.object(matching_records, "random_factorization", shifts))
             stack.enter_context(mock.patch.object(matching_records, "uniform_below", return_value=0))
         published = publish.publish(rows, graph, bound, keystream, name, head.window)

@@ -280,7 +280,7 @@ def test_a_policy_that_is_bound_is_neither_bound_nor_checked_again(monkeypatch: 
 
 
 @pytest.mark.parametrize("loss", ["ncp", "sil"])
-@pytest.mark.parametrize(("protect", "shape"), [("row", "graph"), ("individual", "classes")])
+@pytest.mark.parametrize(("protect", "shape"), [("row", "row_graph"), ("individual", "classes")])
 def test_workers_load_the_kernels_of_the_policys_loss(
     loss: str, protect: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

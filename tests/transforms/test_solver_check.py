@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.solvers.shapes import make_matching_record
+from kanonflow.solvers.shapes import certify
 from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.transforms.solver_check import check_solver
 from tests.driven_partitions import DrivenPartitions
@@ -85,7 +85,7 @@ def test_certify_takes_windows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) 
     solver = {"method": "certify", "evaluations_per_row": 20, "threads": 1}
     policy = graph_policy(solver=solver, **SMALL_WINDOWS)
     check_solver(policy)
-    monkeypatch.setattr(make_matching_record, "LARGEST_ROWS", 10)
+    monkeypatch.setattr(certify, "LARGEST_ROWS", 10)
     step = DrivenPartitions(bound_feed(policy), SECRET)
     step.send(hourly(1, 12, 9))
     step.finish()

@@ -229,7 +229,7 @@ def job_graph(runner: str, *, streaming: bool, matching_records: bool = False) -
     return pipeline.to_runner_api()
 
 
-@pytest.mark.parametrize("certificates", [False, True])
+@pytest.mark.parametrize("matching_records", [False, True])
 def test_the_solving_task_keeps_its_name(matching_records: bool) -> None:
     """Flink names a task by its steps if they stand in one part of the pipeline, else by the parts: alerts and the
     terminal look for "Solve". A step joins the task before it unless somebody who reads the same rows cannot."""
