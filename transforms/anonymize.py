@@ -60,8 +60,8 @@ class KAnonymize(beam.PTransform):
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
     watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
     soon as the watermark passes its end; else windows stay open that much longer.
-    matching_records: each release brings one along, for whoever has to check it (matching_record.py). It is as
-    confidential as the input.
+    matching_records: each release brings one along, for whoever has to check it (matching_record.py). The released
+    elements are then as confidential as the input: a sink that is not of this package must leave that field out.
     published: the releases that are there already, where this pipeline may make them again (a run that resumes, a
     stream that goes on); None: it begins with nothing.
 

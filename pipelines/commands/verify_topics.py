@@ -42,7 +42,7 @@ def verify(
 
     inputs: globs of files, or one topic's address as ``--source`` takes it. directory: where metrics and rejected
     rows are, below restricted/, and releases, unless ``topic``, an address as ``--output`` takes it, holds them.
-    checks: waiting, matching records, recipe and known of ``audit``.
+    checks: waiting, matching_records, recipe and known of ``audit``.
 
     Raises:
         PolicyError, InputError: the policy, the input or a topic cannot be read at all, or a topic is not whole.

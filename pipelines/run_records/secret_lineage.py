@@ -73,7 +73,7 @@ def _used(record: Mapping[str, Any]) -> list[tuple[int, str]]:
     """Version and commitment of each secret the run has used. Raises SecretError: the record does not say."""
     if "secrets" not in record:
         raise SecretError(
-            "restricted/run.json does not say which secrets the run has used: it is of another build; begin in another"
-            " directory"
+            "restricted/run.json does not say which secrets the run has used: it is of another build, which has to"
+            " finish or audit it"
         )
     return [(int(version), str(commitment)) for version, commitment in record["secrets"]]

@@ -102,7 +102,7 @@ def best_move(
 ) -> float:
     """Gain of the best shift or swap of one individual; ``work.found`` = (target class, partner or -1). 0 if none.
 
-    Targets are the classes of its neighbours, and the pool. With rules every move that would gain without it is kept,
+    Targets are the classes of its neighbours, and the pool. With rules every move that would gain without them is kept,
     and judged after the scan: the rules only ever add to the loss of what a move makes, and a call inside the scan
     would slow it tenfold.
     """

@@ -110,7 +110,7 @@ def build_rules(
 
 
 def part_of_rules(rules: ValueRules | None, chosen: NDArray[np.int64]) -> ValueRules | None:
-    """The rules for some of the individuals, with tallies of its own: for a search beside others."""
+    """The rules for some of the individuals, with tallies of their own: for a search beside others."""
     if rules is None:
         return None
     own = (

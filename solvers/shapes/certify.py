@@ -134,8 +134,8 @@ def certify_graph(task: Task, *, untie: bool = True, limits: CertifyLimits | Non
     """A k-regular graph of low GCP, and a proof of how low it can be.
 
     The budget's evaluations are those of each search, its deadline is for the whole call. Every search begins cold.
-    untie: see solve_graph; the loss that it
-    costs is part of the gap. ``Solution.proof`` proves ``Solution.lower_bound``, which is LB1 at least.
+    untie: see solve_graph; the loss that it costs is part of the gap.
+    ``Solution.proof`` proves ``Solution.lower_bound``, which is LB1 at least.
     Without a deadline the result depends on the arguments alone.
 
     Raises InfeasibleError as solve_graph does, BudgetError for an unknown start, UnservedError for

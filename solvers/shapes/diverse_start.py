@@ -160,7 +160,7 @@ def _joined(
 
 @numba.njit(cache=True, nogil=True)
 def released_shares(people: Individuals, classes: Any, rules: ValueRules) -> bool:
-    """Set the rules's shares to those of the rows that the classes keep now; whether that changes a distance.
+    """Set the shares of the rules to those of the rows that the classes keep now; whether that changes a distance.
 
     The distances of t-closeness are from the values of the release, and rows that wait are not in it. O(n f).
     """

@@ -26,6 +26,8 @@ SHAPES = {
     "rows": {"people": False},
 }
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
+SIL = {"evaluations_per_row": 20, "threads": 1, "loss": "sil"}
+EVERY_LOSS = pytest.mark.parametrize("solver", [None, SIL], ids=["ncp", "sil"])
 SLOT = ReleaseSlot(b"partition", START + 2 * HOUR, 5)
 
 
@@ -213,9 +215,10 @@ def with_payloads(rows: list[Row], order: list[int] | np.ndarray) -> list[Row]:
 
 
 @EVERY_SHAPE
+@EVERY_LOSS
 @pytest.mark.parametrize("seed", range(4))
 def test_permuting_payloads_of_one_individual_does_not_change_the_graph(
-    shape: str, seed: int, monkeypatch: pytest.MonkeyPatch
+    shape: str, solver: dict[str, Any] | None, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slots, classes and who waits are the same whichever of a person's rows holds which payload."""
     structures = Structures(monkeypatch)
@@ -225,21 +228,22 @@ def test_permuting_payloads_of_one_individual_does_not_change_the_graph(
     for who in {each["who"] for each in rows}:
         own = np.flatnonzero([each["who"] == who for each in rows])
         order[own] = rng.permutation(own)
-    bound = bound_shape(shape)
+    bound = bound_shape(shape, **({} if solver is None else {"solver": solver}))
     two_windows(rows, bound)
     two_windows(with_payloads(rows, order), bound)
     np.testing.assert_array_equal(structures.found[1], structures.found[3])
 
 
 @EVERY_SHAPE
+@EVERY_LOSS
 @pytest.mark.parametrize("seed", range(4))
 def test_no_payload_at_all_can_change_the_graph(
-    shape: str, seed: int, monkeypatch: pytest.MonkeyPatch
+    shape: str, solver: dict[str, Any] | None, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor when payloads go from person to person, or are replaced: the structure, the state and the losses stay."""
     structures = Structures(monkeypatch)
     rows = second_hour(seed)
-    bound = bound_shape(shape, max_delay="2h")
+    bound = bound_shape(shape, max_delay="2h", **({} if solver is None else {"solver": solver}))
     order = np.random.default_rng(seed).permutation(len(rows))
     replaced = [each | {"amount": None, "reference": "", "town": "Ulm"} for each in rows]
     results = [two_windows(some, bound)[1] for some in (rows, with_payloads(rows, order), replaced)]

@@ -75,7 +75,7 @@ class PartitionStep:
     secret: that of the job, with those it replaced: a window is finished under the version that it began under.
     threads: of the solver.
     time: seconds that go by, for deadlines of the search and for durations in the metrics.
-    matching records: make a matching record of each release.
+    matching_records: make one of each release (matching_record.py).
     published: what there is to compare with; None: nothing is released again.
     """
 

@@ -133,7 +133,7 @@ def test_a_new_run_has_no_previous_secret(stream: Callable[..., RunDirectory]) -
 
 def test_a_record_that_does_not_say_its_secrets_is_refused() -> None:
     """With the way out; a guess would name windows by a secret that they did not begin under."""
-    with pytest.raises(SecretError, match=r"run\.json .* begin in another directory"):
+    with pytest.raises(SecretError, match=r"run\.json .* another build, which has to finish or audit"):
         continued_secret({"secret": A.commit()}, A, [], rotates=True)
 
 
