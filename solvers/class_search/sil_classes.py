@@ -187,8 +187,7 @@ class SilLoss:
     """SIL with waiting rows at ``waiting`` each, as a ``ClassLoss``.
 
     table: hierarchies by their leaves. of_row: int64 (n,), the individual of each row; priority: int64 (n,), as in
-    ``sil_runs``. rows: of the individuals that are searched. values: V, how many values the categorical attributes
-    have.
+    ``sil_runs``. rows: of the individuals that are searched.
     """
 
     table: Table
