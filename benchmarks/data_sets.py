@@ -27,7 +27,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.schemas.value_units import to_units
 from kanonflow.solvers.problem.table import Table
-from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split, window_bounds

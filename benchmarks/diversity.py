@@ -46,7 +46,7 @@ from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.warm_up import warm_up
-from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.columns.encode import encode
 
 K = 10
 COLUMNS = (

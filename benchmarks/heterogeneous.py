@@ -40,7 +40,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.columns.encode import encode
 
 STARTS = (
     "ring",

@@ -22,7 +22,7 @@ from kanonflow.solvers.rivals.paper_search import PaperSearch, paper_search, pap
 from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.solution import Solution
-from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.columns.encode import encode
 
 DATA_SETS = ("adult-8", "adult-9", "wide-23", "census-4")
 # The heuristics of S0's tables.

@@ -19,7 +19,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_fields import Field, QuasiType, Role
 from kanonflow.solvers.problem.table import Table
-from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.release.release_window import release_window
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.split import window_numbers

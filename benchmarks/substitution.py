@@ -47,7 +47,7 @@ from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes.graphs import solve_graph
-from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.columns.encode import encode
 
 ROWS = 5_000
 K = 5

@@ -81,16 +81,19 @@ def arrow_to_avro(schema: pa.Schema, name: str, doc: str = "") -> dict[str, Any]
 def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     """The Arrow schema of a release's rows, under published names.
 
-    release_id; window_start, window_end (timestamp ms UTC, nullable without windows); the quasi-identifiers
+    release_id; window_start, window_end (timestamp ms UTC, nullable without windows); with ``cohort: lasting``
+    class_id (long), an opaque number of the rows that share a box, new in every release; the quasi-identifiers
     in the policy's order, numeric and date as struct<min, max, nulls>, categorical as list of values (a null
     among them is a null element), hierarchy as the label of a node (null: all values are null; the root's label stands
     for nulls too); then the payload as ``bound.payload`` orders it, in its own types.
     """
     windowless = bound.policy.time is None
+    numbered = [pa.field("class_id", pa.int64(), nullable=False)] if bound.policy.lasting else []
     fields = [
         pa.field("release_id", pa.string(), nullable=False),
         pa.field("window_start", MILLISECONDS, nullable=windowless),
         pa.field("window_end", MILLISECONDS, nullable=windowless),
+        *numbered,
     ]
     fields += [_generalized(column) for column in bound.quasis]
     fields += [pa.field(column.published_name, column.arrow_type) for column in bound.payload]

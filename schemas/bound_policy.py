@@ -157,7 +157,8 @@ def _name_mistakes(policy: Policy, names: list[str]) -> Iterator[str]:
 
 def _published_name_mistakes(policy: Policy) -> Iterator[str]:
     published = {field.name for field in (*policy.quasis, *policy.payload)}
-    taken: dict[str, str] = dict.fromkeys(RESERVED, "the release itself")
+    reserved = (*RESERVED, "class_id") if policy.lasting else RESERVED
+    taken: dict[str, str] = dict.fromkeys(reserved, "the release itself")
     for name in sorted(published):
         published_name = avro_name(name)
         if published_name in taken:

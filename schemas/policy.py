@@ -103,6 +103,17 @@ class Policy:
         return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms
 
     @property
+    def waiting_ms(self) -> int:
+        """How long after the end of its own window a row may wait at most, in ms.
+
+        That is max_delay; with cohorts that last, of it as many whole windows as there are: rows leave at the ends of
+        windows only, and an intake that was due between two of them would be a release in no window.
+        """
+        if self.lasting and self.window_ms:
+            return self.max_delay_ms // self.window_ms * self.window_ms
+        return self.max_delay_ms
+
+    @property
     def individual(self) -> Field | None:
         """The field that says whom a record belongs to; None: each record is its own individual."""
         return self._with_role(Role.INDIVIDUAL)

@@ -64,6 +64,7 @@ class KAnonymize(beam.PTransform):
     elements are then as confidential as the input: a sink that is not of this package must leave that field out.
     published: the releases that are there already, where this pipeline may make them again (a run that resumes, a
     stream that goes on); None: it begins with nothing.
+    epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
     are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
@@ -80,6 +81,7 @@ class KAnonymize(beam.PTransform):
         watermark_waits: bool = False,
         matching_records: bool = False,
         published: EarlierReleases | None = None,
+        epoch: int = 0,
     ) -> None:
         super().__init__()
         self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy, input_schema, text)
@@ -88,6 +90,7 @@ class KAnonymize(beam.PTransform):
         self._watermark_waits = watermark_waits
         self._matching_records = matching_records
         self._published = published
+        self._epoch = epoch
 
     @property
     def bound(self) -> BoundPolicy:
@@ -112,7 +115,14 @@ class KAnonymize(beam.PTransform):
         )
         tags = METRICS_TAG, REJECTED_TAG
         solved = keyed | "Solve" >> beam.ParDo(
-            SolveWindows(self._timed(), self._secret, self._threads, self._matching_records, self._published)
+            SolveWindows(
+                self._timed(),
+                self._secret,
+                self._threads,
+                self._matching_records,
+                self._published,
+                epoch=self._epoch,
+            )
         ).with_outputs(*tags, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
         return Anonymized(

@@ -34,6 +34,20 @@ class Claim(NamedTuple):
     digest: str
 
 
+class RosterMark(NamedTuple):
+    """Which roster a release was made with (``cohort: lasting``): an epoch's segments are one chain a partition.
+
+    epoch: a number of 63 bits. segments, chain: of the roster after the release: how many segments, and their digest,
+    hex. entered: whether the last of them came with this release. before: the digest without it.
+    """
+
+    epoch: int
+    segments: int
+    chain: str
+    entered: bool
+    before: str
+
+
 class Slot(NamedTuple):
     """What is written down about a release before anybody may see it.
 
@@ -43,6 +57,7 @@ class Slot(NamedTuple):
     digest: of the published rows, hex.
     secret_version: of the secret that it was made under.
     built_on: the earlier releases of the partition that it can share rows with.
+    roster: with ``cohort: lasting``, who was known.
     """
 
     partition: bytes
@@ -52,6 +67,7 @@ class Slot(NamedTuple):
     digest: str
     secret_version: int
     built_on: tuple[Claim, ...] = ()
+    roster: RosterMark | None = None
 
     @property
     def place(self) -> Place:
@@ -74,6 +90,8 @@ def slot_from_bytes(data: bytes) -> Slot:
     values = json.loads(data)
     values["partition"] = bytes.fromhex(values["partition"])
     values["built_on"] = tuple(Claim(*claim) for claim in values["built_on"])
+    mark = values.get("roster")
+    values["roster"] = None if mark is None else RosterMark(*mark)
     return Slot(**values)
 
 

@@ -103,10 +103,7 @@ def admit(due: Due, rows: pa.Table) -> Admitted:
     Out go rows whose time is over; all rows where fewer than k individuals are left; and in a graph over rows of
     individuals, the rows that one of them has beyond what k - 1 others can share (``row_limit``). O(n log n).
     """
-    unreleased = Unreleased()
-    if due.slot.window_end is not None:
-        rows, late = _parted(rows, deadlines(rows, due.bound) >= due.slot.window_end)
-        unreleased += reject(due, late, "late")
+    rows, unreleased = in_time(due, rows)
     individuals, counts = _rows_of_each(rows, due.bound)
     if counts.size < due.policy.k:
         return Admitted(rows.slice(0, 0), unreleased + hold(due, rows, "too_few_peers"))
@@ -116,6 +113,14 @@ def admit(due: Due, rows: pa.Table) -> Admitted:
         rows, over = _parted(rows, kept)
         unreleased += hold(due, over, OVER_LIMIT)
     return Admitted(rows, unreleased)
+
+
+def in_time(due: Due, rows: pa.Table) -> tuple[pa.Table, Unreleased]:
+    """The rows whose time is not over yet, and the others, rejected."""
+    if due.slot.window_end is None:
+        return rows, Unreleased()
+    rows, late = _parted(rows, deadlines(rows, due.bound) >= due.slot.window_end)
+    return rows, reject(due, late, "late")
 
 
 def _rows_of_each(rows: pa.Table, bound: BoundPolicy) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:

@@ -59,18 +59,11 @@ def check_release(
         raise GateError(f"{released.num_rows} rows would be released where {n} were to be")
     if n < k:
         raise GateError(f"{n} rows cannot be released with k={k}")
-    expected = release_arrow_schema(bound)
-    if not released.schema.equals(expected):
-        odd = sorted(set(released.schema.names) ^ set(expected.names))
-        raise GateError(
-            f"the released columns are not those of the release schema ({', '.join(odd) or 'types'})"
-        )
+    check_columns(released, bound)
     _check_structure(structure, rows, bound)
+    check_once(factor)
     _check_factor(structure, factor)
-    for column in bound.payload:
-        sent = rows.column(column.name).take(pa.array(factor))
-        if not released.column(column.published_name).equals(sent):
-            raise GateError(f"field {column.name}: the released values are not those of the matched records")
+    check_payload(released, rows, factor, bound)
     classes = structure.labels if isinstance(structure, Partition) else None
     for name, key in diversity_faults(released, classes, bound):
         raise GateError(f"field {name}: some classes do not have the {key} that the policy asks for")
@@ -80,9 +73,27 @@ def check_release(
             raise GateError(f"field {column.name}: {outside} boxes do not hold all of their members")
 
 
+def check_columns(released: pa.Table, bound: BoundPolicy) -> None:
+    """Raise GateError unless the columns are those of the release schema and nothing but it."""
+    expected = release_arrow_schema(bound)
+    if not released.schema.equals(expected):
+        odd = sorted(set(released.schema.names) ^ set(expected.names))
+        raise GateError(
+            f"the released columns are not those of the release schema ({', '.join(odd) or 'types'})"
+        )
+
+
+def check_payload(released: pa.Table, rows: pa.Table, factor: NDArray[np.int32], bound: BoundPolicy) -> None:
+    """Raise GateError unless each row carries the payload of the record that the factor names."""
+    for column in bound.payload:
+        sent = rows.column(column.name).take(pa.array(factor))
+        if not released.column(column.published_name).equals(sent):
+            raise GateError(f"field {column.name}: the released values are not those of the matched records")
+
+
 def _check_structure(structure: Structure, rows: pa.Table, bound: BoundPolicy) -> None:
     k = bound.policy.k
-    individuals = _individuals(rows, bound)
+    individuals = row_individuals(rows, bound)
     covered = _covered(structure)
     if covered.shape[0] != rows.num_rows:
         raise GateError(f"the structure covers {covered.shape[0]} records, not {rows.num_rows}")
@@ -107,7 +118,7 @@ def _covered(structure: Structure) -> NDArray[np.int32]:
     return structure.members[:, 0] if isinstance(structure, GeneralizationGraph) else structure.labels
 
 
-def _individuals(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
+def row_individuals(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
     """Whom each row belongs to, read from the rows themselves: int64 (n,)."""
     field = bound.policy.individual
     if field is None:
@@ -118,13 +129,17 @@ def _individuals(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
     return np.asarray(column.combine_chunks().dictionary_encode().indices).astype(np.int64)
 
 
-def _check_factor(structure: Structure, factor: NDArray[np.int32]) -> None:
+def check_once(factor: NDArray[np.int32]) -> None:
+    """Raise GateError unless the factor is a permutation."""
     n = factor.shape[0]
     used = np.zeros(n, dtype=np.int64)
     known = (factor >= 0) & (factor < n)
     np.add.at(used, factor[known], 1)
     if not known.all() or np.any(used != 1):
         raise GateError(f"{int((used != 1).sum())} records would be released other than once")
+
+
+def _check_factor(structure: Structure, factor: NDArray[np.int32]) -> None:
     if isinstance(structure, GeneralizationGraph):
         along = (structure.members == factor[:, None]).any(axis=1)
     else:
@@ -147,12 +162,21 @@ def _outside(column: BoundColumn, released: pa.Table, rows: pa.Table, structure:
         row, member = structure.labels.astype(np.int64), np.arange(n)
     else:
         row, member = np.repeat(np.arange(n), structure.k), structure.members.ravel().astype(np.int64)
+    return int(np.unique(row[~inside(column, boxes, values, row, member)]).size)
+
+
+def inside(
+    column: BoundColumn,
+    boxes: pa.Array,
+    values: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether each member's value lies in the box of its row: bool (m,). row, member: int64 (m,)."""
     if column.hierarchy is not None:
-        inside = in_node(boxes, values, row, member, column.hierarchy)
-    else:
-        contains = _in_set if column.kind is None else _in_range
-        inside = contains(boxes, values, row, member)
-    return int(np.unique(row[~inside]).size)
+        return in_node(boxes, values, row, member, column.hierarchy)
+    contains = _in_set if column.kind is None else _in_range
+    return contains(boxes, values, row, member)
 
 
 def _in_range(

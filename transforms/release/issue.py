@@ -58,7 +58,7 @@ def _publish(due: Due, answer: Answer, window: _Bounds) -> Published:
     structure = answer.solution.structure
     content = content_digest(answer.rows)
     keystream = publish_keystream(due.secret, due.release_id, array_digest(structure.described()), content)
-    return publish(answer.rows, structure, due.bound, keystream, due.release_id, window)
+    return publish(answer.rows, structure, due.bound, keystream, due.release_id, window, answer.frozen)
 
 
 def _matching_record(
@@ -76,7 +76,7 @@ def _matching_record(
 def _next_cohorts(due: Due, answer: Answer, before: Cohorts) -> Cohorts:
     """Who was together, for the next release."""
     individuals, digests = answer.people
-    if individuals is None or due.policy.solver.method == "pass-through":
+    if individuals is None or due.policy.solver.method == "pass-through" or answer.frozen is not None:
         # One class of everybody is nothing to come back to, and its pairs would fill the memory.
         return Cohorts()
     structure, end = answer.solution.structure, due.slot.window_end or 0

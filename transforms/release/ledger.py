@@ -21,6 +21,9 @@ from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.rejected import rejected_records
 from kanonflow.transforms.rows.split import window_numbers
 
+AWAITS_INTAKE = "awaits_intake"
+"""Why a row waits or is rejected whose individual is in no cohort yet (``cohort: lasting``)."""
+
 OVER_LIMIT = "individual_over_limit"
 """Why a row waits or is rejected although other rows of the same individual were released."""
 
@@ -89,5 +92,5 @@ def own_ends(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
 
 
 def deadlines(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
-    """The latest window end whose release may take each row: own window's end + max_delay."""
-    return own_ends(rows, bound) + bound.policy.max_delay_ms
+    """The latest window end whose release may take each row: own window's end, and how long it may wait after it."""
+    return own_ends(rows, bound) + bound.policy.waiting_ms

@@ -18,10 +18,10 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.transforms.columns.encode import describe, extents
 from kanonflow.transforms.release.boxes import declared_ncp, field_ncp, gcp
 from kanonflow.transforms.release.cohorts import guaranteed_candidates, peer_retention
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.encode import describe, extents
 from kanonflow.transforms.release.public_metrics import shared_rows
 from kanonflow.transforms.release.stages import Answer, Gathered, Publication
 from kanonflow.transforms.release.warm_state import Cohorts, WarmState
@@ -61,7 +61,8 @@ def release_metrics(
         "ncp": ncp,
         "release_gcp": gcp(told, bound) if told.keys() == ncp.keys() else None,
         "release_ncp": told,
-        "sil": sil(encoded.table, structure),
+        # Of groups of cohorts, what was searched are boxes and no rows.
+        "sil": sil(encoded.table, structure) if answer.frozen is None else None,
         "loss_start": solution.start_loss,
         "loss_end": solution.loss,
         "lower_bound": solution.lower_bound,

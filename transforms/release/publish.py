@@ -25,8 +25,10 @@ from kanonflow.transforms.release.boxes import (
     raised_boxes,
     snapped_boxes,
 )
+from kanonflow.transforms.release.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.gate import GateError, check_release
 from kanonflow.transforms.release.gate_diversity import measured_diversity
+from kanonflow.transforms.release.gate_frozen import check_frozen_release
 
 
 class Published(NamedTuple):
@@ -53,11 +55,13 @@ def publish(
     keystream: Words,
     release_id: str,
     window: tuple[int | None, int | None],
+    frozen: FrozenGroups | None = None,
 ) -> Published:
     """The release of a structure over canonical rows.
 
     rows: canonical rows in canonical order, as the structure numbers them; rows that the structure lets
     wait are left out. window: (start, end) in milliseconds, None without windows.
+    frozen: of groups of cohorts that last, which are the structure's classes: their boxes, times and numbers.
 
     On a graph, slot j carries the payload of the record that a random factor matches to it. In a partition
     all rows of a class carry its hull (at a lattice's node the labels of its levels), and its payloads are permuted
@@ -73,12 +77,19 @@ def publish(
         rows, structure = rows.filter(pa.array(kept)), structure.released()
     groups = structure.groups
     factor = _drawn(structure, keystream)
-    hulls = hull_boxes(rows, bound, groups)
+    hulls = (
+        hull_boxes(rows, bound, groups)
+        if frozen is None
+        else hull_boxes(frozen.corners, bound, frozen.groups)
+    )
     if structure.levels is not None:
         hulls = raised_boxes(hulls, structure.levels)
     boxes = snapped_boxes(hulls)
-    released = _assemble(rows, factor, boxes, bound, release_id, window)
-    check_release(released, rows, structure, factor, bound)
+    released = _assemble(rows, factor, boxes, bound, release_id, window, frozen)
+    if frozen is None:
+        check_release(released, rows, structure, factor, bound)
+    else:
+        check_frozen_release(released, rows, frozen, factor, bound)
     order = published_order(released, boxes)
     shown = {} if groups.of_row is None else measured_diversity(released, groups.of_row, bound)
     return Published(released.take(pa.array(order)), boxes, hulls, factor, order, shown)
@@ -118,11 +129,17 @@ def _assemble(
     bound: BoundPolicy,
     release_id: str,
     window: tuple[int | None, int | None],
+    frozen: FrozenGroups | None,
 ) -> pa.Table:
     schema = release_arrow_schema(bound)
     columns: dict[str, pa.Array | pa.ChunkedArray] = box_columns(boxes)
     for name, value in zip(("release_id", "window_start", "window_end"), (release_id, *window), strict=True):
         columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows.num_rows)
+    if frozen is not None:
+        # Of each group, in the place of what holds for the whole release.
+        for name, value in zip(("window_start", "window_end"), frozen.windows(), strict=True):
+            columns[name] = pa.array(value).cast(schema.field(name).type)
+        columns["class_id"] = pa.array(frozen.class_ids[frozen.of_row])
     matched = pa.array(factor)
     for column in bound.payload:
         columns[column.published_name] = rows.column(column.name).take(matched)

@@ -16,6 +16,7 @@ from kanonflow.transforms.rows.split import window_bounds, window_numbers
 MESSAGES = {
     "late": "arrived after the last release that could take it",
     "too_few_peers": "fewer than k individuals were there within max_delay",
+    "awaits_intake": "too few people who had not been seen before came within max_delay to form a cohort with",
     "individual_over_limit": "its individual has more rows than enough others share, within max_delay",
     "held_back": "hiding its individual would have cost more than leaving it out, within max_delay",
     "not_diverse": "no class of enough different sensitive values was found that costs less, within max_delay",

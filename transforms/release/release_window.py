@@ -31,12 +31,12 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import NotDiverseError, UnservedError
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
+from kanonflow.transforms.columns.encode import Encoded, encode
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.lineage.release_lineage import unrepeatable
 from kanonflow.transforms.release.candidates import admit, gather
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.due import Clock, Due, Recorded
-from kanonflow.transforms.release.encode import Encoded, encode
 from kanonflow.transforms.release.full_domain import solve_levels_of_rows, with_lattice
 from kanonflow.transforms.release.issue import issue
 from kanonflow.transforms.release.ledger import (
@@ -55,6 +55,7 @@ from kanonflow.transforms.release.sensitive_values import sensitive_fields
 from kanonflow.transforms.release.stages import Answer, Gathered, People, Publication, Solved
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.release.window_structures import earlier_structure, solver_shape
+from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.rows.elements import MatchingRecord, Release
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, search_seed
 
@@ -63,6 +64,7 @@ class WindowResult(NamedTuple):
     """release: None when nothing went out. rejected: records of rejected.avsc. metrics: a record of metrics.avsc.
 
     matching_record: of the release, where one was asked for.
+    roster: with ``cohort: lasting``, who is known now; segment: what it grew by, as bytes, None: by nothing.
     """
 
     release: Release | None
@@ -70,6 +72,8 @@ class WindowResult(NamedTuple):
     rejected: list[dict[str, Any]]
     metrics: dict[str, Any]
     matching_record: MatchingRecord | None = None
+    roster: Roster | None = None
+    segment: bytes | None = None
 
 
 def release_window(
@@ -174,13 +178,14 @@ def _left_out(due: Due, answer: Answer) -> Unreleased:
 def _answer(due: Due, rows: pa.Table, warm: WarmState) -> Answer:
     """Rows as numbers, and what the solver finds for them. Raises NotDiverseError."""
     began = due.clock()
-    people = _people(rows, due)
+    people = people_of(rows, due)
     encoded = encode(rows, due.bound, people.of_row, warm.domains)
     solution, suppressed = _solve(due, rows, people, encoded, warm)
     return Answer(rows, people, encoded, solution, suppressed, due.milliseconds_since(began))
 
 
-def _people(rows: pa.Table, due: Due) -> People:
+def people_of(rows: pa.Table, due: Due) -> People:
+    """Whom canonical rows belong to, by the policy's field. O(n), and a digest for each individual."""
     field = due.policy.individual
     if field is None:
         return People(None, np.empty(0, dtype=np.uint64))

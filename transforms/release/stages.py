@@ -16,8 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.solvers.solution import Solution
-from kanonflow.transforms.release.encode import Encoded
+from kanonflow.transforms.columns.encode import Encoded
 from kanonflow.transforms.release.ledger import Unreleased
+from kanonflow.transforms.release.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import Cohorts, Events
 from kanonflow.transforms.rows.elements import MatchingRecord, Release
@@ -74,6 +75,7 @@ class Answer:
     solution: the structure over the n rows, and what it took.
     suppressed: bool (n,), rows that a lattice solver gives up; None: another solver.
     solve_ms: wall-clock time of all that.
+    frozen: with ``cohort: lasting``, the boxes that stand in the place of the rows' own values.
     """
 
     rows: pa.Table
@@ -82,6 +84,7 @@ class Answer:
     solution: Solution
     suppressed: NDArray[np.bool_] | None
     solve_ms: float
+    frozen: FrozenGroups | None = None
 
     @cached_property
     def kept(self) -> NDArray[np.bool_] | None:

@@ -16,9 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.node_checks import KnownNodes
+from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
+from kanonflow.transforms.files.state_parts import Content, UnreadParts, joined, pack, unpack
 from kanonflow.transforms.files.state_versions import damaged
-from kanonflow.transforms.release.encode import RangeDomain, SetDomain
-from kanonflow.transforms.release.state_parts import Content, UnreadParts, joined, pack, unpack
+from kanonflow.transforms.roster.roster_state import RosterState, read_roster_state, roster_content
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
 
 MAGIC = b"KFWS"
@@ -56,6 +57,7 @@ class WarmState:
 
     domains: running and declared domains by field. events: (window end, sorted uint64 digests of event ids).
     known: levels of hierarchies that the last window's solver decided about, None without such a solver.
+    roster: with ``cohort: lasting``, which roster there is and who waits for an intake; None: none yet.
     """
 
     waiting: pa.Table | None = None
@@ -64,6 +66,7 @@ class WarmState:
     domains: dict[str, RangeDomain | SetDomain] = field(default_factory=dict)
     events: Events = ()
     known: KnownNodes | None = None
+    roster: RosterState | None = None
 
     @property
     def waiting_rows(self) -> int:
@@ -78,6 +81,7 @@ class WarmState:
             _domains_content(self.domains),
             _events_content(self.events),
             _known_content(self.known),
+            roster_content(self.roster),
         )
         return pack(MAGIC, VERSION, content)
 
@@ -89,7 +93,15 @@ def warm_state_from_bytes(data: bytes | None) -> WarmState:
     parts = unpack(data, MAGIC, VERSION, _WHAT)
     try:
         waiting, reasons = _waiting(parts)
-        state = WarmState(waiting, reasons, _cohorts(parts), _domains(parts), _events(parts), _known(parts))
+        state = WarmState(
+            waiting,
+            reasons,
+            _cohorts(parts),
+            _domains(parts),
+            _events(parts),
+            _known(parts),
+            read_roster_state(parts),
+        )
         parts.end()
     except (ValueError, KeyError, TypeError, OSError, pa.ArrowException):
         raise damaged(_WHAT, "its parts do not fit its index") from None

@@ -53,6 +53,17 @@ class MatchingRecord(NamedTuple):
     avro: bytes
 
 
+class EnteredPeople(NamedTuple):
+    """Who entered with a release, for OUT/restricted/cohorts. Restricted: it says who is together with whom.
+
+    people: an Avro file, one record a person: digest, cohort and frozen values.
+    boxes: an Avro file, the corners of the cohorts' boxes; with people's digests it is all that goes on.
+    """
+
+    people: bytes
+    boxes: bytes
+
+
 class Release(NamedTuple):
     """What one closed window of one partition publishes.
 
@@ -63,6 +74,7 @@ class Release(NamedTuple):
     solution: what it was published from, where a clock had a part in that (``recorded_solution``).
     metrics: its record of metrics.avsc, for the sink, which alone knows whether it is published; None: not known.
     matching_record: how it was matched, where that was asked for; the sink hands it on if the release is published.
+    entered: who entered with it (``cohort: lasting``); None: nobody.
     """
 
     release_id: str
@@ -73,6 +85,7 @@ class Release(NamedTuple):
     solution: bytes | None = None
     metrics: Mapping[str, Any] | None = None
     matching_record: MatchingRecord | None = None
+    entered: EnteredPeople | None = None
 
 
 def arrivals(batch: RawBatch) -> NDArray[np.int64] | None:

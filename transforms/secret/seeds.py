@@ -1,6 +1,6 @@
 """The secret, and everything that is derived from it.
 
-One HKDF label a purpose (order, id, partition, search, publish, commitment, certificate): a key that leaks through one
+One HKDF label a purpose (order, id, partition, search, publish, class ids, commitment, certificate): a key that leaks through one
 use says nothing about the others. A label stays, whatever its use is called. Whatever goes into a derivation is
 length-prefixed, so two different inputs never have the same bytes.
 """
@@ -305,6 +305,11 @@ def publish_keystream(
 ) -> Keystream:
     """The randomness of one publication: the keystream of ``publish_key``."""
     return Keystream(publish_key(secret, release, members_digest, content_digest))
+
+
+def class_ids_key(secret: Secret, release: str, groups_digest: bytes, content_digest: bytes) -> bytes:
+    """The key of the numbers that a release gives its groups, 32 bytes; nothing links them to those of another."""
+    return secret.derive("class ids", release, groups_digest, content_digest)
 
 
 def seed_commitment(key: bytes, release: str) -> str:

@@ -111,7 +111,7 @@ class PartitionClock:
                 versions = (*self.began[:place], (number, secret_version), *self.began[place:])
                 begun = replace(begun, began=versions, secret_version=secret_version)
             return Arrival(begun, number, False)
-        deadline = end + policy.max_delay_ms
+        deadline = end + policy.waiting_ms
         if policy.window_ms is None or deadline <= self.last_end:
             return Arrival(replace(self, refused=self.refused + 1), None, True)
         bag = window_number(self.last_end + policy.window_ms, policy)
@@ -129,7 +129,7 @@ class PartitionClock:
             actions.append(Action("expire", min(deadlines)))
         if actions:
             return min(actions, key=lambda action: (action.at, action.kind != "release"))
-        if self.warm and self.last_end is not None and policy.window_ms is not None:
+        if self.warm and self.last_end is not None and policy.window_ms is not None and not policy.lasting:
             return Action("forget", self.last_end + policy.state_ttl_ms)
         return None
 
@@ -178,6 +178,19 @@ class PartitionClock:
             late=(),
             late_deadline=None,
             waiting_deadline=waiting_deadline,
+        )
+
+    def released_waiting(
+        self, at: int, waiting_deadline: int | None, claims: tuple[Claim, ...]
+    ) -> PartitionClock:
+        """After a release of late and waiting rows alone, at the end of a window that had no rows of its own.
+
+        at: that end. Rows of windows up to it that come now are late: the place of a release is taken once.
+        """
+        return replace(
+            self.expired(waiting_deadline),
+            last_end=at if self.last_end is None else max(self.last_end, at),
+            claims=claims,
         )
 
     def forgotten(self) -> PartitionClock:

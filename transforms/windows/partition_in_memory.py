@@ -8,13 +8,15 @@ import pyarrow as pa
 
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.windows.partition_clock import PartitionClock
 from kanonflow.transforms.windows.step import PartitionStep, StateAfter
 
 
 class PartitionInMemory:
-    """One partition. clock, warm_state: its state; waiting rows are in the second, pending ones with their windows.
+    """One partition. clock, warm_state, segments: its state; waiting rows are in the second, pending ones with their
+    windows.
 
     step: of all partitions. key: of this one.
     """
@@ -24,6 +26,8 @@ class PartitionInMemory:
         self.warm_state: WarmState | None = None
         self._step = step
         self._key = key
+        self.segments: list[bytes] = []
+        self._roster: Roster | None = None
         self._rows: dict[tuple[int, bool], list[pa.Table]] = {}
 
     @property
@@ -47,7 +51,9 @@ class PartitionInMemory:
             return
         for made in self._step.act(self._key, action, self.clock, self):
             if isinstance(made, StateAfter):
-                self.clock, self.warm_state = made
+                self.clock, self.warm_state = made.clock, made.warm
+                self.segments += made.segments
+                self._roster = made.roster
             else:
                 yield made
 
@@ -59,6 +65,12 @@ class PartitionInMemory:
     def warm(self) -> WarmState:
         """As of ``step.Held``."""
         return self.warm_state or WarmState()
+
+    def roster(self, head: RosterHead) -> Roster:
+        """As of ``step.Held``."""
+        if self._roster is None or self._roster.head != head:
+            self._roster = roster_of(head, self.segments)
+        return self._roster
 
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
         """As of ``step.Held``."""

@@ -7,6 +7,8 @@ the cells of its state, its timer, and the way out for what it makes.
 State cells (a key's own):
     clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time
     warm      ReadModifyWrite, bytes   WarmState: waiting rows, cohorts, domains (versioned, never a pickle)
+    roster    bag, bytes               with ``cohort: lasting``, the roster's segments; one is added at an intake, and
+                                       all are read where the process does not have the roster of that name yet
     bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC), by window number mod 16 (``bags``)
 Timer:
     due       ONE event-time timer, at ``PartitionClock.fires_at``; set only when that time changes, cleared when the
@@ -29,6 +31,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +40,7 @@ import pyarrow as pa
 from apache_beam.coders import BytesCoder
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -46,6 +49,7 @@ from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.release_window import Clock, WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.release.window_structures import solver_shape
+from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
 from kanonflow.transforms.secret.seeds import SecretSource
@@ -58,12 +62,46 @@ METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
 
 
+class _Rosters:
+    """The rosters that a process has put together, by the digest of their chain: a version number exists twice after a
+    rollback. Few are kept: each holds all that its partition knows."""
+
+    MOST = 64
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[bytes, RosterHead], Roster] = OrderedDict()
+
+    def get(self, key: bytes, head: RosterHead) -> Roster | None:
+        found = self._kept.get((key, head))
+        if found is not None:
+            self._kept.move_to_end((key, head))
+        return found
+
+    def keep(self, key: bytes, roster: Roster) -> None:
+        # Earlier rosters of the partition are parts of this one.
+        for old in [each for each in self._kept if each[0] == key]:
+            del self._kept[old]
+        self._kept[key, roster.head] = roster
+        while len(self._kept) > self.MOST:
+            self._kept.popitem(last=False)
+
+
 class _HeldInCells:
     """``Held`` in the cells of a key."""
 
-    def __init__(self, warm: Any, bags: Bags) -> None:
+    def __init__(self, key: bytes, warm: Any, segments: Any, bags: Bags, rosters: _Rosters) -> None:
+        self._key = key
         self._warm = warm
+        self._segments = segments
         self._bags = bags
+        self._rosters = rosters
+
+    def roster(self, head: RosterHead) -> Roster:
+        roster = self._rosters.get(self._key, head)
+        if roster is None:
+            roster = roster_of(head, self._segments.read())
+            self._rosters.keep(self._key, roster)
+        return roster
 
     def warm(self) -> WarmState:
         return warm_state_from_bytes(self._warm.read())
@@ -78,6 +116,7 @@ class SolveWindows(beam.DoFn):
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
     WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
+    ROSTER = BagStateSpec("roster", BytesCoder())
     DUE = TimerSpec("kanonflow_window_due", TimeDomain.WATERMARK)
 
     _step: PartitionStep
@@ -90,6 +129,7 @@ class SolveWindows(beam.DoFn):
         matching_records: bool = False,
         published: EarlierReleases | None = None,
         clock: Clock = time.monotonic,
+        epoch: int = 0,
     ) -> None:
         self._bound = bound
         self._source = secret
@@ -97,7 +137,9 @@ class SolveWindows(beam.DoFn):
         self._matching_records = matching_records
         self._published = published
         self._clock = clock
+        self._epoch = epoch
         self._met: set[bytes] = set()
+        self._rosters = _Rosters()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
         self._gauges = WindowGauges()
 
@@ -118,6 +160,7 @@ class SolveWindows(beam.DoFn):
             self._clock,
             self._matching_records,
             self._published,
+            self._epoch,
         )
 
     @with_bags
@@ -151,6 +194,7 @@ class SolveWindows(beam.DoFn):
         key: bytes = beam.DoFn.KeyParam,  # type: ignore[assignment]
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
         warm_state: Any = beam.DoFn.StateParam(WARM),
+        segments: Any = beam.DoFn.StateParam(ROSTER),
         due: Any = beam.DoFn.TimerParam(DUE),
         *,
         bags: Bags,
@@ -161,10 +205,15 @@ class SolveWindows(beam.DoFn):
         if action is None:
             return
         self._meet(key, clock)
-        for made in self._step.act(key, action, clock, _HeldInCells(warm_state, bags)):
+        held = _HeldInCells(key, warm_state, segments, bags, self._rosters)
+        for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
                 yield from self._emit(made, action)
             else:
+                for segment in made.segments:
+                    segments.add(segment)
+                if made.roster is not None:
+                    self._rosters.keep(key, made.roster)
                 self._keep(made, clock_state, warm_state, due)
 
     def _meet(self, key: bytes, clock: PartitionClock) -> None:

@@ -21,9 +21,11 @@ import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.lineage.release_lineage import Claim, Slot, reach_ms, within_reach
+from kanonflow.transforms.release.lasting_window import release_lasting_window
 from kanonflow.transforms.release.rejected import at_places, rejected_records
 from kanonflow.transforms.release.release_window import Clock, WindowResult, earliest_deadline, expire
 from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.row_places import RowPlaces
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id
@@ -36,6 +38,9 @@ class Held(Protocol):
 
     def warm(self) -> WarmState:
         """What the last step left."""
+
+    def roster(self, head: RosterHead) -> Roster:
+        """The roster of that head (``cohort: lasting``). Raises StateError: its segments are not all there."""
 
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
         """Remove the rows that were laid down under these window numbers; None: there are none.
@@ -61,10 +66,15 @@ class PublishedReleases(Protocol):
 
 
 class StateAfter(NamedTuple):
-    """What a step leaves. warm: None: the warm state is dropped."""
+    """What a step leaves. warm: None: the warm state is dropped.
+
+    segments: what the roster grew by; they are added to those that are there. roster: with them; None: there is none.
+    """
 
     clock: PartitionClock
     warm: WarmState | None
+    segments: tuple[bytes, ...] = ()
+    roster: Roster | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,7 @@ class PartitionStep:
     time: seconds that go by, for deadlines of the search and for durations in the metrics.
     matching_records: make one of each release (matching_record.py).
     published: what there is to compare with; None: nothing is released again.
+    epoch: with ``cohort: lasting``, of partitions that begin with this job, a number of 63 bits.
     """
 
     bound: BoundPolicy
@@ -85,6 +96,7 @@ class PartitionStep:
     time: Clock = time.monotonic
     matching_records: bool = False
     published: PublishedReleases | None = None
+    epoch: int = 0
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
         """Where a batch of rows of a window goes, and the clock after it."""
@@ -128,9 +140,10 @@ class PartitionStep:
         """
         if action.kind == "forget":
             yield StateAfter(clock.forgotten(), None)
-        elif action.kind == "expire":
+        elif action.kind == "expire" and not self.bound.policy.lasting:
             yield from self._expire(key, action, clock, held)
         else:
+            # Waiting rows whose time is over are a reason for an intake: who is new may be released with them.
             yield from self._release(key, action, clock, held)
 
     def _expire(
@@ -150,32 +163,64 @@ class PartitionStep:
         slot, published = ReleaseSlot(key, self.window_end(action), 0), self.published
         warm = held.warm()
         number = window_number(action.at, self.bound.policy)
-        # The first pending window; late rows lie under it, or under one before it that has no rows of its own.
-        due = {number, *(window for window in clock.late if window <= number)}
-        rows = held.take(tuple(sorted(due)), late_only=False)
-        version = clock.version_of(number)
+        if action.kind == "expire":
+            rows = held.take(clock.late, late_only=True)
+            version = clock.secret_version
+        else:
+            # The first pending window; late rows lie under it, or under one before it that has no rows of its own.
+            due = {number, *(window for window in clock.late if window <= number)}
+            rows = held.take(tuple(sorted(due)), late_only=False)
+            version = clock.version_of(number)
         if published is not None:
             version = published.secret_version(key, slot.window_end, version)
-        results = release_parts(
-            rows,
-            self.bound,
-            warm,
-            self.secret.of(version),
-            slot,
-            threads=self.threads,
-            clock=self.time,
-            matching_records=self.matching_records,
-            recorded=None if published is None else published.solution,
-        )
+        results = self._results(rows, warm, self.secret.of(version), slot, held)
         claims, parts = clock.claims, 0
+        segments: list[bytes] = []
+        roster: Roster | None = None
         for made in results:
             result, claims = self._built_on(made, claims, slot._replace(release_no=parts))
-            warm, parts = result.warm, parts + 1
+            warm, parts, roster = result.warm, parts + 1, result.roster
+            if result.segment is not None:
+                segments.append(result.segment)
             yield result
         if published is not None:
             published.compare_end(key, slot.window_end, parts)
         deadline = earliest_deadline(warm, self.bound)
-        yield StateAfter(clock.released(deadline, True, self.bound.policy, parts, claims), warm)
+        if action.kind == "expire":
+            after = clock.released_waiting(action.at, deadline, claims)
+        else:
+            after = clock.released(deadline, True, self.bound.policy, parts, claims)
+        yield StateAfter(after, warm, tuple(segments), roster)
+
+    def _results(
+        self, rows: pa.Table | None, warm: WarmState, secret: Secret, slot: ReleaseSlot, held: Held
+    ) -> Iterator[WindowResult]:
+        """The window in one part or in several; with cohorts that last always in one, for merging is near linear."""
+        if self.bound.policy.lasting:
+            head = warm.roster.head if warm.roster is not None else None
+            yield release_lasting_window(
+                rows,
+                self.bound,
+                warm,
+                empty_roster(self.epoch) if head is None else held.roster(head),
+                secret,
+                slot,
+                threads=self.threads,
+                clock=self.time,
+                matching_records=self.matching_records,
+            )
+            return
+        yield from release_parts(
+            rows,
+            self.bound,
+            warm,
+            secret,
+            slot,
+            threads=self.threads,
+            clock=self.time,
+            matching_records=self.matching_records,
+            recorded=None if self.published is None else self.published.solution,
+        )
 
     def _built_on(
         self, result: WindowResult, claims: tuple[Claim, ...], slot: ReleaseSlot

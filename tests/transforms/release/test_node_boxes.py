@@ -19,6 +19,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
+from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.release import gate_nodes
 from kanonflow.transforms.release.boxes import (
     box_columns,
@@ -27,7 +28,6 @@ from kanonflow.transforms.release.boxes import (
     hull_boxes,
     snapped_boxes,
 )
-from kanonflow.transforms.release.encode import encode, extents
 from kanonflow.transforms.release.gate import GateError, check_release
 from kanonflow.transforms.release.gate_nodes import in_node
 from kanonflow.transforms.release.publish import publish

@@ -1,0 +1,102 @@
+"""What the metrics tell of cohorts that last: who is known, who waits, what was merged, how many candidates are left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.solvers.structures.structure import Groups
+from kanonflow.transforms.columns.encode import extents
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.release.boxes import box_columns, field_ncp, gcp, hull_boxes
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.frozen_groups import FrozenGroups
+from kanonflow.transforms.release.gate import inside
+from kanonflow.transforms.release.stages import Answer, Publication
+from kanonflow.transforms.roster.founding import Founded
+from kanonflow.transforms.roster.roster import Roster
+from kanonflow.transforms.roster.roster_state import RosterState
+from kanonflow.transforms.roster.window_groups import WindowGroups
+
+
+def lasting_metrics(
+    due: Due,
+    roster: Roster,
+    state: RosterState,
+    answer: Answer | None = None,
+    publication: Publication | None = None,
+    groups: WindowGroups | None = None,
+    founded: Founded | None = None,
+) -> dict[str, Any]:
+    """The fields of metrics.avsc that only ``cohort: lasting`` has.
+
+    roster, state: as the window leaves them. answer, publication, groups: of a release that went out.
+    founded: of an intake with it.
+    """
+    told: dict[str, Any] = {
+        "epoch": f"{roster.head.epoch:016x}",
+        "cohorts": roster.head.cohorts,
+        "people_known": roster.head.people,
+        "pool": int(state.pool.people.size),
+    }
+    if answer is None or publication is None or groups is None or answer.frozen is None:
+        return told
+    entered = founded.segment if founded is not None else None
+    sizes = roster.members[groups.cohorts]
+    return told | {
+        "people_entered": 0 if entered is None else int(entered.people.size),
+        "groups_merged": groups.merged.groups_merged,
+        "groups_kept": groups.merged.groups_kept if groups.merged.warm_loss is not None else None,
+        "epoch_candidates": {
+            "minimum": int(sizes.min()),
+            "mean": float(np.average(sizes, weights=_active(answer, groups))),
+        },
+        "gcp_newcomers": None if entered is None else _newcomers_gcp(due, answer, publication, groups, roster),
+        "outdated_values": outdated_values(due, answer),
+    }
+
+
+def _active(answer: Answer, groups: WindowGroups) -> NDArray[np.int64]:
+    """People with rows here, of each cohort."""
+    frozen, of_row = answer.frozen, answer.people.of_row
+    assert frozen is not None and of_row is not None
+    pairs = np.unique(np.stack([frozen.cohort_of_row, of_row], axis=1), axis=0)
+    return np.bincount(pairs[:, 0], minlength=groups.cohorts.size)
+
+
+def _newcomers_gcp(
+    due: Due, answer: Answer, publication: Publication, groups: WindowGroups, roster: Roster
+) -> float | None:
+    """GCP as published of the rows of people who entered with this release."""
+    frozen = answer.frozen
+    assert frozen is not None
+    new = roster.generation[groups.cohorts] == roster.head.segments - 1
+    rows = np.flatnonzero(new[frozen.cohort_of_row])
+    if rows.size == 0:
+        return None
+    boxes = publication.published.boxes
+    assert boxes.of_row is not None
+    chosen = type(boxes)(boxes.fields, boxes.of_row[rows])
+    return gcp(field_ncp(chosen, extents(answer.encoded.domains)), due.bound)
+
+
+def outdated_values(due: Due, answer: Answer) -> dict[str, int]:
+    """Of each field, how many released rows have a value outside of their cohort's frozen box. O(n d)."""
+    frozen = answer.frozen
+    assert frozen is not None
+    counts = np.bincount(frozen.cohort_of_corner, minlength=frozen.group_of_cohort.size)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    boxes = box_columns(
+        hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None))
+    )
+    places = np.arange(answer.rows.num_rows)
+    outside = {}
+    for column in due.bound.quasis:
+        values = whole(answer.rows.column(column.name))
+        held = inside(column, whole(boxes[column.published_name]), values, frozen.cohort_of_row, places)
+        # A value that is missing or could not be read is not one that has changed.
+        outside[column.name] = int((~held & np.asarray(values.is_valid())).sum())
+    return outside

@@ -1,0 +1,1 @@
+"""Who is known to a partition, since when, and with whom?"""

@@ -1,0 +1,126 @@
+"""Founding: all people of the pool are put into cohorts, once and for good.
+
+    found(pool, head, bound, domains, ...) -> Founded(segment, domains, solution)
+
+It sees the frozen values of the pool and nothing else: one point of weight 1 a person, whoever has how many rows. So
+exchanging the rows of two people who enter together changes no cohort.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.merging.merging import MergeTask, merge_cohorts
+from kanonflow.solvers.problem.budget import Budget
+from kanonflow.solvers.problem.errors import UnservedError
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.solution import Solution
+from kanonflow.transforms.columns.encode import Domains, RangeDomain, SetDomain, encode
+from kanonflow.transforms.roster.corners import COHORT, corners
+from kanonflow.transforms.roster.pool import Pool
+from kanonflow.transforms.roster.roster import RosterHead, Segment
+
+
+class Founded(NamedTuple):
+    """segment: the newcomers, in their cohorts. domains: as they are once the newcomers' values are in them.
+
+    solution: of the solver, over one row a person.
+    """
+
+    segment: Segment
+    domains: dict[str, RangeDomain | SetDomain]
+    solution: Solution
+
+
+def found(
+    pool: Pool, head: RosterHead, bound: BoundPolicy, domains: Domains, *, seed: int, threads: int
+) -> Founded:
+    """The cohorts of a pool.
+
+    pool: at least ``cohort_size`` people. head: of the roster so far; the cohorts' numbers go on from it.
+    domains: those of the partition. seed: of the search.
+
+    Postcondition: every person is in one cohort of at least ``cohort_size``; a function of the arguments but for
+    ``threads``, which has no say. Time: that of the solver.
+    """
+    policy, size = bound.policy, bound.policy.cohort_size
+    assert size is not None
+    encoded = encode(pool.values, bound, None, domains)
+    task = Task(
+        encoded.table,
+        size,
+        shape="classes",
+        start=policy.solver.start,
+        loss=policy.solver.loss,
+        # As long as a graph is searched: what is found is used in every window of the epoch.
+        budget=_budget(policy.solver.evaluations_per_row, pool.people.size, size),
+        seed=seed,
+        threads=threads,
+    )
+    try:
+        solution = solve(task, policy.solver.method)
+    except UnservedError:
+        solution = solve(
+            Task(
+                encoded.table,
+                size,
+                shape="classes",
+                loss=policy.solver.loss,
+                budget=task.budget,
+                seed=seed,
+                threads=threads,
+            )
+        )
+    labels = _everybody(encoded.table, solution.partition.labels.astype(np.int64), size)
+    # Numbered by their first member, in the order of digests.
+    _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    cohort = rank[dense]
+    boxes = corners(pool.values, cohort, bound)
+    numbered = pa.array(np.asarray(boxes.column(COHORT)) + head.cohorts, pa.int64())
+    boxes = boxes.set_column(0, COHORT, numbered)
+    return Founded(Segment(head, pool.people, cohort + head.cohorts, boxes), encoded.domains, solution)
+
+
+def _budget(each: float | None, people: int, size: int) -> Budget:
+    default = Budget().evaluations(people, size) / people
+    return Budget(default if each is None else each)
+
+
+def _everybody(table: Table, labels: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Labels without -1: who is left out by the solver joins the class that grows least.
+
+    Why: nobody may be left behind by an intake, for that would be a choice by quasi-identifiers.
+    """
+    out = np.flatnonzero(labels < 0)
+    if out.size == 0:
+        return labels
+    units = labels.copy()
+    units[out] = labels.max(initial=-1) + 1 + np.arange(out.size)
+    members = np.bincount(units)
+    joined = merge_cohorts(
+        MergeTask(
+            Table(
+                table.numeric,
+                table.categorical,
+                table.cardinality,
+                table.weights,
+                individuals=units,
+                heights=table.heights,
+            ),
+            rows=members,
+            active=members,
+            k=size,
+            seed=0,
+            evaluations=0,
+        )
+    )
+    return joined.labels[units].astype(np.int64)

@@ -1,0 +1,72 @@
+"""The pool: people who were seen and are in no cohort yet, with what their rows said of them.
+
+Nobody leaves it but by an intake, which takes all of it, so it also remembers those whose rows have gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
+
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Pool:
+    """people: uint64 (p,), digests, sorted.
+
+    values: p rows, the quasi-identifiers as they stand: of each field the value that its person's rows of the latest
+    window had that had one, the least of them; null where none had one.
+    ends: int64 (p, d), the end of that window in ms.
+    """
+
+    people: NDArray[np.uint64]
+    values: pa.Table
+    ends: NDArray[np.int64]
+
+    def having_seen(
+        self, digests: NDArray[np.uint64], ends: NDArray[np.int64], rows: pa.Table, bound: BoundPolicy
+    ) -> Pool:
+        """The pool after n rows of people who are not known.
+
+        digests: uint64 (n,), whose each row is. ends: int64 (n,), end of each row's own window in ms.
+        rows: their canonical rows.
+
+        Postcondition: the order of the rows, and in how many calls they came, changes nothing; nor do rows that are
+        seen again. Why: what a person's frozen values are must be the same on a retry, and must not follow from
+        payload or arrival. O(d n log n).
+        """
+        people, owner = np.unique(np.concatenate([self.people, digests]), return_inverse=True)
+        latest = np.full((people.size, len(bound.quasis)), _NEVER, dtype=np.int64)
+        columns = {}
+        for number, column in enumerate(bound.quasis):
+            values = pa.concat_arrays(
+                [whole(self.values.column(column.name)), whole(rows.column(column.name))]
+            )
+            when = np.concatenate([self.ends[:, number], ends])
+            there = np.flatnonzero(np.asarray(values.is_valid()))
+            ranks = dense_ranks(sort_keys(values))[there]
+            order = there[np.lexsort((ranks, -when[there], owner[there]))]
+            first = np.append(True, owner[order][1:] != owner[order][:-1])[: order.size]
+            pick = np.full(people.size, -1, dtype=np.int64)
+            pick[owner[order[first]]] = order[first]
+            latest[pick >= 0, number] = when[pick[pick >= 0]]
+            columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
+        return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest)
+
+
+def quasi_schema(bound: BoundPolicy) -> pa.Schema:
+    """Names and canonical types of the quasi-identifiers."""
+    return pa.schema([pa.field(column.name, column.arrow_type) for column in bound.quasis])
+
+
+def empty_pool(bound: BoundPolicy) -> Pool:
+    """A pool of nobody."""
+    nobody = np.empty(0, dtype=np.uint64)
+    return Pool(nobody, quasi_schema(bound).empty_table(), np.empty((0, len(bound.quasis)), dtype=np.int64))
