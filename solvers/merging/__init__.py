@@ -1,0 +1,1 @@
+"""Which cohorts are published together in a window?"""

@@ -1,0 +1,167 @@
+"""Merging cohorts for a window: a partition of the cohorts here into groups of k active people, at little loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kanonflow.solvers.merging.groups import Groups, build_groups, in_order
+from kanonflow.solvers.merging.joining import join_infeasible
+from kanonflow.solvers.merging.near_cohorts import near_cohorts
+from kanonflow.solvers.merging.ruin import build_ruin, search
+from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, TableError
+from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.search.workspace import build_workspace, push
+from kanonflow.solvers.units.individuals import Individuals, gather_individuals
+
+EVALUATIONS_PER_ROW = 100
+LOG = 512
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """What is to be merged: c cohorts with rows in this window.
+
+    table: n >= c rows, the corners of the cohorts' frozen boxes; ``table.individuals`` int64 (n,) is the cohort of each
+    row, and every one of 0 .. c-1 has one at least. rows: int64 (c,), of each cohort in this window, >= 1.
+    active: int64 (c,), different people among them, 1 .. rows. k: active people that a group needs.
+    seed: of the search. evaluations: of the search; None for the default, 0 for the start itself.
+    warm: int64 (c,), the last window's group of each cohort, any non-negative numbers; -1: it was not there.
+
+    Raises TableError when shapes or numbers do not fit, BudgetError for a negative budget or k below 1.
+    """
+
+    table: Table
+    rows: NDArray[np.int64]
+    active: NDArray[np.int64]
+    k: int
+    seed: int
+    evaluations: int | None = None
+    warm: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        who = self.table.individuals
+        c = self.rows.size
+        if who is None or not np.array_equal(np.unique(who), np.arange(c)):
+            raise TableError("the corners must name each cohort from 0 on, and rows each cohort once")
+        if self.rows.shape != (c,) or self.active.shape != (c,):
+            raise TableError("rows and active need one entry a cohort")
+        if np.any(self.active < 1) or np.any(self.active > self.rows):
+            raise TableError("each cohort needs active people, and no more of them than rows")
+        if self.warm is not None and self.warm.shape != (c,):
+            raise TableError("warm needs one entry a cohort")
+        if self.k < 1:
+            raise BudgetError("k must be 1 or more")
+        if self.evaluations is not None and self.evaluations < 0:
+            raise BudgetError("evaluations must be 0 or more")
+
+
+class Merged(NamedTuple):
+    """An answer, and how it was found.
+
+    labels: int32 (c,), groups 0 .. g-1, numbered by their first cohort. loss: of them. start: what the search began
+    with, "greedy" or "warm". greedy_loss, warm_loss: of both starts, None without a last window.
+    groups_kept: groups that are a group of the last window, restricted to the cohorts that are here.
+    groups_merged: groups of more than one cohort. evaluations: hulls that were priced, for the starts too.
+    """
+
+    labels: NDArray[np.int32]
+    loss: float
+    start: str
+    greedy_loss: float
+    warm_loss: float | None
+    groups_kept: int
+    groups_merged: int
+    evaluations: int
+
+
+def _state(task: MergeTask, people: Individuals, labels: NDArray[np.int32]) -> Groups:
+    rows, active = task.rows.astype(np.int64), task.active.astype(np.int64)
+    return build_groups(people, rows, active, task.k, in_order(labels))
+
+
+def _loss(groups: Groups) -> float:
+    """Costs of the groups by rows, added in the order of their numbers."""
+    return float(np.cumsum(groups.loss)[-1] / groups.rows.sum())
+
+
+def merge_loss(task: MergeTask, labels: NDArray[np.int32]) -> float:
+    """Loss of groups: sum of (rows of a group x NCP of the hull of its boxes) / rows, float in [0, 1]. O(n d).
+
+    labels: int32 (c,), any numbers.
+    """
+    return _loss(_state(task, gather_individuals(task.table), labels))
+
+
+def _groups_kept(labels: NDArray[np.int32], warm: NDArray[np.int64] | None) -> int:
+    """Groups of ``labels`` that are, as sets, the cohorts that one number of ``warm`` has."""
+    if warm is None:
+        return 0
+    here = warm >= 0
+    pairs = np.unique(np.stack([labels, warm]), axis=1)
+    _, ours = np.unique(pairs[0], return_inverse=True)
+    single = np.bincount(ours)[ours] == 1
+    _, theirs = np.unique(pairs[1], return_inverse=True)
+    single &= np.bincount(theirs)[theirs] == 1
+    return int((single & (pairs[1] >= 0)).sum()) if here.any() else 0
+
+
+def merge_cohorts(task: MergeTask) -> Merged:
+    """Groups of at least k active people each, that hold every cohort once.
+
+    Begins with greedy groups or with the last window's as far as they are feasible here, whichever lose less, at ties
+    with the latter. A function of the boxes, rows, active, k, warm, seed and evaluations alone. Near linear in c.
+
+    Raises InfeasibleError when all cohorts together have fewer than k active people.
+    """
+    c = task.rows.size
+    if task.active.sum() < task.k:
+        raise InfeasibleError("all cohorts together have fewer than k active people")
+    people = gather_individuals(task.table)
+    near, evaluations = near_cohorts(task.table, people)
+    groups = _state(task, people, np.arange(c, dtype=np.int32))
+    evaluations += join_infeasible(people, groups, near)
+    greedy = in_order(groups.label)
+    groups = _state(task, people, greedy)
+    greedy_loss, warm_loss = _loss(groups), None
+    start, begun = "greedy", greedy
+    if task.warm is not None:
+        warm = np.where(task.warm >= 0, task.warm, task.warm.max(initial=0) + 1 + np.arange(c))
+        old = _state(task, people, warm)
+        evaluations += join_infeasible(people, old, near)
+        labels = in_order(old.label)
+        old = _state(task, people, labels)
+        warm_loss = _loss(old)
+        if warm_loss <= greedy_loss:
+            start, begun, groups = "warm", labels, old
+    limit = task.evaluations
+    if limit is None:
+        limit = int(EVALUATIONS_PER_ROW * task.rows.sum())
+    labels, loss = begun, _loss(groups)
+    if limit > 0:
+        work = build_workspace(c, c, task.seed, log=LOG)
+        for unit in near.tour:
+            push(work, unit)
+        search(people, groups, near.nearest, work, build_ruin(people), near.tour, limit, EXACT_T, SHARE_T)
+        evaluations += int(work.evaluations[0])
+        found = in_order(groups.label)
+        found_loss = _loss(_state(task, people, found))
+        if found_loss < loss:
+            labels, loss = found, found_loss
+    return Merged(
+        labels=labels,
+        loss=loss,
+        start=start,
+        greedy_loss=greedy_loss,
+        warm_loss=warm_loss,
+        groups_kept=_groups_kept(labels, task.warm),
+        groups_merged=int((np.bincount(labels) > 1).sum()),
+        evaluations=evaluations,
+    )
+
+
+EXACT_T = 8
+SHARE_T = 70
