@@ -141,7 +141,7 @@ def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Ent
     before = warm.roster.pool if warm.roster is not None else empty_pool(bound)
     cohort = roster.cohorts_of(people.digests)
     unknown = cohort[of_row] < 0
-    readable = np.asarray(whole(rows.column(QUASI_FAULT)).is_null())
+    readable = np.ones(rows.num_rows, dtype=bool) if QUASI_FAULT not in rows.schema.names else np.asarray(whole(rows.column(QUASI_FAULT)).is_null())
     seen = unknown & readable
     pool = before.having_seen(
         people.digests[of_row[seen]], own_ends(rows, bound)[seen], rows.filter(pa.array(seen)), bound
