@@ -37,6 +37,10 @@ LATTICE_METHODS = ("ola", "kgen", "exhaustive", "incognito", "samarati", "datafl
 """Solvers that publish every field at one level of its hierarchy, from closed classes of equal labels."""
 MAX_WINDOW_ROWS = 200_000
 """Rows of a partition's window that are solved in one go, unless the policy says otherwise."""
+INTAKE_TIMES_K = 200
+"""So many times k newcomers wait for each other where rows may wait, unless the policy says otherwise."""
+MAX_OUTDATED = 0.02
+"""Share of a window's rows outside their frozen box above which a run says that a renewal is due."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,12 @@ class Policy:
     max_window_rows: a partition's window with more rows, waiting ones included, is released in several parts of near
     rows, each a release with k individuals of its own (by default 200,000, or 10 k when that is more).
     protect: by default ``individual`` if a field has that role, else ``row``. cohort: of ``protect: individual``, by
-    default ``window``; None with ``protect: row``. notes: what the reader of a file has to say about its spelling; no
-    part of what the policy is.
+    default ``window``; None with ``protect: row``.
+    cohort_size, intake, max_outdated: of ``cohort: lasting``, None without it. cohort_size: people a cohort, by default
+    k. intake: newcomers enter when so many wait, or when a row of one must leave; by default 200 k, and with no
+    max_delay at once (cohort_size). max_outdated: share of a window's rows whose values have left their frozen box
+    above which the run says that a renewal is due, by default 0.02.
+    notes: what the reader of a file has to say about its spelling; no part of what the policy is.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -72,6 +80,9 @@ class Policy:
     protect: Protection = None  # type: ignore[assignment]
     others: Others = Others.REFUSE
     cohort: Cohort | None = None
+    cohort_size: int | None = None
+    intake: int | None = None
+    max_outdated: float | None = None
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
     notes: tuple[str, ...] = member(default=(), compare=False)
@@ -87,7 +98,9 @@ class Policy:
         if self.protect is None:
             chosen["protect"] = Protection.ROW if self.individual is None else Protection.INDIVIDUAL
         if self.cohort is None and chosen.get("protect", self.protect) is Protection.INDIVIDUAL:
-            chosen["cohort"] = Cohort.WINDOW
+            chosen["cohort"] = _default_cohort(self.window_ms)
+        if chosen.get("cohort", self.cohort) is Cohort.LASTING:
+            chosen |= self._defaults_of_lasting()
         if self.max_window_rows is None:
             least = LEAST_PART * self.k if isinstance(self.k, int) else 0
             chosen["max_window_rows"] = max(MAX_WINDOW_ROWS, least)
@@ -96,6 +109,20 @@ class Policy:
             chosen["state_ttl_ms"] = max(LEAST_STATE_TTL_MS, twice)
         for name, value in chosen.items():
             object.__setattr__(self, name, value)
+
+    def _defaults_of_lasting(self) -> dict[str, Any]:
+        """The members that only ``cohort: lasting`` has, where the policy leaves them open."""
+        size = self.k if self.cohort_size is None else self.cohort_size
+        intake: object = size
+        if self.max_delay_ms > 0 and isinstance(size, int) and isinstance(self.k, int):
+            intake = max(INTAKE_TIMES_K * self.k, size)
+        defaults = {"cohort_size": size, "intake": intake, "max_outdated": MAX_OUTDATED}
+        return {name: value for name, value in defaults.items() if getattr(self, name) is None}
+
+    @property
+    def lasting(self) -> bool:
+        """Whether people are put together once, in cohorts that last over windows."""
+        return self.cohort is Cohort.LASTING
 
     @property
     def ahead_limit_ms(self) -> int:
@@ -160,6 +187,11 @@ class Policy:
 
     def _with_role(self, role: Role) -> Field | None:
         return next((field for field in self.fields if field.role is role), None)
+
+
+def _default_cohort(window_ms: int | None) -> Cohort:
+    """With whom individuals are put together unless the policy says it. window_ms: None, one single window."""
+    return Cohort.WINDOW
 
 
 def build_policy(

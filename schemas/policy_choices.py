@@ -22,9 +22,11 @@ class Others(StrEnum):
 
 class Cohort(StrEnum):
     """With whom individuals are put together. window: afresh in each window, in closed classes in which every row count
-    is shared by k of them; the classes of the window before are a start for the search and nothing more."""
+    is shared by k of them; the classes of the window before are a start for the search and nothing more. lasting: once,
+    when they enter, in cohorts of at least ``cohort_size`` that stay; each window publishes groups of whole cohorts."""
 
     WINDOW = "window"
+    LASTING = "lasting"
 
 
 class MetricsAccess(StrEnum):

@@ -16,7 +16,7 @@ from kanonflow.schemas.former_keys import read_former
 from kanonflow.schemas.key_kinds import read_keys, write_keys
 from kanonflow.schemas.policy import Field, Others, Policy, build_policy
 from kanonflow.schemas.policy_fields import Role
-from kanonflow.schemas.policy_keys import HEAD, NO_SLIDING, SLIDING
+from kanonflow.schemas.policy_keys import HEAD, LATER, NO_SLIDING, OF_LASTING, SLIDING
 from kanonflow.schemas.written_values import unknown_keys
 
 PROPERTY = "kanonflow"
@@ -55,8 +55,14 @@ def parse_policy(mapping: object, source: str, default_name: str, folder: Path |
         raise PolicyError(["file: must hold a mapping with version, k and fields"], source)
     former = read_former(mapping)
     mapping, mistakes = former.mapping, list(former.mistakes)
-    mistakes += unknown_keys((key for key in mapping if key not in SLIDING), [key.name for key in HEAD], "")
+    unknown = (key for key in mapping if key not in SLIDING and key not in LATER)
+    mistakes += unknown_keys(unknown, [key.name for key in HEAD], "")
     mistakes += [f"{key}: {NO_SLIDING}" for key in SLIDING if key in mapping]
+    mistakes += [
+        f"{key}: comes with a later version ({what}); leave it out"
+        for key, what in LATER.items()
+        if key in mapping
+    ]
     if FOLDER_KEY in mapping and not isinstance(mapping[FOLDER_KEY], str):
         mistakes.append(f"{FOLDER_KEY}: must name a folder, relative to that of the policy")
     mapping = with_hierarchy_rows(mapping, folder)
@@ -116,6 +122,9 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
     if mapping.get("window") is not None and "window_ms" not in found:
         found["window_ms"] = found.get("window_offset_ms", 0) + 1
         found.pop("state_ttl_ms", None)
+    if mapping.get("cohort") is not None and "cohort" not in found:
+        for key in OF_LASTING:
+            found.pop(key.member, None)
     return found
 
 

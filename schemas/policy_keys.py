@@ -34,7 +34,7 @@ from kanonflow.schemas.policy_fields import (
     Role,
 )
 
-__all__ = ["DURATIONS", "FIELD", "HEAD", "NO_SLIDING", "QUASI", "SLIDING", "SOLVER"]
+__all__ = ["DURATIONS", "FIELD", "HEAD", "LATER", "NO_SLIDING", "OF_LASTING", "QUASI", "SLIDING", "SOLVER"]
 
 SLIDING = ("slide", "every", "period")
 """Keys of sliding windows in other systems."""
@@ -42,6 +42,13 @@ NO_SLIDING = (
     "sliding windows would publish a row several times, and the boxes of its copies narrow it down "
     "together; use fixed windows (window: 1d)"
 )
+LATER = {
+    "renew": "a new epoch of cohort: lasting begun on a schedule",
+    "publish_member": "a column of cohort: lasting by which analysts follow a person",
+    "people": "a file of the people whom cohort: lasting knows from the start",
+    "max_share": "a limit on one person's share of a box's rows",
+}
+"""Keys that this version refuses by name, and what each will be."""
 _VERSION = "this version of kanonflow reads policies of version 1"
 
 SOLVER = (
@@ -268,6 +275,31 @@ DURATIONS = (
     ),
 )
 
+OF_LASTING = (
+    Key(
+        "cohort_size",
+        Whole(2),
+        "Of cohort: lasting, people a cohort, at least k; more where an attacker may know matches or plant people.",
+        "cohort_size",
+        default_told="k",
+    ),
+    Key(
+        "intake",
+        Whole(2),
+        "Of cohort: lasting, newcomers enter together when so many wait, or when a row of one must leave.",
+        "intake",
+        default_told="200 k; with max_delay 0 at once, when there are cohort_size",
+    ),
+    Key(
+        "max_outdated",
+        Number("a share of a window's rows, at least 0 and below 1", least=0, below=1),
+        "Of cohort: lasting, share of a window's rows outside the box of their person's values as of entry above"
+        " which the run says that a renewal is due.",
+        "max_outdated",
+        default_told="0.02",
+    ),
+)
+
 HEAD = (
     Key(
         "version",
@@ -330,10 +362,12 @@ HEAD = (
     Key(
         "cohort",
         Choice(Cohort),
-        "Of protect: individual, with whom individuals are put together: afresh in each window.",
+        "Of protect: individual, with whom individuals are put together: afresh in each window, or once, in cohorts"
+        " that last.",
         "cohort",
         default_told="window",
     ),
+    *OF_LASTING,
     Key(
         "metrics",
         Choice(MetricsAccess),

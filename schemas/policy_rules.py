@@ -11,6 +11,8 @@ from decimal import Decimal
 from typing import Protocol
 
 from kanonflow.schemas.diversity_declaration import rules_of_diversity
+from kanonflow.schemas.lasting_rules import rules_of_lasting
+from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import (
     DATE_UNITS,
     PLAIN_VALUES,
@@ -61,6 +63,16 @@ class PolicyParts(Protocol):
     def protect(self) -> str: ...
     @property
     def cohort(self) -> str | None: ...
+    @property
+    def cohort_size(self) -> int | None: ...
+    @property
+    def intake(self) -> int | None: ...
+    @property
+    def max_outdated(self) -> float | None: ...
+    @property
+    def solver(self) -> SolverChoice: ...
+    @property
+    def by_levels(self) -> bool: ...
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:
@@ -70,6 +82,7 @@ def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str
         others for what they might have been, are left out.
     """
     mistakes = list(_rules_of_the_whole(policy))
+    mistakes += rules_of_lasting(policy)
     mistakes += _rules_of_time(policy, unread)
     mistakes += _rules_of_roles(policy, unread)
     mistakes += _rules_of_partitions(policy, unread)

@@ -13,7 +13,7 @@ _SAID = {
     " released in parts), or choose another solver",
     "categories": "{key}: {name} takes numbers and dates only, not {names}",
     "hierarchies": "{key}: {name} has no program for hierarchies, as {names}: choose auto",
-    "k": "k: {key} {name} takes at most {most}",
+    "k": "{size}: {key} {name} takes at most {most}",
     "levels": "{key}: {name} needs levels of hierarchies, which these fields do not have: {names}; "
     "give each type: hierarchy",
     "nodes": "{key}: {name} takes lattices of at most {most:,} nodes, and the hierarchies span {asked:,}; take kgen",
@@ -49,8 +49,8 @@ def _of_search(policy: Policy) -> list[str]:
     way = SOLVERS[choice.method if choice.method in usable else "auto"].ways[shape]
     if choice.loss not in way.losses:
         mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(way.losses)}")
-    if policy.k > way.largest_k:
-        mistakes.append(f"k: the solver takes at most {way.largest_k}")
+    if _class_size(policy) > way.largest_k:
+        mistakes.append(f"{_size_key(policy)}: the solver takes at most {way.largest_k}")
     mistakes += _refused(policy, "solver.method", choice.method)
     mistakes += _refused(policy, "solver.start", choice.start)
     return mistakes
@@ -91,17 +91,29 @@ def _refused(policy: Policy, key: str, name: str) -> list[str]:
     """
     if name not in SOLVERS:
         return []
-    return [_said(each, key, name) for each in SOLVERS[name].limits.refusals(demand_of(policy))]
+    size = _size_key(policy)
+    return [_said(each, key, name, size) for each in SOLVERS[name].limits.refusals(demand_of(policy))]
 
 
-def _said(refusal: Refusal, key: str, name: str) -> str:
+def _said(refusal: Refusal, key: str, name: str, size: str) -> str:
     names = ", ".join(refusal.names)
-    return _SAID[refusal.what].format(key=key, name=name, names=names, most=refusal.most, asked=refusal.asked)
+    return _SAID[refusal.what].format(
+        key=key, name=name, names=names, most=refusal.most, asked=refusal.asked, size=size
+    )
 
 
 def demand_of(policy: Policy) -> Demand:
-    """What a policy's windows ask of a solver."""
-    return Demand(policy.max_window_rows, policy.k, tuple(map(_attribute, policy.quasis)))
+    """What a policy's windows ask of a solver; of lasting cohorts, what their founding asks."""
+    return Demand(policy.max_window_rows, _class_size(policy), tuple(map(_attribute, policy.quasis)))
+
+
+def _class_size(policy: Policy) -> int:
+    """Individuals a class at least: k, or of lasting cohorts their size, for there the solver founds cohorts."""
+    return policy.k if policy.cohort_size is None else policy.cohort_size
+
+
+def _size_key(policy: Policy) -> str:
+    return "k" if policy.cohort_size is None else "cohort_size"
 
 
 def _attribute(field: Field) -> Attribute:

@@ -145,7 +145,10 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
     if settings.rows is not None:
         # No window has more rows than are read, so solvers of small windows can be compared on the first rows.
         most = min(most, max(settings.rows, LEAST_PART * k))
-    return replace(policy, k=k, solver=solver, fields=fields, max_window_rows=most)
+    # Sizes of lasting cohorts go with k: those of each setting are its defaults.
+    return replace(
+        policy, k=k, cohort_size=None, intake=None, solver=solver, fields=fields, max_window_rows=most
+    )
 
 
 def _with_limit(field: Field, limit: float, settings: Settings) -> Field:

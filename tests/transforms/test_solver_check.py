@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.policy import LATTICE_METHODS
+from kanonflow.solvers.catalogue import SOLVERS, STARTS
 from kanonflow.solvers.shapes import certify
 from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.transforms.solver_check import check_solver
@@ -91,3 +93,32 @@ def test_certify_takes_windows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) 
     step.finish()
     (metrics,) = step.metrics
     assert (metrics["rows_released"], metrics["solver"]) == (12, "certify")
+
+
+LASTING = {"cohort": "lasting", "cohort_size": 4}
+NOT_FOUNDING = {*LATTICE_METHODS, "pass-through"}
+FOUNDERS = sorted(
+    name for name, solver in SOLVERS.items() if "classes" in solver.ways and name not in NOT_FOUNDING
+)
+
+
+@pytest.mark.parametrize("name", FOUNDERS)
+def test_lasting_cohorts_are_founded_by_any_method_of_classes(name: str) -> None:
+    """Every method that makes classes of individuals, as it would make those of a window; the default among them."""
+    check_solver(feed_policy(solver=name, **SMALL_WINDOWS, **LASTING))
+
+
+@pytest.mark.parametrize("name", STARTS["classes"])
+def test_lasting_cohorts_are_founded_from_any_start_of_classes(name: str) -> None:
+    """But for those that need levels of hierarchies, which this feed does not have."""
+    if name in LATTICE_METHODS:
+        with pytest.raises(PolicyError, match="needs levels of hierarchies"):
+            check_solver(feed_policy(solver={"start": name}, **SMALL_WINDOWS, **LASTING))
+    else:
+        check_solver(feed_policy(solver={"start": name}, **SMALL_WINDOWS, **LASTING))
+
+
+def test_a_graph_founds_no_cohort() -> None:
+    """A method of rows alone is refused, with those that there are."""
+    with pytest.raises(PolicyError, match=r"solver.method: with protect: individual it must be one of auto"):
+        check_solver(feed_policy(solver="certify", **LASTING))

@@ -1,0 +1,201 @@
+"""Cohorts that last: what a policy of them holds, and everything that such a policy is refused for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.lasting_rules import LARGEST_COHORT
+from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Policy, SolverChoice
+from kanonflow.schemas.policy_file import parse_policy, policy_digest, policy_from_avro_schema, to_mapping
+from kanonflow.schemas.recorded_policy import recorded_policy
+from kanonflow.solvers.shapes.classes import LARGEST_K
+from tests.schemas.test_policy_file import feed, mistakes_of, with_field
+
+
+def lasting(**changes: Any) -> dict[str, Any]:
+    """The feed's policy (k = 5, a day's windows, two days of delay) with cohorts that last."""
+    return feed(**{"cohort": "lasting"} | changes)
+
+
+def read(mapping: dict[str, Any]) -> Policy:
+    return parse_policy(mapping, "", "feed")
+
+
+def test_defaults() -> None:
+    """Cohorts of k, 200 k newcomers where rows may wait, 2% outdated rows."""
+    policy = read(lasting())
+    assert (policy.cohort, policy.lasting, policy.closed) == (Cohort.LASTING, True, True)
+    assert (policy.cohort_size, policy.intake, policy.max_outdated) == (5, 1000, 0.02)
+
+
+def test_where_no_row_waits_newcomers_enter_at_once() -> None:
+    """With max_delay 0 an intake is as soon as there is a cohort."""
+    for delay in (0, None):
+        policy = read(lasting(max_delay=delay, cohort_size=7))
+        assert (policy.cohort_size, policy.intake) == (7, 7)
+
+
+def test_what_is_given_holds() -> None:
+    """Each key reaches the member of its name."""
+    policy = read(lasting(cohort_size=10, intake=40, max_outdated=0.1))
+    assert (policy.cohort_size, policy.intake, policy.max_outdated) == (10, 40, 0.1)
+
+
+@pytest.mark.parametrize("mapping", [feed(), feed(protect="row"), feed(cohort="window")])
+def test_other_policies_hold_none_of_it(mapping: dict[str, Any]) -> None:
+    """No member has a value, and nothing of it is written: digests of such policies are what they were."""
+    policy = read(mapping)
+    assert not policy.lasting
+    assert (policy.cohort_size, policy.intake, policy.max_outdated) == (None, None, None)
+    assert not {"cohort_size", "intake", "max_outdated"} & to_mapping(policy).keys()
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"max_delay": 0}, {"cohort_size": 9, "intake": 12, "max_outdated": 0}]
+)
+def test_a_policy_is_read_back_as_it_was(changes: dict[str, Any]) -> None:
+    """From its mapping, from the JSON of its digest, and from the properties of an Avro schema."""
+    policy = read(lasting(**changes))
+    mapping = to_mapping(policy)
+    assert read(json.loads(json.dumps(mapping))) == policy
+    assert {key: mapping[key] for key in ("cohort_size", "intake", "max_outdated")} == {
+        "cohort_size": policy.cohort_size,
+        "intake": policy.intake,
+        "max_outdated": policy.max_outdated,
+    }
+    fields = [
+        {"name": name, "type": "string", "kanonflow": entry} for name, entry in mapping["fields"].items()
+    ]
+    head = {key: value for key, value in mapping.items() if key != "fields"}
+    assert policy_from_avro_schema({"name": "feed", "kanonflow": head, "fields": fields}, "") == policy
+
+
+@pytest.mark.parametrize("changes", [{"cohort_size": 6}, {"intake": 999}, {"max_outdated": 0.03}])
+def test_digests_tell_the_keys_apart(changes: dict[str, Any]) -> None:
+    """Of the policy, and of what a matching record vouches for."""
+    one, other = read(lasting()), read(lasting(**changes))
+    assert policy_digest(one) != policy_digest(other)
+    assert recorded_policy(one) != recorded_policy(other)
+
+
+def test_cohorts_are_no_larger_than_solvers_make_them() -> None:
+    """The rule's figure is the solvers'."""
+    assert LARGEST_COHORT == LARGEST_K
+    assert read(lasting(cohort_size=LARGEST_K)).cohort_size == LARGEST_K
+
+
+TIME_AS_QUASI = {"role": "time", "also_quasi": True, "type": "date"}
+REFUSED = {
+    "rows": (lasting(protect="row"), "cohort: belongs to protect: individual", "leave it out"),
+    "nobody": (lasting(individual=None), "cohort: belongs to protect: individual", "role: individual"),
+    "below k": (lasting(cohort_size=4), "cohort_size: must be at least k = 5, and is 4", "raise it"),
+    "above the solvers": (lasting(cohort_size=256), "cohort_size: must be at most 255, and is 256", "lower"),
+    "k above the solvers": (lasting(k=300), "cohort_size: must be at most 255, and is 300", "it is k"),
+    "half a person": (lasting(cohort_size=5.5), "cohort_size: must be a whole number", "at least 2"),
+    "many people": (lasting(cohort_size="many"), "cohort_size: must be a whole number", "at least 2"),
+    "intake below k": (lasting(intake=4), "intake: must be at least k = 5, and is 4", "raise it"),
+    "intake below a cohort": (
+        lasting(cohort_size=8, intake=7),
+        "intake: must be at least cohort_size = 8, and is 7",
+        "raise it",
+    ),
+    "half a newcomer": (lasting(intake=99.5), "intake: must be a whole number", "at least 2"),
+    "all outdated": (lasting(max_outdated=1), "max_outdated: must be a share of a window's rows", "below 1"),
+    "less than none": (lasting(max_outdated=-0.1), "max_outdated: must be a share", "at least 0"),
+    "cohort_size alone": (feed(cohort_size=5), "cohort_size: belongs to cohort: lasting", "leave it out"),
+    "intake alone": (feed(cohort="window", intake=100), "intake: belongs to cohort: lasting", "leave it out"),
+    "max_outdated alone": (feed(max_outdated=0.1), "max_outdated: belongs to cohort: lasting", "or say"),
+    "deadline": (
+        lasting(solver={"deadline": "3s"}),
+        "solver.deadline: 3000ms would make groups that last depend on the machine",
+        "evaluations_per_row",
+    ),
+    "sil": (lasting(solver={"loss": "sil"}), "solver.loss: cohort: lasting lowers ncp", "leave it out"),
+    "everybody": (
+        lasting(solver="pass-through"),
+        "solver.method: pass-through puts everybody into one class",
+        "leave it out",
+    ),
+    "time": (
+        with_field("booked", TIME_AS_QUASI, cohort="lasting"),
+        "fields.booked.also_quasi: a time differs from row to row",
+        "cohort: window",
+    ),
+    "diversity": (
+        with_field(
+            "amount", {"role": "sensitive", "diversity": {"kind": "distinct", "l": 2}}, cohort="lasting"
+        ),
+        "fields.amount.diversity: cohort: lasting would have to count it",
+        "cohort: window",
+    ),
+    "closeness": (
+        with_field(
+            "amount", {"role": "sensitive", "closeness": {"distance": "equal", "t": 0.2}}, cohort="lasting"
+        ),
+        "fields.amount.closeness: cohort: lasting would have to count it",
+        "cohort: window",
+    ),
+    "renew": (lasting(renew="26w"), "renew: comes with a later version", "leave it out"),
+    "publish_member": (lasting(publish_member=False), "publish_member: comes with a later", "leave it out"),
+    "people": (lasting(people="customers.csv"), "people: comes with a later version", "leave it out"),
+    "max_share": (feed(max_share=0.2), "max_share: comes with a later version", "leave it out"),
+    "misspelt": (lasting(cohort="lastin", cohort_size=7), "cohort: must be one of", "did you mean lasting?"),
+} | {
+    method: (
+        lasting(solver=method),
+        f"solver.method: {method} publishes levels of hierarchies",
+        "cohort: window",
+    )
+    for method in LATTICE_METHODS
+}
+
+
+@pytest.mark.parametrize(("mapping", "start", "mend"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(mapping: dict[str, Any], start: str, mend: str) -> None:
+    """One mistake each: the key first, then the figure, and what to do."""
+    (mistake,) = mistakes_of(mapping)
+    assert mistake.startswith(start)
+    assert mend in mistake
+
+
+def test_without_a_window_nothing_lasts() -> None:
+    """One release promises nothing over several."""
+    mapping = lasting(window=None, max_delay=None)
+    mapping["fields"] = {name: entry for name, entry in mapping["fields"].items() if name != "booked"}
+    (mistake,) = mistakes_of(mapping)
+    assert mistake.startswith("cohort: lasting needs a window")
+    assert "cohort: window" in mistake
+
+
+def test_all_of_it_is_said_at_once() -> None:
+    """Beside the mistakes of other keys."""
+    mapping = with_field("booked", TIME_AS_QUASI, cohort="lasting", cohort_size=3, intake=2, metrics="secret")
+    starts = ("metrics: must", "cohort_size: must", "intake: must", "fields.booked.also_quasi: a time")
+    found = mistakes_of(mapping)
+    assert len(found) == len(starts)
+    for mistake, start in zip(found, starts, strict=True):
+        assert mistake.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("changes", "start"),
+    [
+        ({"cohort_size": 5.0}, "cohort_size: must be a whole number"),
+        ({"cohort_size": True}, "cohort_size: must be a whole number"),
+        ({"intake": 1000.0}, "intake: must be a whole number"),
+        ({"max_outdated": "2%"}, "max_outdated: must be a share"),
+        ({"max_outdated": float("nan")}, "max_outdated: must be a share"),
+        ({"solver": SolverChoice(deadline_ms=10)}, "solver.deadline: 10ms"),
+        ({"cohort": Cohort.WINDOW}, "cohort_size: belongs to cohort: lasting"),
+    ],
+)
+def test_programs_are_held_to_the_same_rules(changes: dict[str, Any], start: str) -> None:
+    """A policy that no file was read for."""
+    with pytest.raises(PolicyError) as caught:
+        replace(read(lasting()), **changes)
+    assert caught.value.mistakes[0].startswith(start)
