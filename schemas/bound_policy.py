@@ -27,7 +27,6 @@ from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import RESERVED
 
-QUASI_FAULT = "__quasi_fault"
 _EPOCH = date(1970, 1, 1)
 _DAY_MS = 86_400_000
 Ends = tuple[int, int] | tuple[float, float]

@@ -17,7 +17,6 @@ from kanonflow.solvers.merging.groups import (
     Groups,
     box_ncp,
     empty_box,
-    joined_ncp,
     move,
     refresh,
     widen_box,

@@ -55,7 +55,3 @@ def at_places(records: Iterable[Mapping[str, Any]], places: RowPlaces) -> Iterat
     for row, record in enumerate(records):
         place = places.of(row)
         yield {**record, "source": place, "part": place}
-
-
-def fault_records(rows: pa.Table, bound: BoundPolicy) -> list[dict[str, Any]]:
-    return []

@@ -25,6 +25,7 @@ SHAPES = {
     "classes": {"people": True},
     "people": {"people": True, "protect": "row"},
     "rows": {"people": False, "events": True},
+    "lasting": {"people": True, "cohort": "lasting", "intake": 70},
 }
 KEY = b"partition"
 END = START + HOUR
@@ -86,9 +87,27 @@ def test_the_step_alone_does_what_the_dofn_does(shape: str) -> None:
             assert partition.fires_at == cells.due.at
             warm = partition.warm_state
             assert (None if warm is None else warm.to_bytes()) == cells.warm.value
+            assert partition.segments == cells.roster.values
             if cells.warm.value is None:
                 forgotten.add(key)
-    every_turn_was_taken(driven, forgotten)
+    if shape == "lasting":
+        every_lasting_turn_was_taken(driven, forgotten)
+    else:
+        every_turn_was_taken(driven, forgotten)
+
+
+def every_lasting_turn_was_taken(driven: DrivenPartitions, forgotten: set[bytes]) -> None:
+    """Nothing is forgotten, late rows join or are refused, and somebody entered because rows had to leave."""
+    assert not forgotten
+    entered = [record["people_entered"] for record in driven.metrics if record["people_entered"]]
+    assert len(entered) > len(driven.cells)
+    assert min(entered) < 70
+    assert max(record["pool"] for record in driven.metrics) > 0
+    assert {"late", "awaits_intake"} <= {reason for _, reason in driven.refused()}
+    assert any(name in driven.published() for name in ("r500", "r501"))
+    # An hour without rows of its own, and a release: those who waited entered together.
+    ends = {record["window_end"] for record in driven.metrics if record["people_entered"]}
+    assert ends - {START + hour * HOUR for hour in (1, 2, 3, 4, 5, 7, 41)}
 
 
 def every_turn_was_taken(driven: DrivenPartitions, forgotten: set[bytes]) -> None:
@@ -106,9 +125,10 @@ def every_turn_was_taken(driven: DrivenPartitions, forgotten: set[bytes]) -> Non
     assert driven.watermark == START + int(41.2 * HOUR)
 
 
-def test_the_state_in_memory_is_the_state_in_bytes() -> None:
+@pytest.mark.parametrize("shape", ["classes", "lasting"])
+def test_the_state_in_memory_is_the_state_in_bytes(shape: str) -> None:
     """A step that goes on from serialized state gives what one gives that kept its objects."""
-    bound = bound_feed(small_policy("classes"))
+    bound = bound_feed(small_policy(shape))
     kept, read = SteppedPartitions(bound, SECRET, lambda: 0.0), SteppedPartitions(bound, SECRET, lambda: 0.0)
     for hour, rows in feed():
         for each in (kept, read):
@@ -116,6 +136,8 @@ def test_the_state_in_memory_is_the_state_in_bytes() -> None:
             each.advance(START + int(hour * HOUR))
         for partition in read.partitions.values():
             partition.clock = PartitionClock.from_bytes(partition.clock.to_bytes())
+            # The roster is put together from its segments again.
+            partition._roster = None
             if partition.warm_state is not None:
                 partition.warm_state = warm_state_from_bytes(partition.warm_state.to_bytes())
     assert (kept.released, kept.metrics, kept.rejected) == (read.released, read.metrics, read.rejected)
