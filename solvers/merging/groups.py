@@ -6,7 +6,7 @@ cost more apart than together.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -265,9 +265,9 @@ def build_groups(
     return groups
 
 
-def in_order(labels: NDArray[np.int32]) -> NDArray[np.int32]:
+def in_order(labels: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
     """The same groups, numbered 0.. by their first cohort."""
     _, first, group = np.unique(labels, return_index=True, return_inverse=True)
     number = np.empty(first.size, dtype=np.int32)
     number[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
-    return number[group]
+    return np.asarray(number[group], dtype=np.int32)
