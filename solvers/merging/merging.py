@@ -116,9 +116,7 @@ class _Start(NamedTuple):
     evaluations: int
 
 
-def _joined(
-    task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int64]
-) -> _Start:
+def _joined(task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int64]) -> _Start:
     """Groups as they are given, those that are not feasible joined. labels: int64 (c,), any numbers."""
     groups = _state(task, people, labels)
     evaluations = join_infeasible(people, groups, near)
@@ -146,6 +144,23 @@ def _last_groups(task: MergeTask, warm: NDArray[np.int64]) -> NDArray[np.int64]:
     return labels
 
 
+def _alone(task: MergeTask, people: Individuals) -> Merged:
+    """One cohort is one group: there is nobody near it to look for."""
+    labels = np.zeros(1, dtype=np.int32)
+    loss = _loss(_state(task, people, labels))
+    warm = task.warm is not None and bool(task.warm[0] >= 0)
+    return Merged(
+        labels,
+        loss,
+        start="warm" if warm else "greedy",
+        greedy_loss=loss,
+        warm_loss=loss if task.warm is not None else None,
+        groups_kept=int(warm),
+        groups_merged=0,
+        evaluations=0,
+    )
+
+
 def merge_cohorts(task: MergeTask) -> Merged:
     """Groups of at least k active people each, that hold every cohort once.
 
@@ -162,6 +177,8 @@ def merge_cohorts(task: MergeTask) -> Merged:
     if task.active.sum() < task.k:
         raise InfeasibleError("all cohorts together have fewer than k active people")
     people = gather_individuals(task.table)
+    if c == 1:
+        return _alone(task, people)
     near, evaluations = near_cohorts(task.table, people)
     greedy = begun = _joined(task, people, near, np.arange(c))
     evaluations += greedy.evaluations
