@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.merging.groups import (
+    MOST,
     NOBODY,
     Groups,
     box_ncp,
@@ -29,9 +30,8 @@ from kanonflow.solvers.units.bits import bits_cost, next_random
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
 
-# Cohorts that are grouped in the best way at once, and that are joined greedily at once.
+# Cohorts that are grouped in the best way at once; joined greedily are up to MOST.
 EXACT = 8
-MOST = 24
 # Near groups that are dissolved with one, at most.
 MORE = 3
 # So many sums of the dynamic programme take the time of one hull that is priced.

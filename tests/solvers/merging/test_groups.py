@@ -27,7 +27,7 @@ def check(task: MergeTask, groups: Groups) -> None:
     labels = groups.label
     here = np.unique(labels).tolist()
     free = groups.free[: groups.frees[0]].tolist()
-    assert sorted(here + free) == list(range(labels.size))
+    assert sorted(here + free) == list(range(groups.size.size))
     for number in here:
         cohorts = np.flatnonzero(labels == number).tolist()
         chain, unit = [], int(groups.head[number])

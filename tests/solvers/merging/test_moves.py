@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.merging.groups import Groups, build_groups, in_order
+from kanonflow.solvers.merging.groups import MOST, Groups, build_groups, in_order
 from kanonflow.solvers.merging.merging import MergeTask
 from kanonflow.solvers.merging.moves import best_move, descend, make_move
 from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
@@ -36,7 +36,8 @@ def prepare(task: MergeTask, seed: int) -> Search:
     c = task.rows.size
     labels = in_order(random_labels(task, seed))
     groups = build_groups(people, task.rows, task.active, task.k, labels)
-    return Search(people, groups, near_cohorts(task.table, people)[0], build_workspace(c, c, seed, log=512))
+    work = build_workspace(c, c + MOST, seed, log=512)
+    return Search(people, groups, near_cohorts(task.table, people)[0], work)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
