@@ -101,9 +101,7 @@ def merge_task(
     active[-1] += max(0, k - int(active.sum()))
     rows = active + rng.integers(0, 9, cohorts)
     table = replace(table, individuals=who.astype(np.int64))
-    return MergeTask(
-        table, rows.astype(np.int64), active.astype(np.int64), k, seed, evaluations=evaluations
-    )
+    return MergeTask(table, rows.astype(np.int64), active.astype(np.int64), k, seed, evaluations=evaluations)
 
 
 @st.composite

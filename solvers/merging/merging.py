@@ -116,9 +116,7 @@ class _Start(NamedTuple):
     evaluations: int
 
 
-def _joined(
-    task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int64]
-) -> _Start:
+def _joined(task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int64]) -> _Start:
     """Groups as they are given, those that are not feasible joined. labels: int64 (c,), any numbers."""
     groups = _state(task, people, labels)
     evaluations = join_infeasible(people, groups, near)

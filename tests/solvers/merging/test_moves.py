@@ -59,7 +59,7 @@ def test_a_move_gains_what_it_says(task: MergeTask, seed: int) -> None:
 @settings(derandomize=True, deadline=None, max_examples=40)
 @arguments
 def test_no_better_move_is_left_out(task: MergeTask, seed: int) -> None:
-    """All shifts, swaps, pairs that leave, and leaving alone, tried afresh: every cohort is near in so small a window."""
+    """All shifts, swaps, leaving alone and in pairs, tried afresh; in so small a window every cohort is near."""
     people, groups, near, work = prepare(task, seed)
     unit = seed % task.rows.size
     labels = groups.label.copy()

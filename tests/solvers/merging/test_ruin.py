@@ -27,7 +27,7 @@ def test_few_cohorts_are_grouped_in_the_best_way(task: MergeTask, seed: int) -> 
         return
     ruin = build_ruin(people)
     ruin.units[: len(chosen)] = chosen
-    ruin.count[0] = len(chosen)
+    ruin.held[0] = len(chosen)
     cost = best_pieces(people, groups, work, ruin)
     assert cost == pytest.approx(naive_merging.least_cost(task, sorted(chosen)), abs=1e-9)
     pieces = [
