@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.merging.groups import Groups, build_groups, in_order
+from kanonflow.solvers.merging.groups import MOST, Groups, build_groups, in_order
 from kanonflow.solvers.merging.joining import join_infeasible
 from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
 from kanonflow.solvers.merging.ruin import build_ruin, search
@@ -192,9 +192,10 @@ def merge_cohorts(task: MergeTask) -> Merged:
     limit = task.evaluations
     if limit is None:
         limit = EVALUATIONS_PER_ROW * int(task.rows.sum())
-    if limit > 0:
+    # One cohort has nobody near.
+    if limit > 0 and c > 1:
         groups = begun.groups
-        work = build_workspace(c, c, task.seed, log=LOG)
+        work = build_workspace(c, c + MOST, task.seed, log=LOG)
         search(people, groups, near, work, build_ruin(people), limit)
         evaluations += int(work.evaluations[0])
         found = in_order(groups.label)

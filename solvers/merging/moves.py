@@ -26,7 +26,9 @@ def best_move(people: Individuals, groups: Groups, nearest: np.ndarray, work: Wo
     leaves = alone or home_active >= k
     home_loss = groups.loss[home]
     left = home_loss - groups.without[unit]
-    best = EPSILON
+    # Rounding grows with the rows.
+    least = EPSILON * (home_rows + rows)
+    best = least
     evaluations = 1
     work.clock[0] += 1
     if leaves and not alone and active >= k:
@@ -78,7 +80,7 @@ def best_move(people: Individuals, groups: Groups, nearest: np.ndarray, work: Wo
                         work.found[0], work.found[1] = target, partner
             partner = np.int64(groups.after[partner])
     work.evaluations[0] += evaluations
-    return best if best > EPSILON else 0.0
+    return best if best > least else 0.0
 
 
 @numba.njit(cache=True, nogil=True)
