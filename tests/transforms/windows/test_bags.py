@@ -38,7 +38,7 @@ def test_beam_reads_the_cells_that_a_running_job_has() -> None:
     cells, timers = get_dofn_specs(step)
     assert sorted(cell.name for cell in cells) == [*NAMES, "clock", "roster", "warm"]
     assert [timer.name for timer in timers] == ["ts-kanonflow_window_due"]
-    for method, others in (("process", ["clock"]), ("fire", ["clock", "warm"])):
+    for method, others in (("process", ["clock"]), ("fire", ["clock", "warm", "roster"])):
         names, defaults = get_function_arguments(step, method)
         assert names[-BAGS:] == NAMES
         declared = [each.state_spec.name for each in defaults if isinstance(each, beam.DoFn.StateParam)]
@@ -49,7 +49,7 @@ def test_the_step_can_be_shipped() -> None:
     """A worker that has unpickled it reads the same cells and the same timer."""
     there = pickler.loads(pickler.dumps(solving()))
     validate_stateful_dofn(there)
-    assert {spec.name for spec in get_dofn_specs(there)[0]} == {*NAMES, "clock", "warm"}
+    assert {spec.name for spec in get_dofn_specs(there)[0]} == {*NAMES, "clock", "roster", "warm"}
 
 
 class _Listing(beam.DoFn):

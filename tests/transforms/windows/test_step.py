@@ -41,8 +41,8 @@ def feed(few_people: int = 2) -> list[tuple[float, list[Row]]]:
     """(watermark in hours, rows that arrive before it): every turn that a partition's life can take.
 
     Hours 0 to 2: a hundred rows each, which is more than one part. Hour 3 brings late rows of hour 2, which its release
-    takes. Hour 4 brings late rows of hour 3, which no release comes for. Hour 6 has few people, by default too few for a
-    release. Then silence, until state is forgotten, rows that are too late for anything, and a last hour.
+    takes. Hour 4 brings late rows of hour 3, which no release comes for. Hour 6 has few people, by default too few for
+    a release. Then silence, until state is forgotten, rows that are too late for anything, and a last hour.
     """
     rows = hourly(3, 100, 45, seed=9, towns=TOWNS)
     late = [row(500 + number, 50 + number, 2.5, town=TOWNS[number % 2]) for number in range(6)]
