@@ -48,7 +48,7 @@ def _best_join(
     seen: np.ndarray,
     number: int,
     looked: np.ndarray,
-) -> tuple[float, int]:
+) -> tuple[float, Any]:
     """Least growth and the group to join, of those near. -1: there is no other group.
 
     seen: int64 (c,), the last look that met each group; looked: int64 (1,), looks so far.
