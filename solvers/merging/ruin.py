@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.merging.groups import (
+    MOST,
     NOBODY,
     Groups,
     box_ncp,
@@ -23,13 +24,18 @@ from kanonflow.solvers.merging.groups import (
     widen_box,
 )
 from kanonflow.solvers.merging.moves import descend, logged_move, refresh_and_push
-from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop
+from kanonflow.solvers.merging.near_cohorts import NearCohorts
+from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.bits import bits_cost, next_random
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
 
+# Cohorts that are grouped in the best way at once; joined greedily are up to MOST.
 EXACT = 8
-MOST = 24
+# Near groups that are dissolved with one, at most.
+MORE = 3
+# So many sums of the dynamic programme take the time of one hull that is priced.
+STEPS = 16
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
@@ -137,8 +143,8 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def best_pieces(people: Individuals, groups: Groups, ruin: Ruin) -> tuple[float, int]:
-    """The cheapest feasible groups of the dissolved cohorts, into ``ruin.piece``; their cost, and evaluations.
+def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
+    """The cheapest feasible groups of the dissolved cohorts, into ``ruin.piece``, and their cost.
 
     best[S] = min over T in S that hold the last cohort of S: cost[T] + best[S - T]. O(3^count + 2^count (d + W)).
     """
@@ -171,11 +177,12 @@ def best_pieces(people: Individuals, groups: Groups, ruin: Ruin) -> tuple[float,
                 ruin.piece[place] = piece
         whole -= ruin.choice[whole]
         piece += 1
-    return cost, priced + steps // 16
+    work.evaluations[0] += priced + steps // STEPS
+    return cost
 
 
 @numba.njit(cache=True, nogil=True)
-def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> int:
+def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> None:
     """Random greedy: of the pieces that are not feasible a random one joins where it grows the cost least."""
     count, k = ruin.count[0], groups.k[0]
     for place in range(count):
@@ -225,7 +232,7 @@ def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Rui
         ruin.cost[partner] = ruin.total[partner, 0] * box_ncp(people, ruin.box, partner)
         if ruin.total[partner, 1] >= k:
             poor -= 1
-    return priced
+    work.evaluations[0] += priced
 
 
 @numba.njit(cache=True, nogil=True)
@@ -274,52 +281,56 @@ def _undo(people: Individuals, groups: Groups, work: Workspace) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
+def _regroup(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
+    """Group the dissolved cohorts in the best way, if it costs less than theirs now, and descend from there."""
+    old = 0.0
+    work.clock[0] += 1
+    for place in range(ruin.count[0]):
+        number = np.int64(groups.label[ruin.units[place]])
+        if work.stamp[number] != work.clock[0]:
+            work.stamp[number] = work.clock[0]
+            old += groups.loss[number]
+    if best_pieces(people, groups, work, ruin) < old - EPSILON:
+        _rebuild(people, groups, work, ruin)
+        descend(people, groups, nearest, work, _NO_LIMIT)
+
+
+@numba.njit(cache=True, nogil=True)
+def _recreate(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
+    """Join the dissolved cohorts at random and descend; undone if that costs more than before."""
+    _join_pieces(people, groups, work, ruin)
+    change = _rebuild(people, groups, work, ruin)
+    change += descend(people, groups, nearest, work, _NO_LIMIT)
+    if change > EPSILON:
+        _undo(people, groups, work)
+
+
+@numba.njit(cache=True, nogil=True)
 def search(
-    people: Individuals,
-    groups: Groups,
-    nearest: np.ndarray,
-    work: Workspace,
-    ruin: Ruin,
-    tour: np.ndarray,
-    limit: int,
-    exact: int,
-    share: int,
+    people: Individuals, groups: Groups, near: NearCohorts, work: Workspace, ruin: Ruin, limit: int
 ) -> None:
-    """Descend, then ruin and recreate along a tour of cohorts until ``limit`` evaluations.
+    """Descend, then ruin and recreate along the tour of cohorts until ``limit`` evaluations, a kick more at most.
 
     Postcondition: the cost is not higher and every group is feasible.
     """
+    for unit in near.tour:
+        push(work, unit)
     while work.evaluations[0] < limit and work.bounds[0] != work.bounds[1]:
         work.logged[0] = 0
-        descend(people, groups, nearest, work, limit)
-    while pop(work) >= 0:
-        pass
+        descend(people, groups, near.nearest, work, limit)
     position = 0
     while work.evaluations[0] < limit:
-        unit = tour[position]
-        position = (position + 1) % tour.size
+        unit = near.tour[position]
+        position = (position + 1) % near.tour.size
         work.evaluations[0] += 1
         work.logged[0] = 0
-        more = 1 + next_random(work.random, np.int64(3))
-        if next_random(work.random, np.int64(100)) < share:
-            if _choose(groups, nearest, work, ruin, unit, np.int64(3), np.int64(exact)) >= 2:
-                old = 0.0
-                work.clock[0] += 1
-                for place in range(ruin.count[0]):
-                    number = np.int64(groups.label[ruin.units[place]])
-                    if work.stamp[number] != work.clock[0]:
-                        work.stamp[number] = work.clock[0]
-                        old += groups.loss[number]
-                cost, evaluations = best_pieces(people, groups, ruin)
-                work.evaluations[0] += evaluations
-                if cost < old - EPSILON:
-                    _rebuild(people, groups, work, ruin)
-                    descend(people, groups, nearest, work, _NO_LIMIT)
-        elif _choose(groups, nearest, work, ruin, unit, more, np.int64(MOST)) >= 2:
-            work.evaluations[0] += _join_pieces(people, groups, work, ruin)
-            change = _rebuild(people, groups, work, ruin)
-            change += descend(people, groups, nearest, work, _NO_LIMIT)
-            if change > EPSILON:
-                _undo(people, groups, work)
+        few = next_random(work.random, np.int64(2)) == 0
+        more = np.int64(MORE) if few else 1 + next_random(work.random, np.int64(MORE))
+        if _choose(groups, near.nearest, work, ruin, unit, more, np.int64(EXACT if few else MOST)) < 2:
+            continue
+        if few:
+            _regroup(people, groups, near.nearest, work, ruin)
+        else:
+            _recreate(people, groups, near.nearest, work, ruin)
         while pop(work) >= 0:
             pass
