@@ -3,12 +3,12 @@
 Data: the first 91 days of sparkov (``--days``), policy ``sparkov`` with ``cohort: lasting``, no partitions, k = 5,
 cohorts of 5; the product's own step, one thread, default effort. Each row's transaction number stands in the payload,
 so that rows are linked without a mistake. Naive designs live on the same people and the same days, with the numeric
-quasi-identifiers only (birth, place, size of the town), in cohorts of the product's own solver over those who were there
-in the first three days.
+quasi-identifiers only (birth, place, size of the town), in cohorts of the product's own solver over those who were
+there in the first three days.
 
-A reader knows everybody's quasi-identifiers and the algorithm, and links all rows of a person. Of activity he knows what
-a line names. *candidates* are the people (or of somebody known, the bundles) that he cannot rule out; the true one is
-always among them. The reader of the product's releases is ``lasting_reader``, which shares no code with it. Everything
+A reader knows everybody's quasi-identifiers and the algorithm, and links all rows of a person. Of activity he knows
+what a line names. *candidates* are the people (or of somebody known, the bundles) that he cannot rule out; the true one
+is always among them. The reader of the product's releases is ``lasting_reader``, which shares no code with it. Everything
 random has a seed. No times are measured; 91 days take a few minutes.
 """
 
@@ -76,7 +76,9 @@ def founded(points: NDArray[np.float64], size: int, seed: int = 1) -> NDArray[np
     """Cohorts of at least ``size``, int64 (p,), by the product's solver; one point a person."""
     n, d = points.shape
     table = Table(points, np.empty((n, 0), np.int32), np.empty(0, np.int64), np.ones(d), np.arange(n))
-    return solve(Task(table, size, shape="classes", budget=Budget(EFFORT), seed=seed)).partition.labels.astype(np.int64)
+    return solve(
+        Task(table, size, shape="classes", budget=Budget(EFFORT), seed=seed)
+    ).partition.labels.astype(np.int64)
 
 
 def hull(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -89,8 +91,8 @@ def grown_box_candidates(
 ) -> int:
     """Who of the unseen may be one of the joiners of a box that grew in one release.
 
-    old, joined: points of its people, (m, d) and (j, d). unseen: (u, d), the joiners among them. A joiner lies in the new
-    box; one who came alone explains all of its growth.
+    old, joined: points of its people, (m, d) and (j, d). unseen: (u, d), the joiners among them. A joiner lies in the
+    new box; one who came alone explains all of its growth.
     """
     low, high = hull(np.concatenate([old, joined]))
     inside = ((unseen >= low) & (unseen <= high)).all(axis=1)
@@ -148,7 +150,7 @@ def moved_candidates(active: NDArray[np.bool_], mover: int, since: int) -> int |
 
 
 def known_activity_candidates(active: NDArray[np.bool_], person: int, windows: NDArray[np.int64]) -> int:
-    """Members of a cohort who were there, and away, in the same ones of some windows as a person. active: bool (t, m)."""
+    """Members of a cohort who were there in the same ones of some windows as a person. active: bool (t, m)."""
     return int((active[windows] == active[windows, person][:, None]).all(axis=0).sum())
 
 
@@ -188,11 +190,14 @@ def planted_candidates(
     own = labels[len(points) :].reshape(victims.size, plants)
     members = np.bincount(labels[labels >= 0])
     return [
-        int(members[labels[victim]] - (own[place] == labels[victim]).sum()) for place, victim in enumerate(victims)
+        int(members[labels[victim]] - (own[place] == labels[victim]).sum())
+        for place, victim in enumerate(victims)
     ]
 
 
-def after_churn(sizes: NDArray[np.int64], rate: float, years: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def after_churn(
+    sizes: NDArray[np.int64], rate: float, years: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """Candidates of somebody who is still there, where the reader knows who has left. sizes: of people's cohorts."""
     return 1 + rng.binomial(sizes - 1, (1 - rate) ** years)
 
@@ -202,18 +207,26 @@ def naive_designs(people: People) -> Iterable[tuple[Any, ...]]:
     points, active = people
     t, p = active.shape
     rng = np.random.default_rng(1)
-    first = np.array([np.flatnonzero(active[:, person])[0] if active[:, person].any() else t for person in range(p)])
+    first = np.array(
+        [np.flatnonzero(active[:, person])[0] if active[:, person].any() else t for person in range(p)]
+    )
     founders = np.flatnonzero(first < FOUNDING_DAYS)
     labels = founded(points[founders], K)
     cohorts = [founders[labels == number] for number in range(labels.max() + 1)]
-    yield ("newcomers join, boxes grow", "the box before and after", *spread(_grown(points, first, cohorts, t)))
+    yield (
+        "newcomers join, boxes grow",
+        "the box before and after",
+        *spread(_grown(points, first, cohorts, t)),
+    )
     silent = [
         silent_join_candidates(points[cohort], points)
         for person in np.flatnonzero((first >= FOUNDING_DAYS) & (first < t))
         for cohort in _holding(points, cohorts, person)
     ]
     yield ("newcomers join boxes that hold them", "who holds a side alone is a founder", *spread(silent))
-    present = [left for cohort in cohorts for left in present_hull_candidates(points[cohort], active[:, cohort])]
+    present = [
+        left for cohort in cohorts for left in present_hull_candidates(points[cohort], active[:, cohort])
+    ]
     yield ("boxes are hulls of those present", "who holds a side was there", *spread(present))
     moved = []
     for cohort in cohorts:
@@ -293,7 +306,11 @@ def lasting_lines(ours: Ours, truth: Truth, people: People) -> Iterable[tuple[An
     rng = np.random.default_rng(2)
     found = bundles(ours.rows, truth, TAG)
     left = epoch_candidates(found, truth)
-    yield ("cohorts that last", "all boxes of all rows, and who first appears when", *spread(map(len, left.values())))
+    yield (
+        "cohorts that last",
+        "all boxes of all rows, and who first appears when",
+        *spread(map(len, left.values())),
+    )
     members = {number: np.flatnonzero(cohort == number) for number in np.unique(cohort[cohort >= 0])}
     yield (
         "cohorts that last", "the cohort itself, as the promise grants",
@@ -310,7 +327,9 @@ def lasting_lines(ours: Ours, truth: Truth, people: People) -> Iterable[tuple[An
             windows = choose(active[:, person], rng)
             if windows is not None:
                 own = members[cohort[person]]
-                counts.append(known_activity_candidates(active[:, own], int(np.searchsorted(own, person)), windows))
+                counts.append(
+                    known_activity_candidates(active[:, own], int(np.searchsorted(own, person)), windows)
+                )
         yield ("cohorts that last", f"known of activity: {told}", *spread(counts))
     sizes = np.array([members[cohort[person]].size for person in found])
     for years in (1, 3):
@@ -376,7 +395,13 @@ def lasting_policy() -> Policy:
         Field(field.name, Role.INSENSITIVE) if field.name == TAG else field for field in policy.fields
     )
     return dataclasses.replace(
-        policy, fields=fields, cohort=Cohort.LASTING, cohort_size=K, intake=None, max_outdated=None, partition_by=()
+        policy,
+        fields=fields,
+        cohort=Cohort.LASTING,
+        cohort_size=K,
+        intake=None,
+        max_outdated=None,
+        partition_by=(),
     )
 
 
@@ -384,7 +409,9 @@ def truth_of(feed: Feed) -> tuple[list[str], Truth, People]:
     """Names of the people of a feed, the truth about them, and their points and activity. Values are of first rows."""
     policy = feed.bound.policy
     assert policy.individual is not None
-    who = [window.rows.column(policy.individual.name).cast(pa.string()).to_pylist() for window in feed.windows]
+    who = [
+        window.rows.column(policy.individual.name).cast(pa.string()).to_pylist() for window in feed.windows
+    ]
     names = sorted({name for window in who for name in window})
     place = {name: number for number, name in enumerate(names)}
     everything = pa.concat_tables([window.rows for window in feed.windows])

@@ -68,7 +68,9 @@ def epoch_candidates(found: Mapping[int, Bundle], truth: Truth) -> dict[int, NDA
             known[key] = np.array([holds(box, each[name]) for each in truth.values])
         return known[key]
 
-    appears = np.array([found[person].first if person in found else -1 for person in range(len(truth.values))])
+    appears = np.array(
+        [found[person].first if person in found else -1 for person in range(len(truth.values))]
+    )
     left = {}
     for person, bundle in found.items():
         may = appears == bundle.first

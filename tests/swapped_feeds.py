@@ -94,7 +94,10 @@ class TrailFeed:
         for row, owner in zip(self.rows, self.owners, strict=True):
             if row.arrives == step:
                 person = self.people[owner]
-                cells = {**person.cells, **{name: row.said[name] for name in row.said if name in person.cells}}
+                cells = {
+                    **person.cells,
+                    **{name: row.said[name] for name in row.said if name in person.cells},
+                }
                 own = {"who": person.name, "when": row.when, "town": person.town, "amount": row.amount}
                 found.append({**own, "tag": row.tag, "event": row.event, **cells})
         return found
@@ -161,7 +164,9 @@ def run(feed: TrailFeed) -> Course:
                 if refused is not None:
                     course.refused += [_rejected(record, feed) for record in refused.records]
         for key in sorted(partitions):
-            while (at := partitions[key].fires_at) is not None and (at <= START + (now + 1) * HOUR or now == last):
+            while (at := partitions[key].fires_at) is not None and (
+                at <= START + (now + 1) * HOUR or now == last
+            ):
                 course.results += [(key, now, result) for result in partitions[key].fire()]
     return course
 
@@ -240,12 +245,17 @@ def disturbed(course: Course, seed: int, *, unreadable: bool) -> TrailFeed:
     rng = np.random.default_rng(seed)
     feed = course.feed
     names = [each.name for each in feed.policy.fields if each.quasi is not None]
-    rows = []
+    rows: list[TrailRow] = []
     for row, owner in zip(feed.rows, feed.owners, strict=True):
         entry = course.entered.get(int(owner))
-        later = entry is not None and (row.arrives > entry.step or START + (row.hour + 1) * HOUR > entry.window_end)
-        # A row that could not be read stays one: what becomes of it is no question of this.
-        if later and (unreadable or not row.said) and rng.random() < 0.4:
+        later = entry is not None and (
+            row.arrives > entry.step or START + (row.hour + 1) * HOUR > entry.window_end
+        )
+        if rows and rows[-1].tag == row.tag:
+            # Which of two rows that are equal but for this is read tells nothing but ``outdated_values``.
+            row = row._replace(said=rows[-1].said)
+        elif later and (unreadable or not row.said) and rng.random() < 0.4:
+            # A row that could not be read stays one: what becomes of it is no question of this.
             said = dict(row.said)
             for name in names:
                 if rng.random() < 0.5:

@@ -12,25 +12,12 @@ same comparison must notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
-from kanonflow.transforms.columns.encode import encode
-from kanonflow.transforms.release import candidates, lasting_window
-from kanonflow.transforms.release.lasting_window import Entered
-from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.roster.corners import COHORT, corners
-from kanonflow.transforms.roster.founding import Founded, found
-from kanonflow.transforms.roster.pool import Pool
-from kanonflow.transforms.roster.roster import Roster
-from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, window_groups
 from tests.swapped_feeds import Course, TrailFeed, disturbed, facts, generated_feed, rows_in, run
 
 FEEDS = 200
@@ -75,7 +62,9 @@ def shuffled_generations(course: Course, rng: np.random.Generator) -> dict[int, 
     }
 
 
-def exchanged_shows_the_same(feed: TrailFeed, choose: Callable[[Course, np.random.Generator], dict[int, int]], seed: int) -> bool:
+def exchanged_shows_the_same(
+    feed: TrailFeed, choose: Callable[[Course, np.random.Generator], dict[int, int]], seed: int
+) -> bool:
     """Whether a course shows the same once trails are exchanged."""
     course = run(feed)
     changes = choose(course, np.random.default_rng(seed))
@@ -101,7 +90,7 @@ def test_exchanging_all_trails_of_all_cohorts_shows_nothing() -> None:
 
 
 def test_nothing_reads_what_rows_say_of_who_is_known() -> None:
-    """Rule 0: with any cells at all in rows that come after entry, the course is the same, but for ``outdated_values``."""
+    """Rule 0: with any cells at all in rows that come after entry, all is the same but ``outdated_values``."""
     for seed in range(2000, 2020):
         course = run(generated_feed(seed))
         said = run(disturbed(course, seed, unreadable=False))

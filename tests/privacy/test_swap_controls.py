@@ -23,7 +23,7 @@ from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.encode import Domains, encode
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.release import boxes, candidates, lasting_window
+from kanonflow.transforms.release import candidates, lasting_window
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.gate import GateError
@@ -44,7 +44,9 @@ SMALL: dict[str, Any] = {"max_delay": "1h", "cohort_size": 5, "intake": 8, "k": 
 
 def noticed(feeds: Iterator[TrailFeed]) -> bool:
     """Whether the exchange shows in one of these feeds."""
-    return any(not exchanged_shows_the_same(feed, pair_of_a_generation, seed) for seed, feed in enumerate(feeds))
+    return any(
+        not exchanged_shows_the_same(feed, pair_of_a_generation, seed) for seed, feed in enumerate(feeds)
+    )
 
 
 class OtherBoxes:
@@ -180,9 +182,7 @@ def test_the_order_of_cohorts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_search_seeded_by_content(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 4 off: chance comes from the rows."""
-    monkeypatch.setattr(
-        lasting_window, "_merge", seeded_by_content(lasting_window._merge, monkeypatch)
-    )
+    monkeypatch.setattr(lasting_window, "_merge", seeded_by_content(lasting_window._merge, monkeypatch))
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
 
 
