@@ -126,8 +126,9 @@ def field_ncp(boxes: Boxes, extents: Mapping[str, float]) -> dict[str, float]:
             loss = field.ncp
         else:
             loss = _range_ncp(field, extent) if isinstance(field, Ranges) else _set_ncp(field, extent)
-        per_row = loss if boxes.of_row is None else loss[boxes.of_row]
-        losses[field.column.name] = float(per_row.mean()) if per_row.size else 0.0
+        # By box and not by row: the sum must not hang on the order of the rows, which follows from whose they are.
+        rows = np.ones(loss.size) if boxes.of_row is None else np.bincount(boxes.of_row, minlength=loss.size)
+        losses[field.column.name] = float((rows * loss).sum() / rows.sum()) if rows.sum() else 0.0
     return losses
 
 

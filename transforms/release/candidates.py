@@ -16,7 +16,7 @@ from kanonflow.schemas.policy import Protection
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.units.trimming import kept_rows, row_limit
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.release.canonical_order import canonical_order
+from kanonflow.transforms.release.canonical_order import blind_order, canonical_order
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.ledger import (
@@ -83,11 +83,11 @@ def _each_once(
 
     new: bool (n,), rows that came; the others waited and are seen already. seen: before these rows came.
     """
-    assert due.policy.event_id is not None
-    names = render_text(whole(ordered.column(due.policy.event_id.name))).to_pylist()
-    digests = person_digests(names, due.secret.lasting.derive("partition", "events"))
+    digests = _event_digests(due, ordered)
     fresh = np.zeros(digests.size, dtype=np.bool_)
     places = np.flatnonzero(new)
+    if due.policy.lasting:
+        places = _blindly(due, ordered, places, digests)
     fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
     fresh &= ~np.isin(digests, np.concatenate([known for _, known in seen] or [digests[:0]]))
     end = due.slot.window_end if due.slot.window_end is not None else 0
@@ -95,6 +95,37 @@ def _each_once(
     if fresh.any():
         recent = (*recent, (end, np.sort(digests[fresh])))
     return fresh | ~new, recent
+
+
+def _event_digests(due: Due, rows: pa.Table) -> NDArray[np.uint64]:
+    """A digest of the event id of each row, uint64 (n,); with cohorts that last, of it and the row's individual.
+
+    Why: where two people have one event id, one of the two rows would have to go, and which of them would hang on whose
+    it is. An event id is a person's.
+    """
+    policy = due.policy
+    assert policy.event_id is not None
+    names = render_text(whole(rows.column(policy.event_id.name))).to_pylist()
+    if policy.lasting and policy.individual is not None:
+        owners = render_text(whole(rows.column(policy.individual.name))).to_pylist()
+        names = [f"{len(owner)} {owner} {name}" for owner, name in zip(owners, names, strict=True)]
+    return person_digests(names, due.secret.lasting.derive("partition", "events"))
+
+
+def _blindly(
+    due: Due, rows: pa.Table, places: NDArray[np.int64], digests: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """The same places, those of repeats in an order that neither values of people nor people have a say in.
+
+    Why: canonical order begins with the quasi-identifiers, and of somebody who is known nothing reads these.
+    """
+    _, event, counts = np.unique(digests[places], return_inverse=True, return_counts=True)
+    several = counts[event] > 1
+    repeated = places[several]
+    if repeated.size == 0:
+        return places
+    order = blind_order(rows.take(pa.array(repeated)), due.bound, due.secret)
+    return np.concatenate([places[~several], repeated[order]])
 
 
 def admit(due: Due, rows: pa.Table) -> Admitted:

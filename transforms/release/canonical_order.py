@@ -46,6 +46,25 @@ def canonical_order(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> NDArr
     return order
 
 
+def blind_order(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> NDArray[np.int64]:
+    """The indices that put canonical rows into an order in which no quasi-identifier and no individual has a say.
+
+    Ordered by HMAC-SHA256(secret's order key, time, event id and payload, and its number among equal ones).
+
+    Postcondition: exchanging the rows of two people exchanges their places, whatever their quasi-identifiers are; rows
+    that are equal but for those keep the order in which they came. An HMAC for each row.
+    """
+    quasis = {column.name for column in bound.quasis}
+    individual = bound.policy.individual
+    read = [
+        column.name
+        for column in bound.columns
+        if column.name not in quasis and (individual is None or column.name != individual.name)
+    ]
+    codes = _codes(row_bytes(rows.select(read)), order_key(secret))
+    return np.lexsort([codes[:, 1], codes[:, 0]])
+
+
 def _codes(lines: NDArray[np.uint8], key: bytes) -> NDArray[np.uint64]:
     """The first 128 bits of each row's HMAC, uint64 (n, 2)."""
     width, data = lines.shape[1], np.ascontiguousarray(lines).tobytes()

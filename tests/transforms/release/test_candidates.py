@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,6 +19,7 @@ from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, f
 CLASSES = bound_feed(feed_policy(max_delay="2h", events=True))
 PEOPLE = bound_feed(feed_policy(max_delay="2h", events=True, protect="row"))
 ROWS = bound_feed(feed_policy(max_delay="2h", events=True, people=False))
+LASTING = bound_feed(feed_policy(max_delay="2h", events=True, cohort="lasting"))
 EVERY_SHAPE = pytest.mark.parametrize("bound", [CLASSES, PEOPLE, ROWS], ids=["classes", "people", "rows"])
 
 
@@ -111,3 +114,27 @@ def test_too_few_individuals_are_admitted_not_at_all() -> None:
     assert [record["reason"] for record in admitted.unreleased.rejected] == ["late"]
     assert admitted.unreleased.reasons == ("too_few_peers", "too_few_peers")
     assert admit(due(CLASSES, 2), canonical(rows, CLASSES)).rows.num_rows == 3
+
+
+def test_with_cohorts_that_last_an_event_id_is_a_persons() -> None:
+    """Of two people's rows with one event id both go on; which of them went would hang on whose it is."""
+    rows = [row(1, 1, 0.5, event="e"), row(2, 2, 0.5, event="e"), row(3, 2, 0.5, event="e")]
+    gathered = gather(due(LASTING), WarmState(), canonical(rows, LASTING))
+    assert len(references(gathered.rows)) == 2
+    assert "r1" in references(gathered.rows)
+    assert len(references(gather(due(CLASSES), WarmState(), canonical(rows, CLASSES)).rows)) == 1
+
+
+def test_which_repeat_stays_is_not_for_quasi_identifiers_to_say() -> None:
+    """Nor for the individual: any cells and any owner leave the same rows."""
+
+    def kept(change: Callable[[int], Row]) -> list[str]:
+        rows = [
+            row(number, number // 4, 0.5, event=f"e{number // 4}") | change(number) for number in range(40)
+        ]
+        return references(gather(due(LASTING), WarmState(), canonical(rows, LASTING)).rows)
+
+    first = kept(lambda number: {})
+    assert len(first) == 10
+    assert kept(lambda number: {"age": str(100 - number), "job": None}) == first
+    assert kept(lambda number: {"who": f"p{90 - number // 4}"}) == first

@@ -1,0 +1,391 @@
+"""Generated feeds of people with trails, run through the step of each partition; and the same feeds with trails
+exchanged.
+
+A *trail* is all rows of a person: when they come, their times, event ids and payload, and which of their cells do not
+say what their person's do. The quasi-identifiers are the person's. To exchange the trails of two people is to give each
+the other's rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.release.cohorts import person_digests
+from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.roster.roster import segment_from_bytes
+from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
+from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.split import split
+from kanonflow.transforms.secret.seeds import partition_key
+from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
+from kanonflow.transforms.windows.step import PartitionStep
+from tests.small_feeds import HOUR, SECRET, START
+
+EPOCH = 7
+TOWNS = ("Bonn", "Ulm")
+QUASIS = ("age", "born", "job", "place")
+LEAVES = tuple(f"{land}{number}" for land in "abc" for number in range(3))
+PLACES = [[leaf, leaf[0], "*"] for leaf in LEAVES]
+JOBS = ("baker", "clerk", "nurse", "smith", "tailor")
+UNREADABLE = {"age": "old", "born": "last spring", "job": "pirate", "place": "nowhere"}
+"""What no row may say: of a job, where jobs are declared."""
+_OF_CONTENT = frozenset({"digest", "solve_ms", "publish_ms"})
+"""Metrics that tell which payload stands on which row, or the time that went by."""
+
+Cells = dict[str, str | None]
+
+
+class Person(NamedTuple):
+    """name: as in its rows. town: its partition. cells: its quasi-identifiers."""
+
+    name: str
+    town: str
+    cells: Cells
+
+
+class TrailRow(NamedTuple):
+    """One row of a trail.
+
+    arrives: the step at which it comes. hour: its own window. when: its time as text, which may be none.
+    said: cells that are not its person's.
+    """
+
+    arrives: int
+    hour: int
+    when: str | None
+    event: str | None
+    amount: str
+    tag: str
+    said: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class TrailFeed:
+    """owners: int64 (n,), the person of each row."""
+
+    policy: Policy
+    people: tuple[Person, ...]
+    rows: tuple[TrailRow, ...]
+    owners: NDArray[np.int64]
+
+    def exchanged(self, changes: Mapping[int, int]) -> TrailFeed:
+        """The feed in which the rows of ``person`` are those of ``changes[person]``."""
+        given = np.arange(len(self.people))
+        for person, other in changes.items():
+            given[person] = other
+        return replace(self, owners=given[self.owners])
+
+    def records(self, step: int) -> list[dict[str, str | None]]:
+        """The rows that come at a step, as text."""
+        found = []
+        for row, owner in zip(self.rows, self.owners, strict=True):
+            if row.arrives == step:
+                person = self.people[owner]
+                cells = {
+                    **person.cells,
+                    **{name: row.said[name] for name in row.said if name in person.cells},
+                }
+                own = {"who": person.name, "when": row.when, "town": person.town, "amount": row.amount}
+                found.append({**own, "tag": row.tag, "event": row.event, **cells})
+        return found
+
+
+@dataclass
+class Course:
+    """What came of a feed. results: (partition, step, result), in the order in which they came.
+
+    entered: of each person that is in a cohort, who it is with. refused: rows that no release could take any more.
+    """
+
+    feed: TrailFeed
+    results: list[tuple[bytes, int, WindowResult]] = field(default_factory=list)
+    refused: list[tuple[Any, ...]] = field(default_factory=list)
+
+    @cached_property
+    def entered(self) -> dict[int, Entry]:
+        """Of each person that is in a cohort, the release with which it entered."""
+        names = [person.name for person in self.feed.people]
+        digests = person_digests(names, SECRET.lasting.derive("partition", "people"))
+        numbers = {int(digest): number for number, digest in enumerate(digests)}
+        found = {}
+        for key, step, result in self.results:
+            if result.segment is not None:
+                segment = segment_from_bytes(result.segment)
+                for digest, cohort in zip(segment.people.tolist(), segment.cohort.tolist(), strict=True):
+                    found[numbers[digest]] = Entry(key, step, int(result.metrics["window_end"]), cohort)
+        return found
+
+    def generations(self) -> list[list[int]]:
+        """People who entered in one release into one cohort."""
+        found: dict[tuple[bytes, int], list[int]] = defaultdict(list)
+        for person, entry in sorted(self.entered.items()):
+            found[entry.partition, entry.cohort].append(person)
+        return list(found.values())
+
+
+class Entry(NamedTuple):
+    """Where, at which step, with which window's release, and into which cohort somebody entered."""
+
+    partition: bytes
+    step: int
+    window_end: int
+    cohort: int
+
+
+def run(feed: TrailFeed) -> Course:
+    """The feed through the step of each partition; at each step rows come, and what is due by then is done."""
+    bound = bind(feed.policy, text_schema(feed.policy), text=True, source="test")
+    step = PartitionStep(bound, SECRET, time=lambda: 0.0, epoch=EPOCH)
+    partitions: dict[bytes, PartitionInMemory] = {}
+    course = Course(feed)
+    last = max(row.arrives for row in feed.rows)
+    for now in range(last + 1):
+        records = feed.records(now)
+        if records:
+            classified = classify(rows_to_table(records, bound).table, bound)
+            course.refused += [_rejected(record, feed) for record in classified.rejected]
+            for values, number, part in split(classified.rows, bound):
+                key = partition_key(SECRET, values)
+                partition = partitions.setdefault(key, PartitionInMemory(step, key))
+                refused = partition.arrive(number, pa.Table.from_batches([part]))
+                if refused is not None:
+                    course.refused += [_rejected(record, feed) for record in refused.records]
+        for key in sorted(partitions):
+            while (at := partitions[key].fires_at) is not None and (
+                at <= START + (now + 1) * HOUR or now == last
+            ):
+                course.results += [(key, now, result) for result in partitions[key].fire()]
+    return course
+
+
+def facts(course: Course, without: frozenset[str] = frozenset()) -> list[Any]:
+    """All that a course shows, but for whose rows they are: two courses that differ in this are equal.
+
+    Of each step of a partition its metrics, its segment and its files of who entered; the groups of its release, each
+    with its box, its time and its payloads; the rows that were rejected, each with its reason.
+    without: metrics to leave out.
+    """
+    shown: list[Any] = [sorted(course.refused, key=repr)]
+    for key, now, result in course.results:
+        metrics = {name: value for name, value in result.metrics.items() if name not in _OF_CONTENT | without}
+        rejected = sorted((_rejected(record, course.feed) for record in result.rejected), key=repr)
+        entered = None if result.release is None else result.release.entered
+        head = None if result.roster is None else result.roster.head
+        shown.append((key, now, metrics, _groups(result), rejected, head, result.segment, entered))
+    return shown
+
+
+def rows_in(course: Course) -> tuple[Counter[str], Counter[str]]:
+    """Tags of the rows of a feed, and of the rows that were released or rejected."""
+    out: Counter[str] = Counter(record[-1] for record in course.refused)
+    for _, _, result in course.results:
+        out.update(_rejected(record, course.feed)[-1] for record in result.rejected)
+        if result.release is not None:
+            out.update(from_ipc(result.release.ipc).column("tag").to_pylist())
+    return Counter(row.tag for row in course.feed.rows), out
+
+
+def _groups(result: WindowResult) -> list[list[str]]:
+    """Groups of a release, whatever their numbers: their rows, sorted."""
+    if result.release is None:
+        return []
+    groups: dict[int, list[str]] = defaultdict(list)
+    for row in from_ipc(result.release.ipc).to_pylist():
+        groups[row.pop("class_id")].append(repr(sorted(row.items())))
+    return sorted(sorted(rows) for rows in groups.values())
+
+
+def _rejected(record: Mapping[str, Any], feed: TrailFeed) -> tuple[Any, ...]:
+    """A rejected row without what is its person's."""
+    row = record["row"]
+    told = (record["reason"], record["field"], record["message"], record["window_end"], row["when"])
+    return (*told, row.get("event"), row["amount"], row["tag"])
+
+
+def generated_feed(seed: int, **head: Any) -> TrailFeed:
+    """A feed of 20 to 120 people over 5 to 20 hours, and a policy over it; the same seed, the same feed.
+
+    head: keys of the policy that are given.
+    """
+    rng = np.random.default_rng(seed)
+    events = bool(rng.random() < 0.7)
+    small = rng.random() < 0.8
+    count = int(rng.integers(20, 50 if small else 121))
+    hours = int(rng.integers(5, 10 if small else 21))
+    towns = int(rng.integers(1, 3))
+    policy = _policy(rng, events, towns > 1, head)
+    people = tuple(_person(rng, number, policy, towns) for number in rng.permutation(count))
+    rows: list[TrailRow] = []
+    owners: list[int] = []
+    for person in range(count):
+        trail = _trail(rng, policy, hours, person)
+        rows += trail
+        owners += [person] * len(trail)
+    return TrailFeed(policy, people, tuple(rows), np.array(owners))
+
+
+def disturbed(course: Course, seed: int, *, unreadable: bool) -> TrailFeed:
+    """The feed of a course in which rows that come after their person's entry say anything at all of it.
+
+    unreadable: also what no value of the field is, or lies outside of its domain.
+    """
+    rng = np.random.default_rng(seed)
+    feed = course.feed
+    names = [each.name for each in feed.policy.fields if each.quasi is not None]
+    rows: list[TrailRow] = []
+    for row, owner in zip(feed.rows, feed.owners, strict=True):
+        entry = course.entered.get(int(owner))
+        later = entry is not None and (
+            row.arrives > entry.step or START + (row.hour + 1) * HOUR > entry.window_end
+        )
+        if rows and rows[-1].tag == row.tag:
+            # Which of two rows that are equal but for this is read tells nothing but ``outdated_values``.
+            row = row._replace(said=rows[-1].said)
+        elif later and (unreadable or not row.said) and rng.random() < 0.4:
+            # A row that could not be read stays one: what becomes of it is no question of this.
+            said = dict(row.said)
+            for name in names:
+                if rng.random() < 0.5:
+                    said[name] = _anything(rng, feed.policy, name, unreadable=unreadable)
+            row = row._replace(said=said)
+        rows.append(row)
+    return replace(feed, rows=tuple(rows))
+
+
+def _policy(rng: np.random.Generator, events: bool, towns: bool, head: Mapping[str, Any]) -> Policy:
+    chosen = [name for name in QUASIS if rng.random() < 0.6] or ["age"]
+    declared = {
+        "age": {"domain": [0, 90], "outside": str(rng.choice(["code", "reject"]))},
+        "born": {"domain": ["1920-01-01", "2020-12-31"]},
+        "job": {"domain": list(JOBS)},
+    }
+    quasis: dict[str, Any] = {
+        "age": {"role": "quasi", "type": "numeric", "as": str(rng.choice(["int", "double"]))},
+        "born": {"role": "quasi", "type": "date"},
+        "job": {"role": "quasi", "type": "categorical", "weight": 2},
+        "place": {"role": "quasi", "type": "hierarchy", "hierarchy": PLACES},
+    }
+    fields: dict[str, Any] = {
+        "who": {"role": "individual"},
+        "when": {"role": "time"},
+        "town": {"role": "insensitive"},
+        "amount": {"role": "sensitive", "as": "double"},
+        "tag": {"role": "insensitive"},
+        "event": {"role": "event_id" if events else "identifier"},
+    }
+    for name in chosen:
+        fields[name] = quasis[name] | (declared.get(name, {}) if rng.random() < 0.5 else {})
+    k = int(rng.integers(2, 5))
+    size = k + int(rng.integers(0, 3))
+    mapping: dict[str, Any] = {
+        "version": 1,
+        "k": k,
+        "window": "1h",
+        "max_delay": f"{int(rng.integers(0, 3))}h",
+        "cohort": "lasting",
+        "cohort_size": size,
+        "intake": int(rng.choice([size, 2 * size, 4 * size, 200])),
+        "solver": {"evaluations_per_row": 20, "threads": 1},
+        "fields": fields,
+    }
+    if towns:
+        mapping["partition_by"] = ["town"]
+    return parse_policy(mapping | dict(head), "test", "test")
+
+
+def _person(rng: np.random.Generator, number: int, policy: Policy, towns: int) -> Person:
+    cells: Cells = {}
+    for each in policy.fields:
+        if each.quasi is not None:
+            value: str | None = _value(rng, each.name)
+            if rng.random() < 0.06:
+                value = None
+            elif each.name == "age" and rng.random() < 0.06:
+                # Outside of the domain, where there is one: cut to its end, or its person never enters.
+                value = "117"
+            cells[each.name] = value
+    return Person(f"p{number}", TOWNS[int(rng.integers(towns))], cells)
+
+
+def _value(rng: np.random.Generator, name: str) -> str:
+    match name:
+        case "age":
+            return str(int(rng.integers(4, 18)) * 5)
+        case "born":
+            return f"{int(rng.integers(1930, 2010))}-{int(rng.integers(1, 13)):02}-01"
+        case "job":
+            return str(rng.choice(JOBS))
+        case _:
+            return str(rng.choice(LEAVES))
+
+
+def _anything(rng: np.random.Generator, policy: Policy, name: str, *, unreadable: bool) -> str | None:
+    if rng.random() < 0.3:
+        return None
+    if unreadable and rng.random() < 0.5:
+        return "1000" if name == "age" and rng.random() < 0.5 else UNREADABLE[name]
+    return _value(rng, name)
+
+
+def _trail(rng: np.random.Generator, policy: Policy, hours: int, person: int) -> list[TrailRow]:
+    """The rows of one: regular, seldom here, here once, heavy, or a bot."""
+    kind = rng.choice(["regular", "seldom", "once", "heavy", "bot"], p=[0.45, 0.2, 0.15, 0.12, 0.08])
+    first = int(rng.integers(hours)) if rng.random() < 0.5 else 0
+    if kind == "once":
+        counts = {first: 1}
+    else:
+        here = {"regular": 0.6, "seldom": 0.2, "heavy": 0.7, "bot": 1.0}[str(kind)]
+        most = {"regular": 3, "seldom": 1, "heavy": 12, "bot": 1}[str(kind)]
+        counts = {hour: int(rng.integers(1, most + 1)) for hour in range(first, hours) if rng.random() < here}
+    trail: list[TrailRow] = []
+    for hour, count in counts.items():
+        for number in range(count):
+            trail += _rows(rng, policy, hour, f"{person}.{hour}.{number}", bot=kind == "bot")
+    return trail
+
+
+def _rows(rng: np.random.Generator, policy: Policy, hour: int, name: str, *, bot: bool) -> list[TrailRow]:
+    """A row, and perhaps its repeat."""
+    arrives = hour
+    if rng.random() < 0.06:
+        # Late, or so late that no release takes it.
+        arrives += int(rng.choice([1, 2, 3, 9]))
+    said: dict[str, str | None] = {}
+    if rng.random() < 0.03:
+        faulty = "age" if any(each.name == "age" for each in policy.fields) else "born"
+        said = {faulty: UNREADABLE[faulty]}
+    minute = 30.0 if bot else float(rng.integers(12)) * 5
+    amount = "1.5" if bot or rng.random() < 0.3 else f"{int(rng.integers(100))}.25"
+    event: str | None = f"e{name}"
+    row = TrailRow(arrives, hour, _time(hour, minute), event, amount, name, said)
+    chance = rng.random()
+    if chance < 0.02:
+        return [row._replace(when=str(rng.choice(["noon", "2024-13-01"])))]
+    if chance < 0.03:
+        return [row._replace(event=None)]
+    if chance < 0.06:
+        return [row, row]
+    if chance < 0.09:
+        # Told again with another payload, in the same batch or later.
+        return [row, row._replace(arrives=arrives + int(rng.integers(0, 3)), amount="7.75", tag=f"{name}'")]
+    if chance < 0.11:
+        # An event id that is not its own: others have it too.
+        return [row._replace(event=f"shared {hour}")]
+    return [row]
+
+
+def _time(hour: int, minute: float) -> str:
+    return dt.datetime.fromtimestamp((START + hour * HOUR + int(minute * 60_000)) / 1000, dt.UTC).isoformat()
