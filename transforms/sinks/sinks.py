@@ -105,13 +105,14 @@ class Written(NamedTuple):
 class WriteReleases(beam.PTransform):
     """PCollection[Release] -> Written; files ``OUT/release/<release_id>.avro``.
 
+    epoch: with ``cohort: lasting``, the run's; it stands in the schema of every release.
     Counters: ``releases``, ``rows_released`` (also of files that were there already), and those of ``ReleaseSlots``.
     """
 
-    def __init__(self, output: str, bound: BoundPolicy) -> None:
+    def __init__(self, output: str, bound: BoundPolicy, epoch: int = 0) -> None:
         super().__init__()
         self._output = output
-        self._schema = release_avro_schema(bound)
+        self._schema = release_avro_schema(bound, epoch)
         self._policy = bound.policy
 
     @no_annotations  # Beam has no type hint for a tuple of collections, and would warn of this one
