@@ -84,12 +84,12 @@ lock:
 # Ahead of everything else, or each of pytest's processes would do it.
 $(NUMBA_CACHE_DIR)/.compiled: | $(VENV)/.installed-cli
 	@echo "compiling the kernels in solvers/, once for each state of them (a minute or two)"
-	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up; warm_up()"
+	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up, warm_up_merging; warm_up(); warm_up_merging()"
 	@touch $@
 
 # With the variants for hierarchies and for rules of sensitive values: no test compiles them within its time limit.
 $(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(NUMBA_CACHE_DIR)/.compiled
-	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up; warm_up(ruled=True); warm_up(hierarchies=True); warm_up('row_graph', loss='sil'); warm_up('classes', ruled=True, loss='sil')"
+	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up, warm_up_merging; warm_up(ruled=True); warm_up(hierarchies=True); warm_up_merging(hierarchies=True); warm_up('row_graph', loss='sil'); warm_up('classes', ruled=True, loss='sil')"
 	@touch $@
 
 # mypy reads no package_dir: it gets a folder that looks as the package does once it is installed.

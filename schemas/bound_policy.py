@@ -27,10 +27,13 @@ from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import RESERVED
 
-QUASI_FAULT = "__quasi_fault"
 _EPOCH = date(1970, 1, 1)
 _DAY_MS = 86_400_000
 Ends = tuple[int, int] | tuple[float, float]
+FAULT_COLUMN = "__quasi_fault"
+"""Of lasting cohorts, the column of canonical rows that says what was wrong with quasi-identifiers (``quasi_faults``).
+
+It travels with the rows and is part of what tells them apart. It is never published. No field has its name."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,11 @@ class BoundPolicy:
 
     @property
     def canonical_schema(self) -> pa.Schema:
-        """Names and canonical types of the kept fields; every field nullable."""
-        return pa.schema([pa.field(column.name, column.arrow_type) for column in self.columns])
+        """Names and canonical types of the kept fields, of lasting cohorts FAULT_COLUMN last; every field nullable."""
+        fields = [pa.field(column.name, column.arrow_type) for column in self.columns]
+        if self.policy.lasting:
+            fields.append(pa.field(FAULT_COLUMN, pa.string()))
+        return pa.schema(fields)
 
     @property
     def input_columns(self) -> tuple[str, ...]:

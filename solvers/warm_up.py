@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.matching.matching import random_factor
 from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
+from kanonflow.solvers.merging.merging import MergeTask, merge_cohorts
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.last_window import WarmGraph
@@ -79,6 +80,22 @@ def _classes(table: Table, ruled: bool, loss: str) -> None:
     if ruled:
         rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
         solve(Task(table, 3, shape="classes", loss=loss, budget=Budget(200.0), seed=1, sensitive=[rule]))
+
+
+def warm_up_merging(hierarchies: bool = False) -> None:
+    """Merge the cohorts of a tiny window, with a last one. hierarchies: as of ``warm_up``."""
+    n = 12
+    numeric = np.arange(n, dtype=np.float64)[:, None] / (n - 1)
+    table = Table(
+        numeric=np.rint(numeric) if hierarchies else numeric,
+        categorical=(np.arange(n, dtype=np.int32) % 3)[:, None],
+        cardinality=np.array([3]),
+        weights=np.ones(2),
+        individuals=np.arange(n),
+        heights=(np.array([1.0]),) if hierarchies else (),
+    )
+    here = np.ones(n, dtype=np.int64)
+    merge_cohorts(MergeTask(table, here, here, 3, 1, evaluations=2000, warm=np.arange(n) // 4))
 
 
 def warm_up(

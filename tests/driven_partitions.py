@@ -89,6 +89,7 @@ class Cells:
 
     clock: Value = field(default_factory=Value)
     warm: Value = field(default_factory=Value)
+    roster: Bag = field(default_factory=Bag)
     due: Timer = field(default_factory=Timer)
     bags: list[Bag] = field(default_factory=lambda: [Bag() for _ in range(BAGS)])
 
@@ -173,7 +174,7 @@ class DrivenPartitions(_Watermark):
         """The timer of one key fires."""
         cells = self.cells[key]
         cells.due.at = None
-        self._collect(self.step.fire(key, cells.clock, cells.warm, cells.due, *cells.bags))
+        self._collect(self.step.fire(key, cells.clock, cells.warm, cells.roster, cells.due, *cells.bags))
         self._check(cells)
 
     def copy(

@@ -145,9 +145,10 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
     if settings.rows is not None:
         # No window has more rows than are read, so solvers of small windows can be compared on the first rows.
         most = min(most, max(settings.rows, LEAST_PART * k))
-    # Sizes of lasting cohorts go with k: those of each setting are its defaults.
+    # Sizes of lasting cohorts go with k: another k has its own defaults.
+    size, intake = (policy.cohort_size, policy.intake) if k == policy.k else (None, None)
     return replace(
-        policy, k=k, cohort_size=None, intake=None, solver=solver, fields=fields, max_window_rows=most
+        policy, k=k, cohort_size=size, intake=intake, solver=solver, fields=fields, max_window_rows=most
     )
 
 

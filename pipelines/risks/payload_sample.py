@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
@@ -31,7 +31,8 @@ def read_sample(
 ) -> pa.Table:
     """Canonical rows, in the order of the files: the first ``most / files`` of each file.
 
-    Rows that the policy rejects are left out. Raises InputError: a file is damaged.
+    Rows that the policy rejects, or lets through with quasi-identifiers at fault, are left out. Raises InputError: a
+    file is damaged.
     """
     tables = [bound.canonical_schema.empty_table()]
     share = -(-most // len(files))
@@ -39,6 +40,8 @@ def read_sample(
         wanted = share
         for batch in read_batches(file, bound.input_columns, delimiter):
             rows = classify(from_ipc(batch.ipc), bound, source=file.name).rows
+            if FAULT_COLUMN in rows.schema.names:
+                rows = rows.filter(rows.column(FAULT_COLUMN).is_null())
             tables.append(rows.slice(0, wanted))
             wanted -= rows.num_rows
             if wanted <= 0:

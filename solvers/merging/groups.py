@@ -6,7 +6,7 @@ cost more apart than together.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -17,18 +17,20 @@ from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
 
 NOBODY = np.int64(-1)
+# Cohorts that are grouped afresh at once: they get new groups before their old ones are empty.
+MOST = 24
 
 
 class Groups(NamedTuple):
-    """Up to c groups of c cohorts, each a chain of its members.
+    """Up to g = c + MOST groups of c cohorts, each a chain of its members.
 
-    label: int32 (c,), the group of each cohort. head: int32 (c,), a group's first member; after, before: int32 (c,),
-    the neighbours of each cohort in its chain, -1 at its ends. size: int64 (c,).
-    rows, active: int64 (c,), of each cohort. total: int64 (c, 2), rows and active people of each group.
-    loss: float64 (c,), cost of each group. without: float64 (c,), cost of each cohort's group without it.
-    hull: float64 (c, 1 + 2 dn), of each group the categorical loss, then low and high of each numeric attribute;
-    hull_words: uint64 (c, W). rest, rest_words: the same of each cohort's group without it.
-    free: int32 (c,), a stack of the groups that are empty; frees: int64 (1,), how many.
+    label: int32 (c,), the group of each cohort. head: int32 (g,), a group's first member; after, before: int32 (c,),
+    the neighbours of each cohort in its chain, -1 at its ends. size: int64 (g,).
+    rows, active: int64 (c,), of each cohort. total: int64 (g, 2), rows and active people of each group.
+    loss: float64 (g,), cost of each group. without: float64 (c,), cost of each cohort's group without it.
+    hull: float64 (g, 1 + 2 dn), of each group the categorical loss, then low and high of each numeric attribute;
+    hull_words: uint64 (g, W). rest, rest_words: the same with c rows, of each cohort's group without it.
+    free: int32 (g,), a stack of the groups that are empty; frees: int64 (1,), how many.
     k: int64 (1,), active people that a group needs.
     """
 
@@ -76,9 +78,7 @@ def box_ncp(people: Individuals, box: np.ndarray, at: int) -> float:
     """NCP of a box that is not empty. O(d)."""
     ncp = box[at, 0]
     for j in range(people.numeric_weight.size):
-        ncp += range_cost(
-            people.orders, people.numeric_weight[j], j, box[at, 1 + 2 * j], box[at, 2 + 2 * j]
-        )
+        ncp += range_cost(people.orders, people.numeric_weight[j], j, box[at, 1 + 2 * j], box[at, 2 + 2 * j])
     return ncp
 
 
@@ -241,35 +241,36 @@ def build_groups(
     c = labels.size
     count = int(labels.max(initial=-1)) + 1
     dn, width = people.low.shape[1], people.words.shape[1]
-    free = np.zeros(c, dtype=np.int32)
+    room = c + MOST
+    free = np.zeros(room, dtype=np.int32)
     # ``_link`` takes one off for each group that gets its first member.
-    free[: c - count] = np.arange(c - 1, count - 1, -1)
+    free[: room - count] = np.arange(room - 1, count - 1, -1)
     groups = Groups(
         label=np.zeros(c, dtype=np.int32),
-        head=np.full(c, -1, dtype=np.int32),
+        head=np.full(room, -1, dtype=np.int32),
         after=np.full(c, -1, dtype=np.int32),
         before=np.full(c, -1, dtype=np.int32),
-        size=np.zeros(c, dtype=np.int64),
+        size=np.zeros(room, dtype=np.int64),
         rows=rows,
         active=active,
-        total=np.zeros((c, 2), dtype=np.int64),
-        loss=np.zeros(c),
+        total=np.zeros((room, 2), dtype=np.int64),
+        loss=np.zeros(room),
         without=np.zeros(c),
-        hull=np.zeros((c, 1 + 2 * dn)),
-        hull_words=np.zeros((c, width), dtype=np.uint64),
+        hull=np.zeros((room, 1 + 2 * dn)),
+        hull_words=np.zeros((room, width), dtype=np.uint64),
         rest=np.zeros((c, 1 + 2 * dn)),
         rest_words=np.zeros((c, width), dtype=np.uint64),
         free=free,
-        frees=np.array([c], dtype=np.int64),
+        frees=np.array([room], dtype=np.int64),
         k=np.array([k], dtype=np.int64),
     )
     _fill(people, groups, labels)
     return groups
 
 
-def in_order(labels: NDArray[np.int32]) -> NDArray[np.int32]:
+def in_order(labels: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
     """The same groups, numbered 0.. by their first cohort."""
     _, first, group = np.unique(labels, return_index=True, return_inverse=True)
     number = np.empty(first.size, dtype=np.int32)
     number[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
-    return number[group]
+    return np.asarray(number[group], dtype=np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from typing import Any
 
 import numba
 import numpy as np
@@ -97,14 +98,12 @@ def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> i
     seen = np.zeros(c, dtype=np.int64)
     looked = np.zeros(1, dtype=np.int64)
     version = np.zeros(c, dtype=np.int64)
-    heap = [(0.0, NOBODY, NOBODY, NOBODY, NOBODY)]
+    heap: Any = [(0.0, NOBODY, NOBODY, NOBODY, NOBODY)]
     heap.pop()
     for number in range(c):
         if groups.size[number] > 0 and groups.total[number, 1] < k:
             growth, partner = _best_join(people, groups, near, seen, np.int64(number), looked)
-            heapq.heappush(
-                heap, (growth, np.int64(number), partner, version[number], version[partner])
-            )
+            heapq.heappush(heap, (growth, np.int64(number), partner, version[number], version[partner]))
     while len(heap) > 0:
         growth, number, partner, own, others = heapq.heappop(heap)
         if version[number] != own or groups.total[number, 1] >= k:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.merging.groups import Groups, build_groups, in_order
+from kanonflow.solvers.merging.groups import MOST, Groups, build_groups, in_order
 from kanonflow.solvers.merging.joining import join_infeasible
-from kanonflow.solvers.merging.near_cohorts import near_cohorts
+from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
 from kanonflow.solvers.merging.ruin import build_ruin, search
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, TableError
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.search.workspace import build_workspace, push
+from kanonflow.solvers.search.workspace import build_workspace
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 
-EVALUATIONS_PER_ROW = 100
+EVALUATIONS_PER_ROW = 50
+# Moves of one kick that can be undone; a descent that has made more stops there.
 LOG = 512
 
 
@@ -78,7 +79,8 @@ class Merged(NamedTuple):
     evaluations: int
 
 
-def _state(task: MergeTask, people: Individuals, labels: NDArray[np.int32]) -> Groups:
+def _state(task: MergeTask, people: Individuals, labels: NDArray[np.integer[Any]]) -> Groups:
+    """labels: (c,), any numbers."""
     rows, active = task.rows.astype(np.int64), task.active.astype(np.int64)
     return build_groups(people, rows, active, task.k, in_order(labels))
 
@@ -88,10 +90,10 @@ def _loss(groups: Groups) -> float:
     return float(np.cumsum(groups.loss)[-1] / groups.rows.sum())
 
 
-def merge_loss(task: MergeTask, labels: NDArray[np.int32]) -> float:
+def merge_loss(task: MergeTask, labels: NDArray[np.integer[Any]]) -> float:
     """Loss of groups: sum of (rows of a group x NCP of the hull of its boxes) / rows, float in [0, 1]. O(n d).
 
-    labels: int32 (c,), any numbers.
+    labels: (c,), any whole numbers.
     """
     return _loss(_state(task, gather_individuals(task.table), labels))
 
@@ -100,68 +102,114 @@ def _groups_kept(labels: NDArray[np.int32], warm: NDArray[np.int64] | None) -> i
     """Groups of ``labels`` that are, as sets, the cohorts that one number of ``warm`` has."""
     if warm is None:
         return 0
-    here = warm >= 0
-    pairs = np.unique(np.stack([labels, warm]), axis=1)
-    _, ours = np.unique(pairs[0], return_inverse=True)
-    single = np.bincount(ours)[ours] == 1
-    _, theirs = np.unique(pairs[1], return_inverse=True)
-    single &= np.bincount(theirs)[theirs] == 1
-    return int((single & (pairs[1] >= 0)).sum()) if here.any() else 0
+    ours, theirs = np.unique(np.stack([labels, warm]), axis=1)
+    _, group, parts = np.unique(theirs, return_inverse=True, return_counts=True)
+    return int(((np.bincount(ours)[ours] == 1) & (parts[group] == 1) & (theirs >= 0)).sum())
+
+
+class _Start(NamedTuple):
+    """Feasible groups to begin with: the state, their labels as ``Merged`` has them, their loss, evaluations."""
+
+    groups: Groups
+    labels: NDArray[np.int32]
+    loss: float
+    evaluations: int
+
+
+def _joined(task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int64]) -> _Start:
+    """Groups as they are given, those that are not feasible joined. labels: int64 (c,), any numbers."""
+    groups = _state(task, people, labels)
+    evaluations = join_infeasible(people, groups, near)
+    joined = in_order(groups.label)
+    # Afresh: hulls that grew by joins are summed up in another order, and groups were numbered otherwise.
+    groups = _state(task, people, joined)
+    return _Start(groups, joined, _loss(groups), evaluations)
+
+
+def _last_groups(task: MergeTask, warm: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The last window's groups of the cohorts here, int64 (c,); new cohorts are groups by themselves.
+
+    Feasible cohorts leave a group that is feasible without them, which never costs more, those of lesser number first.
+    """
+    fresh = int(warm.max(initial=0)) + 1
+    everybody = np.arange(warm.size)
+    labels = np.where(warm >= 0, warm, fresh + everybody)
+    _, group = np.unique(labels, return_inverse=True)
+    left = np.bincount(group, weights=task.active).astype(np.int64)
+    for cohort in np.flatnonzero(task.active >= task.k).tolist():
+        rest = left[group[cohort]] - task.active[cohort]
+        if rest >= task.k:
+            left[group[cohort]] = rest
+            labels[cohort] = fresh + cohort
+    return labels
+
+
+def _alone(task: MergeTask, people: Individuals) -> Merged:
+    """One cohort is one group: there is nobody near it to look for."""
+    labels = np.zeros(1, dtype=np.int32)
+    loss = _loss(_state(task, people, labels))
+    warm = task.warm is not None and bool(task.warm[0] >= 0)
+    return Merged(
+        labels,
+        loss,
+        start="warm" if warm else "greedy",
+        greedy_loss=loss,
+        warm_loss=loss if task.warm is not None else None,
+        groups_kept=int(warm),
+        groups_merged=0,
+        evaluations=0,
+    )
 
 
 def merge_cohorts(task: MergeTask) -> Merged:
     """Groups of at least k active people each, that hold every cohort once.
 
     Begins with greedy groups or with the last window's as far as they are feasible here, whichever lose less, at ties
-    with the latter. A function of the boxes, rows, active, k, warm, seed and evaluations alone. Near linear in c.
+    with the latter.
 
-    Raises InfeasibleError when all cohorts together have fewer than k active people.
+    Postcondition: a function of the boxes, rows, active, k, warm, seed and evaluations alone; never of the order of the
+    corners, of a clock or of the machine. Why: what is decided in a window may depend on a cohort's rows as a whole
+    only, or exchanging the rows of two of its people would show.
+
+    Raises InfeasibleError when all cohorts together have fewer than k active people. Near linear in c.
     """
     c = task.rows.size
     if task.active.sum() < task.k:
         raise InfeasibleError("all cohorts together have fewer than k active people")
     people = gather_individuals(task.table)
+    if c == 1:
+        return _alone(task, people)
     near, evaluations = near_cohorts(task.table, people)
-    groups = _state(task, people, np.arange(c, dtype=np.int32))
-    evaluations += join_infeasible(people, groups, near)
-    greedy = in_order(groups.label)
-    groups = _state(task, people, greedy)
-    greedy_loss, warm_loss = _loss(groups), None
-    start, begun = "greedy", greedy
+    greedy = begun = _joined(task, people, near, np.arange(c))
+    evaluations += greedy.evaluations
+    warm = None
     if task.warm is not None:
-        warm = np.where(task.warm >= 0, task.warm, task.warm.max(initial=0) + 1 + np.arange(c))
-        old = _state(task, people, warm)
-        evaluations += join_infeasible(people, old, near)
-        labels = in_order(old.label)
-        old = _state(task, people, labels)
-        warm_loss = _loss(old)
-        if warm_loss <= greedy_loss:
-            start, begun, groups = "warm", labels, old
+        warm = _joined(task, people, near, _last_groups(task, task.warm))
+        evaluations += warm.evaluations
+        if warm.loss <= greedy.loss:
+            begun = warm
+    labels, loss = begun.labels, begun.loss
     limit = task.evaluations
     if limit is None:
-        limit = int(EVALUATIONS_PER_ROW * task.rows.sum())
-    labels, loss = begun, _loss(groups)
-    if limit > 0:
-        work = build_workspace(c, c, task.seed, log=LOG)
-        for unit in near.tour:
-            push(work, unit)
-        search(people, groups, near.nearest, work, build_ruin(people), near.tour, limit, EXACT_T, SHARE_T)
+        limit = EVALUATIONS_PER_ROW * int(task.rows.sum())
+    # One cohort has nobody near.
+    if limit > 0 and c > 1:
+        groups = begun.groups
+        work = build_workspace(c, c + MOST, task.seed, log=LOG)
+        search(people, groups, near, work, build_ruin(people), limit)
         evaluations += int(work.evaluations[0])
         found = in_order(groups.label)
         found_loss = _loss(_state(task, people, found))
+        # Gains are sums of differences: the last digits of a search that found nothing could show a rise.
         if found_loss < loss:
             labels, loss = found, found_loss
     return Merged(
         labels=labels,
         loss=loss,
-        start=start,
-        greedy_loss=greedy_loss,
-        warm_loss=warm_loss,
+        start="warm" if begun is warm else "greedy",
+        greedy_loss=greedy.loss,
+        warm_loss=None if warm is None else warm.loss,
         groups_kept=_groups_kept(labels, task.warm),
         groups_merged=int((np.bincount(labels) > 1).sum()),
         evaluations=evaluations,
     )
-
-
-EXACT_T = 8
-SHARE_T = 70

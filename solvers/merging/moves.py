@@ -11,9 +11,7 @@ from kanonflow.solvers.units.individuals import Individuals, hull_loss
 
 
 @numba.njit(cache=True, nogil=True)
-def best_move(
-    people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, unit: int
-) -> float:
+def best_move(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, unit: int) -> float:
     """Gain of the best move of one cohort that leaves every group feasible; 0 if none gains.
 
     ``work.found`` = (target, partner). A target alone: the cohort goes there; target and partner: they change places;
@@ -28,7 +26,9 @@ def best_move(
     leaves = alone or home_active >= k
     home_loss = groups.loss[home]
     left = home_loss - groups.without[unit]
-    best = EPSILON
+    # Rounding grows with the rows.
+    least = EPSILON * (home_rows + rows)
+    best = least
     evaluations = 1
     work.clock[0] += 1
     if leaves and not alone and active >= k:
@@ -80,7 +80,7 @@ def best_move(
                         work.found[0], work.found[1] = target, partner
             partner = np.int64(groups.after[partner])
     work.evaluations[0] += evaluations
-    return best if best > EPSILON else 0.0
+    return best if best > least else 0.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -128,9 +128,7 @@ def make_move(people: Individuals, groups: Groups, work: Workspace, unit: int) -
 
 
 @numba.njit(cache=True, nogil=True)
-def descend(
-    people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, limit: int
-) -> float:
+def descend(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, limit: int) -> float:
     """Best moves until nobody on the list has one, the log is full or ``limit`` evaluations are made.
 
     Returns the change of cost (<= 0).

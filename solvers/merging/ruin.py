@@ -6,44 +6,49 @@ in a random order, and repaired by descent; what then costs more than before is 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.merging.groups import (
+    MOST,
     NOBODY,
     Groups,
     box_ncp,
     empty_box,
-    joined_ncp,
     move,
     refresh,
     widen_box,
 )
 from kanonflow.solvers.merging.moves import descend, logged_move, refresh_and_push
-from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop
+from kanonflow.solvers.merging.near_cohorts import NearCohorts
+from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.bits import bits_cost, next_random
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
 
+# Cohorts that are grouped in the best way at once; joined greedily are up to MOST.
 EXACT = 8
-MOST = 24
+# Near groups that are dissolved with one, at most.
+MORE = 3
+# So many sums of the dynamic programme take the time of one hull that is priced.
+STEPS = 16
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
 class Ruin(NamedTuple):
     """Scratch for the cohorts of dissolved groups.
 
-    units: int64 (MOST,), the cohorts; count: int64 (1,). piece: int64 (MOST,), the new group of each, 0.. .
+    units: int64 (MOST,), the cohorts; held: int64 (1,), how many. piece: int64 (MOST,), the new group of each, 0.. .
     box: float64 (r, 1 + 2 dn), words: uint64 (r, W), total: int64 (r, 2), cost: float64 (r,) of a new group, or of a
     subset, whose bits are places in ``units``. best: float64 (r,), cost of the best groups of a subset; choice: int64
     (r,), the one of them that has its last cohort.
     """
 
     units: NDArray[np.int64]
-    count: NDArray[np.int64]
+    held: NDArray[np.int64]
     piece: NDArray[np.int64]
     box: NDArray[np.float64]
     words: NDArray[np.uint64]
@@ -58,7 +63,7 @@ def build_ruin(people: Individuals) -> Ruin:
     room = max(1 << EXACT, MOST)
     return Ruin(
         units=np.zeros(MOST, dtype=np.int64),
-        count=np.zeros(1, dtype=np.int64),
+        held=np.zeros(1, dtype=np.int64),
         piece=np.zeros(MOST, dtype=np.int64),
         box=np.zeros((room, 1 + 2 * people.low.shape[1])),
         words=np.zeros((room, people.words.shape[1]), dtype=np.uint64),
@@ -72,13 +77,13 @@ def build_ruin(people: Individuals) -> Ruin:
 @numba.njit(cache=True, nogil=True)
 def _take(groups: Groups, work: Workspace, ruin: Ruin, number: int, most: int) -> bool:
     """Add a group's cohorts to those dissolved, unless it is among them or they were more than ``most``."""
-    if work.stamp[number] == work.clock[0] or ruin.count[0] + groups.size[number] > most:
+    if work.stamp[number] == work.clock[0] or ruin.held[0] + groups.size[number] > most:
         return False
     work.stamp[number] = work.clock[0]
     unit = np.int64(groups.head[number])
     while unit >= 0:
-        ruin.units[ruin.count[0]] = unit
-        ruin.count[0] += 1
+        ruin.units[ruin.held[0]] = unit
+        ruin.held[0] += 1
         unit = np.int64(groups.after[unit])
     return True
 
@@ -89,13 +94,13 @@ def _choose(
 ) -> int:
     """Dissolve, in scratch, the group of a cohort and up to ``more`` near those taken; returns how many groups."""
     work.clock[0] += 1
-    ruin.count[0] = 0
+    ruin.held[0] = 0
     taken = 0
     if _take(groups, work, ruin, np.int64(groups.label[unit]), most):
         taken += 1
         for _ in range(3 * more):
             if taken <= more:
-                around = ruin.units[next_random(work.random, ruin.count[0])]
+                around = ruin.units[next_random(work.random, ruin.held[0])]
                 other = np.int64(nearest[around, next_random(work.random, nearest.shape[1])])
                 if other >= 0 and _take(groups, work, ruin, np.int64(groups.label[other]), most):
                     taken += 1
@@ -108,7 +113,7 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
 
     Also infinite where it surely is two feasible ones, which cost no more. Returns the subsets that were priced.
     """
-    count, k = ruin.count[0], groups.k[0]
+    count, k = ruin.held[0], groups.k[0]
     largest = np.int64(0)
     for place in range(count):
         largest = max(largest, groups.active[ruin.units[place]])
@@ -137,13 +142,13 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def best_pieces(people: Individuals, groups: Groups, ruin: Ruin) -> tuple[float, int]:
-    """The cheapest feasible groups of the dissolved cohorts, into ``ruin.piece``; their cost, and evaluations.
+def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
+    """The cheapest feasible groups of the dissolved cohorts, into ``ruin.piece``, and their cost.
 
     best[S] = min over T in S that hold the last cohort of S: cost[T] + best[S - T]. O(3^count + 2^count (d + W)).
     """
     priced = _price_subsets(people, groups, ruin)
-    count = ruin.count[0]
+    count = ruin.held[0]
     ruin.best[0] = 0.0
     steps = 0
     for place in range(count):
@@ -152,7 +157,7 @@ def best_pieces(people: Individuals, groups: Groups, ruin: Ruin) -> tuple[float,
             best, choice = np.inf, np.int64(0)
             # Every subset of ``below``, the largest first.
             part = np.int64(below)
-            more = True
+            more: Any = True
             while more:
                 cost = ruin.cost[top + part] + ruin.best[below - part]
                 steps += 1
@@ -171,13 +176,14 @@ def best_pieces(people: Individuals, groups: Groups, ruin: Ruin) -> tuple[float,
                 ruin.piece[place] = piece
         whole -= ruin.choice[whole]
         piece += 1
-    return cost, priced + steps // 16
+    work.evaluations[0] += priced + steps // STEPS
+    return cost
 
 
 @numba.njit(cache=True, nogil=True)
-def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> int:
+def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> None:
     """Random greedy: of the pieces that are not feasible a random one joins where it grows the cost least."""
-    count, k = ruin.count[0], groups.k[0]
+    count, k = ruin.held[0], groups.k[0]
     for place in range(count):
         unit = ruin.units[place]
         ruin.piece[place] = place
@@ -225,13 +231,13 @@ def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Rui
         ruin.cost[partner] = ruin.total[partner, 0] * box_ncp(people, ruin.box, partner)
         if ruin.total[partner, 1] >= k:
             poor -= 1
-    return priced
+    work.evaluations[0] += priced
 
 
 @numba.njit(cache=True, nogil=True)
 def _rebuild(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
     """Put the dissolved cohorts into groups as ``ruin.piece`` says, logged; returns the change of cost."""
-    count = ruin.count[0]
+    count = ruin.held[0]
     change = 0.0
     for place in range(count):
         number = np.int64(groups.label[ruin.units[place]])
@@ -274,52 +280,56 @@ def _undo(people: Individuals, groups: Groups, work: Workspace) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
+def _regroup(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
+    """Group the dissolved cohorts in the best way, if it costs less than theirs now, and descend from there."""
+    old = 0.0
+    work.clock[0] += 1
+    for place in range(ruin.held[0]):
+        number = np.int64(groups.label[ruin.units[place]])
+        if work.stamp[number] != work.clock[0]:
+            work.stamp[number] = work.clock[0]
+            old += groups.loss[number]
+    if best_pieces(people, groups, work, ruin) < old * (1.0 - EPSILON):
+        _rebuild(people, groups, work, ruin)
+        descend(people, groups, nearest, work, _NO_LIMIT)
+
+
+@numba.njit(cache=True, nogil=True)
+def _recreate(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
+    """Join the dissolved cohorts at random and descend; undone if that costs more than before."""
+    _join_pieces(people, groups, work, ruin)
+    change = _rebuild(people, groups, work, ruin)
+    change += descend(people, groups, nearest, work, _NO_LIMIT)
+    if change > EPSILON:
+        _undo(people, groups, work)
+
+
+@numba.njit(cache=True, nogil=True)
 def search(
-    people: Individuals,
-    groups: Groups,
-    nearest: np.ndarray,
-    work: Workspace,
-    ruin: Ruin,
-    tour: np.ndarray,
-    limit: int,
-    exact: int,
-    share: int,
+    people: Individuals, groups: Groups, near: NearCohorts, work: Workspace, ruin: Ruin, limit: int
 ) -> None:
-    """Descend, then ruin and recreate along a tour of cohorts until ``limit`` evaluations.
+    """Descend, then ruin and recreate along the tour of cohorts until ``limit`` evaluations, a kick more at most.
 
     Postcondition: the cost is not higher and every group is feasible.
     """
+    for unit in near.tour:
+        push(work, unit)
     while work.evaluations[0] < limit and work.bounds[0] != work.bounds[1]:
         work.logged[0] = 0
-        descend(people, groups, nearest, work, limit)
-    while pop(work) >= 0:
-        pass
+        descend(people, groups, near.nearest, work, limit)
     position = 0
     while work.evaluations[0] < limit:
-        unit = tour[position]
-        position = (position + 1) % tour.size
+        unit = near.tour[position]
+        position = (position + 1) % near.tour.size
         work.evaluations[0] += 1
         work.logged[0] = 0
-        more = 1 + next_random(work.random, np.int64(3))
-        if next_random(work.random, np.int64(100)) < share:
-            if _choose(groups, nearest, work, ruin, unit, np.int64(3), np.int64(exact)) >= 2:
-                old = 0.0
-                work.clock[0] += 1
-                for place in range(ruin.count[0]):
-                    number = np.int64(groups.label[ruin.units[place]])
-                    if work.stamp[number] != work.clock[0]:
-                        work.stamp[number] = work.clock[0]
-                        old += groups.loss[number]
-                cost, evaluations = best_pieces(people, groups, ruin)
-                work.evaluations[0] += evaluations
-                if cost < old - EPSILON:
-                    _rebuild(people, groups, work, ruin)
-                    descend(people, groups, nearest, work, _NO_LIMIT)
-        elif _choose(groups, nearest, work, ruin, unit, more, np.int64(MOST)) >= 2:
-            work.evaluations[0] += _join_pieces(people, groups, work, ruin)
-            change = _rebuild(people, groups, work, ruin)
-            change += descend(people, groups, nearest, work, _NO_LIMIT)
-            if change > EPSILON:
-                _undo(people, groups, work)
+        few = next_random(work.random, np.int64(2)) == 0
+        more = np.int64(MORE) if few else 1 + next_random(work.random, np.int64(MORE))
+        if _choose(groups, near.nearest, work, ruin, unit, more, np.int64(EXACT if few else MOST)) < 2:
+            continue
+        if few:
+            _regroup(people, groups, near.nearest, work, ruin)
+        else:
+            _recreate(people, groups, near.nearest, work, ruin)
         while pop(work) >= 0:
             pass

@@ -68,6 +68,39 @@ def test_the_default_solvers_find_their_kernels_loaded(asked: tuple[str, ...]) -
     assert told.stdout.strip() == "[]"
 
 
+MERGES = """
+    import gc
+    import sys
+    from dataclasses import replace
+    import numpy as np
+    from numba.core.dispatcher import Dispatcher
+    from kanonflow.solvers.merging.merging import merge_cohorts
+    from kanonflow.solvers.warm_up import warm_up_merging
+    from tests.naive_merging import merge_task
+
+    trees = int(sys.argv[1])
+    warm_up_merging(hierarchies=trees > 0)
+    kernels = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
+    loaded = {id(kernel): len(kernel.signatures) for kernel in kernels}
+    task = merge_task(1, 60, 5, trees=trees)
+    merge_cohorts(replace(task, warm=np.arange(60) // 3))
+    print([kernel.py_func.__qualname__ for kernel in kernels if len(kernel.signatures) > loaded[id(kernel)]])
+"""
+
+
+@pytest.mark.parametrize("trees", [0, 1])
+def test_merging_finds_its_kernels_loaded(trees: int) -> None:
+    """Numbers and sets, and with a hierarchy; greedy and after another window."""
+    told = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(MERGES), str(trees)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    assert told.stdout.strip() == "[]"
+
+
 def test_the_tied_graph_has_a_tie() -> None:
     """Else the exchange of cuts would not be loaded."""
     changed, left = without_two_edge_cuts(tied_graph(), None)

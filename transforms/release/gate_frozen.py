@@ -1,4 +1,4 @@
-"""The gate of groups of cohorts that last: what goes out is compared with the frozen boxes, never with the rows' values.
+"""The gate of cohorts that last: what goes out is compared with frozen boxes, never with the rows' own values.
 
 check_segment(segment, pool, bound)                            at an intake
 check_frozen_release(released, rows, frozen, factor, bound)    at every release
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.sort_keys import whole, whole_numbers
 from kanonflow.transforms.release.boxes import box_columns, hull_boxes
 from kanonflow.transforms.release.frozen_groups import FrozenGroups
@@ -22,7 +23,6 @@ from kanonflow.transforms.release.gate import (
     inside,
     row_individuals,
 )
-from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import Roster, Segment
@@ -56,7 +56,9 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
         boxes = whole(hulls[column.published_name])
         held = inside(column, boxes, values, labels, np.arange(labels.size))
         if not held.all():
-            raise GateError(f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box")
+            raise GateError(
+                f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box"
+            )
 
 
 def check_frozen_release(

@@ -1,11 +1,10 @@
-"""What the metrics tell of cohorts that last: who is known, who waits, what was merged, how many candidates are left."""
+"""What the metrics tell of cohorts that last: who is known, who waits, what was merged, what candidates are left."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import epoch_text
@@ -14,7 +13,6 @@ from kanonflow.transforms.columns.encode import extents
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.release.boxes import box_columns, field_ncp, gcp, hull_boxes
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.gate import inside
 from kanonflow.transforms.release.stages import Answer, Publication
 from kanonflow.transforms.roster.founding import Founded
@@ -55,7 +53,9 @@ def lasting_metrics(
             "minimum": int(sizes.min()),
             "mean": float(np.average(sizes, weights=_active(answer, groups))),
         },
-        "gcp_newcomers": None if entered is None else _newcomers_gcp(due, answer, publication, groups, roster),
+        "gcp_newcomers": None
+        if entered is None
+        else _newcomers_gcp(due, answer, publication, groups, roster),
         "outdated_values": outdated_values(due, answer),
     }
 
@@ -63,7 +63,8 @@ def lasting_metrics(
 def _active(answer: Answer, groups: WindowGroups) -> NDArray[np.int64]:
     """People with rows here, of each cohort."""
     frozen, of_row = answer.frozen, answer.people.of_row
-    assert frozen is not None and of_row is not None
+    assert frozen is not None
+    assert of_row is not None
     pairs = np.unique(np.stack([frozen.cohort_of_row, of_row], axis=1), axis=0)
     return np.bincount(pairs[:, 0], minlength=groups.cohorts.size)
 
@@ -90,9 +91,7 @@ def outdated_values(due: Due, answer: Answer) -> dict[str, int]:
     assert frozen is not None
     counts = np.bincount(frozen.cohort_of_corner, minlength=frozen.group_of_cohort.size)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    boxes = box_columns(
-        hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None))
-    )
+    boxes = box_columns(hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None)))
     places = np.arange(answer.rows.num_rows)
     outside = {}
     for column in due.bound.quasis:

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.schemas.bound_policy import QUASI_FAULT, BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
@@ -53,7 +53,7 @@ from kanonflow.transforms.roster.founding import Founded, found
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import Roster, Segment
 from kanonflow.transforms.roster.roster_state import RosterState
-from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, no_groups, window_groups
+from kanonflow.transforms.roster.window_groups import WindowGroups, no_groups, window_groups
 from kanonflow.transforms.rows.elements import Release
 from kanonflow.transforms.secret.seeds import (
     Keystream,
@@ -111,6 +111,7 @@ def release_lasting_window(
     gathered = gather(due, warm, rows)
     began = clock()
     entered = _enter(due, gathered.rows, warm, roster)
+    assert entered.people.of_row is not None
     if np.unique(entered.people.of_row).size < bound.policy.k:
         unreleased = gathered.unreleased + entered.unreleased + hold(due, entered.rows, "too_few_peers")
         return _account(due, warm, gathered, entered, unreleased, None, None, None)
@@ -137,11 +138,13 @@ def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Ent
     rows, unreleased = in_time(due, gathered)
     people = people_of(rows, due)
     of_row = people.of_row
-    assert of_row is not None and policy.cohort_size is not None and policy.intake is not None
+    assert of_row is not None
+    assert policy.cohort_size is not None
+    assert policy.intake is not None
     before = warm.roster.pool if warm.roster is not None else empty_pool(bound)
     cohort = roster.cohorts_of(people.digests)
     unknown = cohort[of_row] < 0
-    readable = np.ones(rows.num_rows, dtype=bool) if QUASI_FAULT not in rows.schema.names else np.asarray(whole(rows.column(QUASI_FAULT)).is_null())
+    readable = np.asarray(whole(rows.column(FAULT_COLUMN)).is_null())
     seen = unknown & readable
     pool = before.having_seen(
         people.digests[of_row[seen]], own_ends(rows, bound)[seen], rows.filter(pa.array(seen)), bound
@@ -199,7 +202,8 @@ def _merge(due: Due, entered: Entered, warm: WarmState) -> WindowGroups:
 def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -> Answer:
     """The groups as closed classes over the rows, under frozen boxes."""
     merged, of_row = groups.merged, entered.people.of_row
-    assert of_row is not None and due.policy.window_ms is not None
+    assert of_row is not None
+    assert due.policy.window_ms is not None
     structure = Partition(groups.of_row.astype(np.int32))
     key = class_ids_key(
         due.secret, due.release_id, array_digest(structure.described()), content_digest(entered.rows)
@@ -218,7 +222,9 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
     solution = Solution(
         structure,
         loss=merged.loss,
-        start_loss=merged.greedy_loss if merged.warm_loss is None else min(merged.greedy_loss, merged.warm_loss),
+        start_loss=merged.greedy_loss
+        if merged.warm_loss is None
+        else min(merged.greedy_loss, merged.warm_loss),
         lower_bound=0.0,
         start=merged.start,
         evaluations=merged.evaluations,
@@ -243,21 +249,22 @@ def _account(
     last = before.roster.last if before.roster is not None else no_groups()
     if publication is not None and groups is not None:
         last = groups.last
+    kept = RosterState(entered.roster.head, entered.pool, last)
     state = replace(
         before,
         waiting=unreleased.waiting_rows,
         waiting_reason=unreleased.reasons,
         events=gathered.events,
         domains=entered.domains,
-        roster=RosterState(entered.roster.head, entered.pool, last),
+        roster=kept,
     )
     rejected = list(unreleased.rejected)
     metrics = window_metrics(due, gathered, state, rejected)
-    metrics |= lasting_metrics(due, entered.roster, state.roster)
+    metrics |= lasting_metrics(due, entered.roster, kept)
     if answer is None or publication is None:
         return WindowResult(None, state, rejected, metrics, roster=entered.roster)
     metrics |= release_metrics(due.bound, answer, publication, before.cohorts)
-    metrics |= lasting_metrics(due, entered.roster, state.roster, answer, publication, groups, entered.founded)
+    metrics |= lasting_metrics(due, entered.roster, kept, answer, publication, groups, entered.founded)
     segment = None if entered.founded is None else entered.founded.segment
     release = _with_roster(due, publication.release, entered, segment, last)
     return WindowResult(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import matching_record_schema, release_avro_schema
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.recorded_policy import recorded_policy
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below
 from kanonflow.solvers.structures.structure import Structure
@@ -116,8 +116,10 @@ def keyed_digest(key: bytes, purpose: bytes, content: bytes) -> bytes:
 
 
 def record_digests(rows: pa.Table, key: bytes) -> list[bytes]:
-    """The digest of each canonical row as matching_record.avsc says; each distinct value is encoded once. O(n d)."""
-    columns = [_cells(whole(column)) for column in rows.columns]
+    """The digest of each canonical row as matching_record.avsc says, over the kept fields; each distinct value is
+    encoded once. O(n d)."""
+    fields = [name for name in rows.schema.names if name != FAULT_COLUMN]
+    columns = [_cells(whole(rows.column(name))) for name in fields]
     return [keyed_digest(key, b"r", b"".join(cells)) for cells in zip(*columns, strict=True)]
 
 

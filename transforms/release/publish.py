@@ -137,8 +137,8 @@ def _assemble(
         columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows.num_rows)
     if frozen is not None:
         # Of each group, in the place of what holds for the whole release.
-        for name, value in zip(("window_start", "window_end"), frozen.windows(), strict=True):
-            columns[name] = pa.array(value).cast(schema.field(name).type)
+        for name, times in zip(("window_start", "window_end"), frozen.windows(), strict=True):
+            columns[name] = pa.array(times).cast(schema.field(name).type)
         columns["class_id"] = pa.array(frozen.class_ids[frozen.of_row])
     matched = pa.array(factor)
     for column in bound.payload:

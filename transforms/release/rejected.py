@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.rows.quasi_faults import QuasiFault
 from kanonflow.transforms.rows.row_places import RowPlaces
 from kanonflow.transforms.rows.split import window_bounds, window_numbers
 
@@ -30,9 +31,42 @@ def rejected_records(
     rows: pa.Table, bound: BoundPolicy, reason: str, field: str | None = None
 ) -> list[dict[str, Any]]:
     """One record of rejected.avsc for each canonical row, all for the same reason. O(n d)."""
+    told = [(reason, field, MESSAGES[reason])] * rows.num_rows
+    return _records(rows, bound, told, _faults(rows))
+
+
+def fault_records(rows: pa.Table, bound: BoundPolicy) -> list[dict[str, Any]]:
+    """One record of rejected.avsc for each canonical row whose quasi-identifiers were at fault, in their order. O(n d).
+
+    rows: of lasting cohorts, of individuals who are not known; a row without a fault has no record.
+    Each is what ``classify`` would have made of the row without lasting cohorts, but for its source, as of all rows
+    that are rejected once they are in a window.
+    """
+    rows = rows.filter(rows.column(FAULT_COLUMN).is_valid())
+    faults = _faults(rows)
+    told = [(fault.reason, fault.field, fault.message) for fault in faults if fault is not None]
+    return _records(rows, bound, told, faults)
+
+
+def _faults(rows: pa.Table) -> list[QuasiFault | None]:
+    """What was wrong with each row's quasi-identifiers."""
+    if FAULT_COLUMN not in rows.schema.names:
+        return [None] * rows.num_rows
+    cells = whole(rows.column(FAULT_COLUMN)).to_pylist()
+    return [None if cell is None else QuasiFault.of_cell(cell) for cell in cells]
+
+
+def _records(
+    rows: pa.Table,
+    bound: BoundPolicy,
+    told: Sequence[tuple[str, str | None, str]],
+    faults: Sequence[QuasiFault | None],
+) -> list[dict[str, Any]]:
+    """A record of each row. told: reason, field and message of each. faults: of each; their texts stand in the row."""
     if rows.num_rows == 0:
         return []
-    texts = {name: render_text(whole(rows.column(name))).to_pylist() for name in rows.schema.names}
+    names = [column.name for column in bound.columns]
+    texts = {name: render_text(whole(rows.column(name))).to_pylist() for name in names}
     ends: list[int | None] = [None] * rows.num_rows
     if bound.policy.window_ms is not None and bound.policy.time is not None:
         numbers = window_numbers(whole(rows.column(bound.policy.time.name)), bound.policy)
@@ -41,12 +75,12 @@ def rejected_records(
         {
             "reason": reason,
             "field": field,
-            "message": MESSAGES[reason],
+            "message": message,
             "window_end": ends[index],
             "source": None,
-            "row": {name: cells[index] for name, cells in texts.items()},
+            "row": {name: cells[index] for name, cells in texts.items()} | dict(fault.cells if fault else {}),
         }
-        for index in range(rows.num_rows)
+        for index, ((reason, field, message), fault) in enumerate(zip(told, faults, strict=True))
     ]
 
 
@@ -55,7 +89,3 @@ def at_places(records: Iterable[Mapping[str, Any]], places: RowPlaces) -> Iterat
     for row, record in enumerate(records):
         place = places.of(row)
         yield {**record, "source": place, "part": place}
-
-
-def fault_records(rows: pa.Table, bound: BoundPolicy) -> list[dict[str, Any]]:
-    return []

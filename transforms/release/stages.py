@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import Encoded
-from kanonflow.transforms.release.ledger import Unreleased
 from kanonflow.transforms.release.frozen_groups import FrozenGroups
+from kanonflow.transforms.release.ledger import Unreleased
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import Cohorts, Events
 from kanonflow.transforms.rows.elements import MatchingRecord, Release

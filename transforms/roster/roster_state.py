@@ -1,4 +1,4 @@
-"""What a partition with cohorts that last keeps beside its segments: which roster it has, who waits, the last groups."""
+"""What a partition keeps of its roster beside the segments: which one it has, who waits, the last groups."""
 
 from __future__ import annotations
 

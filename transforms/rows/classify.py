@@ -23,6 +23,7 @@ from kanonflow.schemas.value_units import (
     from_units,
     to_units,
 )
+from kanonflow.transforms.rows.quasi_faults import QuasiFault
 from kanonflow.transforms.rows.split import END_OF_TIME_MS, window_bounds, window_numbers
 
 _NEEDED = (Role.INDIVIDUAL, Role.TIME, Role.EVENT_ID)
@@ -46,13 +47,19 @@ class ClassifiedPlaces(NamedTuple):
 
 class _Checked(NamedTuple):
     """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad;
-    ``values``: those, cut to the domain where the policy says so; ``problems``: (mask, reason, message)."""
+    ``values``: those, outside of the domain cut to it where the policy says so, else null; ``problems``: (mask, reason,
+    message)."""
 
     column: BoundColumn
     raw: pa.Array
     read: pa.Array
     values: pa.Array
     problems: list[tuple[NDArray[np.bool_], str, str]]
+
+    @property
+    def is_quasi(self) -> bool:
+        """Whether it is a quasi-identifier."""
+        return self.column.field.quasi is not None
 
 
 def classify(
@@ -69,6 +76,9 @@ def classify(
     individual, time or event id), outside_domain (of a declared domain with ``outside: reject``), ahead (its time is
     later than its arrival by more than ``max_ahead``). The message
     names every bad field and no value. With ``outside: code`` values are cut to the domain's ends instead.
+
+    Of lasting cohorts a row whose quasi-identifiers alone are at fault is handed on, with nulls in their place and what
+    was wrong in FAULT_COLUMN (``quasi_faults``): its individual may be known, and then nothing reads them.
 
     source: where the rows came from, for the rejected records.     arrived: as ``arrivals`` gives it.
     Raises InputError when the batch lacks a column or has one of another type than the policy was bound to.
@@ -101,10 +111,13 @@ def classify_places(
             early = ahead_of_arrival(checked[-1].read, arrived, bound.policy) & ~beyond
             if early.any():
                 checked[-1].problems.append((early, "ahead", "later than its arrival by more than max_ahead"))
-    bad = np.zeros(batch.num_rows, dtype=bool)
-    for mask, _, _ in (problem for each in checked for problem in each.problems):
-        bad |= mask
-    rows = pa.Table.from_arrays([each.values for each in checked], schema=bound.canonical_schema)
+    lasting = bound.policy.lasting
+    bad = _at_fault([each for each in checked if not (lasting and each.is_quasi)], batch.num_rows)
+    values = [each.values for each in checked]
+    if lasting:
+        quasis = [each for each in checked if each.is_quasi]
+        values.append(_fault_cells(_at_fault(quasis, batch.num_rows) & ~bad, quasis))
+    rows = pa.Table.from_arrays(values, schema=bound.canonical_schema)
     if not bad.any():
         return ClassifiedPlaces(rows, [], ~bad)
     rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source))
@@ -134,6 +147,7 @@ def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
         if column.field.quasi is not None and column.field.quasi.outside is Outside.CODE:
             values = inside_values
         else:
+            values = pc.if_else(pa.array(outside), pa.scalar(None, read.type), read)
             problems.append((outside, "outside_domain", "outside of the declared domain"))
     return _Checked(column, raw, read, values, problems)
 
@@ -203,6 +217,41 @@ def _apply_domain(column: BoundColumn, values: pa.Array) -> tuple[NDArray[np.boo
     return outside, from_units(np.clip(units, low, high), nulls, column.arrow_type)
 
 
+def _at_fault(checked: list[_Checked], rows: int) -> NDArray[np.bool_]:
+    """Which rows one of the columns has a problem with, bool (n,)."""
+    found = np.zeros(rows, dtype=bool)
+    for mask, _, _ in (problem for each in checked for problem in each.problems):
+        found |= mask
+    return found
+
+
+def _fault_cells(faulty: NDArray[np.bool_], quasis: list[_Checked]) -> pa.Array:
+    """FAULT_COLUMN of all rows: null but for those in ``faulty``, bool (n,)."""
+    if not faulty.any():
+        return pa.nulls(faulty.size, pa.string())
+    indices = np.flatnonzero(faulty)
+    take = pa.array(indices)
+    came = {each.column.name: _texts(each, indices, take) for each in quasis}
+    kept = {each.column.name: render_text(each.values.take(take)).to_pylist() for each in quasis}
+    cells = np.full(faulty.size, None, dtype=object)
+    for number, index in enumerate(indices):
+        reason, field, message = _told(quasis, index)
+        texts = {name: lines[number] for name, lines in came.items() if lines[number] != kept[name][number]}
+        cells[index] = QuasiFault(reason, field, message, texts).to_cell()
+    return pa.array(cells, pa.string())
+
+
+def _told(checked: list[_Checked], index: np.int64) -> tuple[str, str, str]:
+    """Reason and field of a row's first problem, in the columns' order, and the message of all of them."""
+    faults = [
+        (column.column.name, reason, message)
+        for column in checked
+        for mask, reason, message in column.problems
+        if mask[index]
+    ]
+    return faults[0][1], faults[0][0], "; ".join(f"{name}: {message}" for name, _, message in faults)
+
+
 def _rejected(
     indices: NDArray[np.int64], checked: list[_Checked], bound: BoundPolicy, source: str | None
 ) -> Iterator[dict[str, Any]]:
@@ -210,16 +259,11 @@ def _rejected(
     texts = {column.column.name: _texts(column, indices, take) for column in checked}
     ends = _window_ends(checked, take, bound)
     for number, index in enumerate(indices):
-        faults = [
-            (column.column.name, reason, message)
-            for column in checked
-            for mask, reason, message in column.problems
-            if mask[index]
-        ]
+        reason, field, message = _told(checked, index)
         yield {
-            "reason": faults[0][1],
-            "field": faults[0][0],
-            "message": "; ".join(f"{name}: {message}" for name, _, message in faults),
+            "reason": reason,
+            "field": field,
+            "message": message,
             "window_end": ends[number],
             "source": source,
             "row": {name: cells[number] for name, cells in texts.items()},
@@ -227,7 +271,7 @@ def _rejected(
 
 
 def _texts(column: _Checked, indices: NDArray[np.int64], take: pa.Array) -> list[str | None]:
-    """Cells of the rejected rows as canonical text; where a cell is bad, the text that came."""
+    """Cells of the rows at ``indices`` as canonical text; where a cell is bad, the text that came."""
     cells = render_text(column.read.take(take)).to_pylist()
     bad = [mask for mask, reason, _ in column.problems if reason == "bad_value"]
     if not bad:

@@ -1,8 +1,8 @@
 """The secret, and everything that is derived from it.
 
-One HKDF label a purpose (order, id, partition, search, publish, class ids, commitment, certificate): a key that leaks through one
-use says nothing about the others. A label stays, whatever its use is called. Whatever goes into a derivation is
-length-prefixed, so two different inputs never have the same bytes.
+One HKDF label a purpose (order, id, partition, search, publish, class ids, commitment, certificate): a key that leaks
+through one use says nothing about the others. A label stays, whatever its use is called. Whatever goes into a
+derivation is length-prefixed, so two different inputs never have the same bytes.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from kanonflow.pipelines.commands.compare import Outcome, Settings, compare, ren
 from kanonflow.pipelines.commands.front_chart import as_page, front_chart
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_file import load_policy
+from kanonflow.schemas.policy_file import load_policy, parse_policy
 
 POLICY = """
 version: 1
@@ -50,6 +50,22 @@ def policy(files: tuple[Path, Path]) -> Policy:
 
 def run(policy: Policy, files: tuple[Path, Path], settings: Settings) -> list[Outcome]:
     return list(compare(policy, [str(files[1])], settings))
+
+
+def test_sizes_of_lasting_cohorts_go_with_k(tmp_path: Path) -> None:
+    """A policy's own sizes are for its own k: a larger one has cohorts of that."""
+    lines = [f"2020-01-01 {row % 24:02d}:00:00,p{row % 30},{20 + row % 30}" for row in range(60)]
+    (tmp_path / "rows.csv").write_text("when,who,age\n" + "\n".join(lines) + "\n")
+    fields = {
+        "when": "time",
+        "who": "individual",
+        "age": {"role": "quasi", "type": "numeric", "as": "int", "domain": [0, 100]},
+    }
+    lasting = {"window": "1d", "cohort": "lasting", "cohort_size": 4, "intake": 5}
+    policy = parse_policy({"version": 1, "k": 3, "fields": fields} | lasting, "", "small")
+    settings = Settings(["auto"], [3, 6], evaluations=20, threads=1)
+    found = list(compare(policy, [str(tmp_path / "rows.csv")], settings))
+    assert [outcome.k for outcome in found] == [3, 6]
 
 
 def test_every_combination_is_one_outcome(policy: Policy, files: tuple[Path, Path]) -> None:

@@ -36,7 +36,7 @@ def test_beam_reads_the_cells_that_a_running_job_has() -> None:
     step = solving()
     validate_stateful_dofn(step)
     cells, timers = get_dofn_specs(step)
-    assert sorted(cell.name for cell in cells) == [*NAMES, "clock", "warm"]
+    assert sorted(cell.name for cell in cells) == [*NAMES, "clock", "roster", "warm"]
     assert [timer.name for timer in timers] == ["ts-kanonflow_window_due"]
     for method, others in (("process", ["clock"]), ("fire", ["clock", "warm"])):
         names, defaults = get_function_arguments(step, method)

@@ -25,6 +25,7 @@ SHAPES = {
     "classes": {"people": True},
     "people": {"people": True, "protect": "row"},
     "rows": {"people": False, "events": True},
+    "lasting": {"people": True, "cohort": "lasting", "intake": 70},
 }
 KEY = b"partition"
 END = START + HOUR
@@ -36,18 +37,18 @@ def small_policy(shape: str, **head: Any) -> Policy:
     return feed_policy(towns=True, **given | SHAPES[shape] | head)
 
 
-def feed() -> list[tuple[float, list[Row]]]:
+def feed(few_people: int = 2) -> list[tuple[float, list[Row]]]:
     """(watermark in hours, rows that arrive before it): every turn that a partition's life can take.
 
     Hours 0 to 2: a hundred rows each, which is more than one part. Hour 3 brings late rows of hour 2, which its release
-    takes. Hour 4 brings late rows of hour 3, which no release comes for. Hour 6 has too few people for a release. Then
-    silence, until state is forgotten, rows that are too late for anything, and a last hour.
+    takes. Hour 4 brings late rows of hour 3, which no release comes for. Hour 6 has few people, by default too few for a
+    release. Then silence, until state is forgotten, rows that are too late for anything, and a last hour.
     """
     rows = hourly(3, 100, 45, seed=9, towns=TOWNS)
     late = [row(500 + number, 50 + number, 2.5, town=TOWNS[number % 2]) for number in range(6)]
     third = [row(510 + number, 10 + number, 3.5, town=TOWNS[number % 2]) for number in range(20)]
     stray = [row(540 + number, 60 + number, 3.2 + number / 10, town="Bonn") for number in range(2)]
-    few = [row(550 + number, 70 + number, 6.5, town="Kiel") for number in range(2)]
+    few = [row(550 + number, 70 + number, 6.5, town="Kiel") for number in range(few_people)]
     gone = [row(560, 80, 1.5, town="Bonn"), row(561, 81, 6.2, town="Kiel")]
     last = [row(570 + number, number, 40.5, town=TOWNS[number % 2]) for number in range(20)]
     steps = [(hour + 1.2, rows[100 * hour : 100 * hour + 100]) for hour in range(3)]
@@ -72,7 +73,7 @@ def test_the_step_alone_does_what_the_dofn_does(shape: str) -> None:
         DrivenPartitions(bound, SECRET, clock=lambda: 0.0),
     )
     forgotten = set()
-    for hour, rows in feed():
+    for hour, rows in feed(5 if shape == "lasting" else 2):
         for each in (alone, driven):
             each.send(rows)
             each.advance(START + int(hour * HOUR))
@@ -86,9 +87,28 @@ def test_the_step_alone_does_what_the_dofn_does(shape: str) -> None:
             assert partition.fires_at == cells.due.at
             warm = partition.warm_state
             assert (None if warm is None else warm.to_bytes()) == cells.warm.value
+            assert partition.segments == cells.roster.values
             if cells.warm.value is None:
                 forgotten.add(key)
-    every_turn_was_taken(driven, forgotten)
+    if shape == "lasting":
+        every_lasting_turn_was_taken(driven, forgotten)
+    else:
+        every_turn_was_taken(driven, forgotten)
+
+
+def every_lasting_turn_was_taken(driven: DrivenPartitions, forgotten: set[bytes]) -> None:
+    """Nothing is forgotten, late rows join or are refused, and somebody entered because rows had to leave."""
+    assert not forgotten
+    entered = [record["people_entered"] for record in driven.metrics if record["people_entered"]]
+    assert len(entered) > len(driven.cells)
+    assert min(entered) < 70
+    assert max(record["pool"] for record in driven.metrics) > 0
+    assert "late" in {reason for _, reason in driven.refused()}
+    assert any(record["waiting_reasons"].get("awaits_intake") for record in driven.metrics)
+    assert any(name in driven.published() for name in ("r500", "r501"))
+    # An hour without rows of its own, and a release: those who waited entered together.
+    ends = {record["window_end"] for record in driven.metrics if record["people_entered"]}
+    assert ends - {START + hour * HOUR for hour in (1, 2, 3, 4, 5, 7, 41)}
 
 
 def every_turn_was_taken(driven: DrivenPartitions, forgotten: set[bytes]) -> None:
@@ -106,9 +126,10 @@ def every_turn_was_taken(driven: DrivenPartitions, forgotten: set[bytes]) -> Non
     assert driven.watermark == START + int(41.2 * HOUR)
 
 
-def test_the_state_in_memory_is_the_state_in_bytes() -> None:
+@pytest.mark.parametrize("shape", ["classes", "lasting"])
+def test_the_state_in_memory_is_the_state_in_bytes(shape: str) -> None:
     """A step that goes on from serialized state gives what one gives that kept its objects."""
-    bound = bound_feed(small_policy("classes"))
+    bound = bound_feed(small_policy(shape))
     kept, read = SteppedPartitions(bound, SECRET, lambda: 0.0), SteppedPartitions(bound, SECRET, lambda: 0.0)
     for hour, rows in feed():
         for each in (kept, read):
@@ -116,6 +137,8 @@ def test_the_state_in_memory_is_the_state_in_bytes() -> None:
             each.advance(START + int(hour * HOUR))
         for partition in read.partitions.values():
             partition.clock = PartitionClock.from_bytes(partition.clock.to_bytes())
+            # The roster is put together from its segments again.
+            partition._roster = None
             if partition.warm_state is not None:
                 partition.warm_state = warm_state_from_bytes(partition.warm_state.to_bytes())
     assert (kept.released, kept.metrics, kept.rejected) == (read.released, read.metrics, read.rejected)

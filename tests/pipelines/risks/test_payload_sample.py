@@ -1,0 +1,40 @@
+"""The rows that risks are measured on: those whose quasi-identifiers can be read, under every cohort."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
+from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, bind
+from kanonflow.schemas.policy_file import parse_policy
+
+FIELDS = {
+    "when": "time",
+    "who": "individual",
+    "age": {"role": "quasi", "type": "numeric", "as": "int", "domain": [0, 120]},
+    "amount": "sensitive",
+}
+LINES = [
+    "2020-01-01 10:00:00,a,39,1",
+    "2020-01-01 11:00:00,b,old,2",
+    "2020-01-01 12:00:00,c,121,3",
+    "2020-01-01 13:00:00,d,,4",
+    "yesterday,e,40,5",
+]
+
+
+@pytest.mark.parametrize("cohort", ["window", "lasting"])
+def test_rows_at_fault_are_left_out(tmp_path: Path, cohort: str) -> None:
+    """Rejected at once or handed on, they are not among the rows; a null is a value."""
+    (tmp_path / "feed.csv").write_text("\n".join([",".join(FIELDS), *LINES]) + "\n")
+    policy = parse_policy(
+        {"version": 1, "k": 2, "window": "1d", "cohort": cohort, "fields": FIELDS}, "", "feed"
+    )
+    files = find_inputs([str(tmp_path / "feed.csv")])
+    bound = bind(policy, input_schema(files).columns, text=True, source="feed.csv")
+    rows = read_sample(files, bound)
+    assert rows.column("who").to_pylist() == ["a", "d"]
+    assert (FAULT_COLUMN in rows.schema.names) == (cohort == "lasting")

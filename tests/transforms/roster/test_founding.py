@@ -1,0 +1,66 @@
+"""Founding: everybody of the pool, in cohorts that are large enough, by quasi-identifiers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kanonflow.transforms.columns.encode import extents
+from kanonflow.transforms.roster.founding import _everybody, found
+from kanonflow.transforms.roster.pool import Pool, empty_pool
+from kanonflow.transforms.roster.roster import RosterHead
+from tests.mixed_people import mixed_bound, mixed_values
+
+
+def pool_of(people: int, seed: int, **head: object) -> Pool:
+    """People with values by chance, all seen in one window."""
+    bound, rng = mixed_bound(**head), np.random.default_rng(seed)
+    digests = rng.choice(1 << 40, people, replace=False).astype(np.uint64)
+    ends = np.full(people, 3_600_000)
+    return empty_pool(bound).having_seen(digests, ends, mixed_values(people, rng), bound)
+
+
+@pytest.mark.parametrize(("people", "size"), [(3, 3), (5, 3), (40, 3), (41, 7), (200, 5)])
+def test_everybody_enters_in_a_cohort_that_is_large_enough(people: int, size: int) -> None:
+    """Cohorts go on from the roster's numbers, by their first member; corners are theirs; domains hold all values."""
+    bound = mixed_bound(cohort_size=size)
+    pool = pool_of(people, people, cohort_size=size)
+    head = RosterHead(9, "", 0, 0, 12)
+    founded = found(pool, head, bound, {}, seed=4, threads=1)
+    segment = founded.segment
+    assert np.array_equal(segment.people, pool.people)
+    members = np.bincount(segment.cohort - 12)
+    assert members.min() >= size
+    assert members.sum() == people
+    _, first = np.unique(segment.cohort, return_index=True)
+    assert np.all(np.diff(first) > 0)
+    assert segment.after.cohorts == 12 + members.size
+    assert founded.domains.keys() == {column.name for column in bound.quasis}
+    assert all(extent > 0 for extent in extents(founded.domains).values()) or people < 10
+    again = found(pool, head, bound, {}, seed=4, threads=2)
+    assert again.segment.to_bytes() == segment.to_bytes(), "threads have no say"
+
+
+def test_a_clustering_of_the_papers_can_found() -> None:
+    """The policy's method is asked; one that leaves people out does not leave them behind."""
+    for method in ("k-member", "mondrian", "oka"):
+        bound = mixed_bound(solver={"method": method, "threads": 1})
+        pool = pool_of(50, 3)
+        segment = found(pool, RosterHead(9), bound, {}, seed=4, threads=1).segment
+        assert np.bincount(segment.cohort).min() >= 3
+        assert segment.people.size == 50
+
+
+def test_who_is_left_out_joins_the_class_that_grows_least() -> None:
+    """Two classes far apart, and one person beside the second."""
+    bound = mixed_bound()
+    values = mixed_values(1, np.random.default_rng(0)).take(pa.array([0] * 7))
+    ages = pa.array([20, 20, 20, 90, 90, 90, 88])
+    values = values.set_column(0, values.schema.field(0), ages)
+    from kanonflow.transforms.columns.encode import encode
+
+    table = encode(values, bound, None, {}).table
+    labels = _everybody(table, np.array([0, 0, 0, 1, 1, 1, -1]), 3)
+    assert labels[6] == labels[5]
+    assert labels[0] != labels[5]

@@ -1,0 +1,62 @@
+"""The pool: who is remembered, and what of their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
+from kanonflow.transforms.roster.pool import Pool, empty_pool
+from tests.mixed_people import mixed_bound, mixed_values
+
+
+def naive_pool(digests: list[int], ends: list[int], rows: pa.Table) -> dict[int, dict[str, object]]:
+    """Of each field the least value of the latest window that had one, person by person."""
+    found: dict[int, dict[str, object]] = {who: {} for who in digests}
+    for name in rows.schema.names:
+        array = whole(rows.column(name))
+        values, ranks = array.to_pylist(), dense_ranks(sort_keys(array))
+        for who in found:
+            mine = [
+                (-ends[n], ranks[n], values[n])
+                for n in range(len(digests))
+                if digests[n] == who and values[n] is not None
+            ]
+            found[who][name] = min(mine)[2] if mine else None
+    return found
+
+
+def told(pool: Pool) -> dict[int, dict[str, object]]:
+    """The pool in the same form."""
+    return {int(who): values for who, values in zip(pool.people, pool.values.to_pylist(), strict=True)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_pool_is_what_its_rows_say_in_whatever_calls_they_came(seed: int) -> None:
+    """Against the definition; in one call, in several, in another order, and with rows that are seen twice."""
+    rng = np.random.default_rng(seed)
+    bound = mixed_bound()
+    rows = mixed_values(80, rng)
+    digests = rng.integers(1, 12, 80).astype(np.uint64)
+    ends = rng.integers(1, 5, 80) * 3_600_000
+    expected = naive_pool(digests.tolist(), ends.tolist(), rows)
+    assert told(empty_pool(bound).having_seen(digests, ends, rows, bound)) == expected
+    pool = empty_pool(bound)
+    # Rows that wait are gathered again with each window: the last thirty come twice.
+    for part in np.array_split(np.concatenate([rng.permutation(80), np.arange(50, 80)]), 7):
+        pool = pool.having_seen(digests[part], ends[part], rows.take(pa.array(part)), bound)
+    assert told(pool) == expected
+    assert np.all(np.diff(pool.people) > 0)
+
+
+def test_who_is_seen_stays_when_the_rows_are_gone() -> None:
+    """Nothing but an intake empties the pool."""
+    bound = mixed_bound()
+    rows = mixed_values(3, np.random.default_rng(0))
+    pool = empty_pool(bound).having_seen(
+        np.array([5, 6, 7], dtype=np.uint64), np.array([1, 1, 1]), rows, bound
+    )
+    none = np.empty(0, dtype=np.uint64)
+    again = pool.having_seen(none, none.astype(np.int64), rows.slice(0, 0), bound)
+    assert told(again) == told(pool)

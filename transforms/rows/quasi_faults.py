@@ -1,0 +1,30 @@
+"""What was wrong with the quasi-identifiers of a row of lasting cohorts, as one cell that travels with the row.
+
+Whether the row is rejected for it is decided where its individual is looked up. Nothing reads the attributes of an
+individual that is known, so its row goes out all the same. The row of an unknown one is rejected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class QuasiFault(NamedTuple):
+    """reason, field, message: as rejected.avsc, of quasi-identifiers alone. cells: by field, the text that came, where
+    the canonical value does not say it: it was bad, outside of the domain, or cut to the domain."""
+
+    reason: str
+    field: str
+    message: str
+    cells: Mapping[str, str | None]
+
+    def to_cell(self) -> str:
+        """JSON text; equal faults have equal texts."""
+        return json.dumps(self._asdict(), separators=(",", ":"))
+
+    @staticmethod
+    def of_cell(cell: str) -> QuasiFault:
+        """The inverse of ``to_cell``."""
+        return QuasiFault(**json.loads(cell))
