@@ -100,20 +100,30 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     return pa.schema(fields)
 
 
-def release_avro_schema(bound: BoundPolicy) -> dict[str, Any]:
+def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[str, Any]:
     """The Avro schema of a release's rows: that of ``release_arrow_schema``, with a property ``kanonflow`` on
-    each field that names the input's field and, for quasi-identifiers, how they were generalized."""
+    each field that names the input's field and, for quasi-identifiers, how they were generalized.
+
+    epoch: with ``cohort: lasting``, of the promise, which then stands among the properties; None where only the types
+    of the rows matter."""
     schema = arrow_to_avro(release_arrow_schema(bound), "Release", RELEASE_DOC)
     schema[PROPERTY] = {
         "k": bound.policy.k,
         "protect": str(bound.policy.protect),
         "policy": bound.policy.name,
     }
+    if bound.policy.lasting and epoch is not None:
+        schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}
     for field in schema["fields"]:
         if field["name"] in columns:
             field[PROPERTY] = _field_property(columns[field["name"]])
     return schema
+
+
+def epoch_text(epoch: int) -> str:
+    """How an epoch is written wherever it stands: 16 hex digits."""
+    return f"{epoch:016x}"
 
 
 def metrics_schema() -> dict[str, Any]:

@@ -28,17 +28,24 @@ class AnonymizedTable(NamedTuple):
 
 
 def anonymize_table(
-    table: pa.Table, policy: Policy, secret: Secret, *, text: bool = False, threads: int | None = None
+    table: pa.Table,
+    policy: Policy,
+    secret: Secret,
+    *,
+    text: bool = False,
+    threads: int | None = None,
+    epoch: int = 0,
 ) -> AnonymizedTable:
     """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
 
-    text: all columns are text, as from CSV. Raises PolicyError when the policy does not fit the table, or its solver
+    text: all columns are text, as from CSV. epoch: with ``cohort: lasting``, of the promise, a number of 63 bits; every
+    call begins with nobody known, so that two calls over the same people are two epochs, whatever it says. Raises PolicyError when the policy does not fit the table, or its solver
     does not fit what is protected.
     """
     check_solver(policy)
     bound = bind(policy, table.schema, text=text, source="the table")
     classified = classify(table.select(list(bound.input_columns)), bound)
-    step = PartitionStep(bound, secret, threads or policy.solver.threads or os.cpu_count() or 1)
+    step = PartitionStep(bound, secret, threads or policy.solver.threads or os.cpu_count() or 1, epoch=epoch)
     partitions: dict[bytes, PartitionInMemory] = {}
     for values, number, rows in split(classified.rows, bound):
         key = partition_key(secret, values)

@@ -1,5 +1,6 @@
 """Reading the files of a run's releases, and what each of them must satisfy by itself."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ def read_releases(
     if strangers:
         findings.add(f"release/ holds {len(strangers)} entries that are not releases (folders, hidden files)")
     payload_names = [column.published_name for column in bound.payload]
-    schema = release_avro_schema(bound)
+    epochs: set[int | None] = set()
     heads: list[ReleaseHead] = []
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     unread = 0
@@ -87,7 +88,9 @@ def read_releases(
             findings.add("a damaged Avro file", path.stem)
             unread += 1
             continue
-        for fault in header_faults(path, schema):
+        epoch = _epoch_of(path) if bound.policy.lasting else None
+        epochs.add(epoch)
+        for fault in header_faults(path, release_avro_schema(bound, epoch)):
             findings.add(fault, path.stem)
         if not whole:
             findings.add("bytes behind a block's rows", path.stem)
@@ -105,6 +108,10 @@ def read_releases(
         check_order(path.stem, rows, bound, findings)
         heads.append(_head(path, rows, payload, bound, findings))
         parts.append((boxes, payload))
+    if bound.policy.lasting and None in epochs:
+        findings.add("a release that names no epoch")
+    if len(epochs - {None}) > 1:
+        findings.add("releases of several epochs: nothing is promised over all of them")
     return ReleasedRows(
         heads=tuple(heads),
         release=np.repeat(np.arange(len(parts), dtype=np.int32), [len(boxes) for boxes, _ in parts]),
@@ -169,6 +176,15 @@ def _check_schema(path: Path, bound: BoundPolicy, findings: Findings) -> bool:
             f"fields of another type than the policy and the input say: {', '.join(other)}", path.stem
         )
     return not missing and not other
+
+
+def _epoch_of(path: Path) -> int | None:
+    """The epoch that a release names; None: it names none, or something else in its place."""
+    with path.open("rb") as stream:
+        schema = fastavro.reader(stream).writer_schema
+    told = schema.get("kanonflow") if isinstance(schema, Mapping) else None
+    text = told.get("epoch") if isinstance(told, Mapping) else None
+    return int(text, 16) if isinstance(text, str) and re.fullmatch("[0-9a-f]{16}", text) else None
 
 
 def _fields(schema: Any) -> Iterator[tuple[str, Any]]:

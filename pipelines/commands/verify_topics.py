@@ -22,6 +22,7 @@ from kanonflow.pipelines.kafka.address import (
     kafka_source_address,
 )
 from kanonflow.pipelines.kafka.input import kafka_input
+from kanonflow.pipelines.run_records.run_directory import epoch_of_run
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
@@ -69,7 +70,8 @@ def verify(
             if (directory / "metrics").exists():
                 (releases / "metrics").symlink_to(directory.absolute() / "metrics")
             address = kafka_sink_address(topic)
-            problems = copy_releases(address, release_avro_schema(bound), releases / "release")
+            schema = release_avro_schema(bound, epoch_of_run(str(directory)))
+            problems = copy_releases(address, schema, releases / "release")
             directory = releases
         report = audit(policy_path, inputs, directory, delimiter=delimiter, broken=broken, **checks)
     unseen = report.not_checked

@@ -34,7 +34,7 @@ from kanonflow.transforms.sinks.sinks import (
 class WriteReleasesToKafka(beam.PTransform):
     """PCollection[Release] -> Written; one message a row, all of a release's in one transaction.
 
-    run: whose releases the topic may hold. output: the directory below which the slots of releases are kept, as for
+    run: whose releases the topic may hold. epoch: with ``cohort: lasting``, the run's. output: the directory below which the slots of releases are kept, as for
     files; None: a release is told by its name only.
     A release that is in the topic already is left alone; one that is there with other rows is a conflict, as in
     ``sinks.WriteReleases``. Counters: ``releases``, ``rows_released`` (also of releases that were there),
@@ -42,26 +42,30 @@ class WriteReleasesToKafka(beam.PTransform):
     """
 
     def __init__(
-        self, address: KafkaAddress, bound: BoundPolicy, run: str, output: str | None = None
+        self, address: KafkaAddress, bound: BoundPolicy, run: str, output: str | None = None, epoch: int = 0
     ) -> None:
         super().__init__()
         self._address = address
         self._bound = bound
         self._run = run
         self._output = output
+        self._epoch = epoch
 
     @no_annotations  # Beam has no type hint for a tuple of collections, and would warn of this one
     def expand(self, releases: beam.PCollection[Release]) -> Written:
-        return written_by(_WriteRelease(self._address, self._bound, self._run, self._output), releases)
+        write = _WriteRelease(self._address, self._bound, self._run, self._output, self._epoch)
+        return written_by(write, releases)
 
 
 class _WriteRelease(beam.DoFn):
-    def __init__(self, address: KafkaAddress, bound: BoundPolicy, run: str, output: str | None) -> None:
+    def __init__(
+        self, address: KafkaAddress, bound: BoundPolicy, run: str, output: str | None, epoch: int
+    ) -> None:
         super().__init__()
         self._address = address
         self._run = run
         self._slots = None if output is None else ReleaseSlots(output, bound.policy)
-        self._schema = release_avro_schema(bound)
+        self._schema = release_avro_schema(bound, epoch)
         self._shared = (
             Shared()
         )  # one set of producers a process: those of two threads would shut each other out

@@ -1,7 +1,7 @@
 """The output directory of a run: one run each, continued only by the same run.
 
     OUT/restricted/run.json    what the run is: keyed digests of its policy and of its input's content, its secrets'
-                               commitments, versions
+                               commitments, versions; with cohort: lasting, the epoch
     OUT/restricted/secret      the secret, when the run drew it itself (mode 0600)
     OUT/restricted/lock        held while a process writes here
 
@@ -18,6 +18,8 @@ import fcntl
 import glob
 import json
 import os
+import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -28,6 +30,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
+from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
@@ -77,13 +80,15 @@ class RunDirectoryError(Exception):
 class RunDirectory:
     """A directory that is ready to be written to. notes: what the user should know, one sentence each.
 
-    run: keyed digest of what makes this run the same as before: policy, secret and input.
+    run: keyed digest of what makes this run the same as before: policy, secret and input, and the epoch.
+    epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
     """
 
     output: str
     secret: Secret
     notes: tuple[str, ...]
     run: str = ""
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,10 @@ def open_run_directory(
             secret, told = continued_secret(record, secret, previous, rotates=stream is not None)
             notes += told
         this = _record_of(policy, inputs, secret)
+        epoch = 0
+        if policy.lasting:
+            epoch = (_epoch_in(record) if used else None) or draw_epoch()
+            this |= {"epoch": epoch_text(epoch)}
         if stream is not None:
             this |= {"sink": stream.sink, "job": dict(stream.job)}
             if used and record is not None and record.get("slots") != this["slots"]:
@@ -215,13 +224,28 @@ def open_run_directory(
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
         try:
-            same = [this[name] for name in ("policy_name", "policy", "secret", "input")]
+            same = [this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            yield RunDirectory(output, secret, notes, run)
+            yield RunDirectory(output, secret, notes, run, epoch)
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
             raise error.reason from None
+
+
+def draw_epoch() -> int:
+    """The number of an epoch that begins: 63 bits of the operating system's generator."""
+    return secrets.randbits(63)
+
+
+def epoch_of_run(output: str) -> int | None:
+    """The epoch of the run that wrote to ``output``; None: it has none. Raises RunDirectoryError: run.json is damaged."""
+    return _epoch_in(read_record(restricted_directory(output)))
+
+
+def _epoch_in(record: Mapping[str, Any] | None) -> int | None:
+    text = None if record is None else record.get("epoch")
+    return int(text, 16) if isinstance(text, str) and re.fullmatch("[0-9a-f]{16}", text) else None
 
 
 def holds_output(output: str) -> bool:

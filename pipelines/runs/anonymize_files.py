@@ -113,7 +113,13 @@ def anonymize_files(
         source = ReadBatches(files, bound.input_columns, delimiter)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
-        anonymize = kanonymize(bound, shipped, matching_records=options.matching_records, published=published)
+        anonymize = kanonymize(
+            bound,
+            shipped,
+            matching_records=options.matching_records,
+            published=published,
+            epoch=directory.epoch,
+        )
         connect(
             pipeline,
             source,
@@ -122,6 +128,7 @@ def anonymize_files(
             options.output,
             options.runner,
             matching_records=options.matching_records,
+            epoch=directory.epoch,
         )
         metrics_folder = metrics_directory(options.output)
         if only_submits(beam_options(options.beam_flags)):
@@ -184,6 +191,7 @@ def kanonymize(
     watermark_waits: bool = False,
     matching_records: bool = False,
     published: EarlierReleases | None = None,
+    epoch: int = 0,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
     from kanonflow.transforms.anonymize import KAnonymize
@@ -194,6 +202,7 @@ def kanonymize(
         watermark_waits=watermark_waits,
         matching_records=matching_records,
         published=published,
+        epoch=epoch,
     )
 
 
@@ -218,10 +227,11 @@ def connect(
     streaming: bool = False,
     matching_records: bool = False,
     write_releases: beam.PTransform | None = None,
+    epoch: int = 0,
 ) -> None:
     """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
 
-    matching_records: whether the releases bring theirs along. write_releases: PCollection[Release] -> Written; None:
+    matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's. write_releases: PCollection[Release] -> Written; None:
     files below ``output``, where metrics, rejected rows and matching records go in any case.
     """
     output = as_workers_see(output)
@@ -235,7 +245,7 @@ def connect(
     metrics = unreleased | "StableMetrics" >> boundary()  # dict
     gathered = anonymized.rejected | "KAnonymize/GatherRejected" >> GatherRejected(streaming=streaming)
     rejected = gathered | "StableRejected" >> boundary()
-    written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound))
+    written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
     told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
     # The feed has not ended before what was gathered is on its way.

@@ -117,17 +117,17 @@ def feed_address(text: str, example: str | None = None, delimiter: str | None = 
 
 
 def release_sink(
-    target: str | None, bound: BoundPolicy, run: str, output: str | None = None
+    target: str | None, bound: BoundPolicy, run: str, output: str | None = None, epoch: int = 0
 ) -> beam.PTransform | None:
     """The sink of a topic's address; None for None, which means files. Raises InputError: mistakes in it.
 
-    output: where the slots of releases are kept.
+    output: where the slots of releases are kept. epoch: with ``cohort: lasting``, the run's.
     """
     if target is None:
         return None
     from kanonflow.pipelines.kafka.sink import WriteReleasesToKafka
 
-    return WriteReleasesToKafka(kafka_sink_address(target), bound, run, output)
+    return WriteReleasesToKafka(kafka_sink_address(target), bound, run, output, epoch)
 
 
 def sink_notes(target: str | None) -> tuple[str, ...]:

@@ -175,13 +175,15 @@ def stream_feed(
                 published=earlier_releases(
                     options, policy, Remake.REWIND if options.rewind else Remake.REFUSE
                 ),
+                epoch=directory.epoch,
             ),
             bound,
             options.output,
             options.runner,
             streaming=True,
             matching_records=options.matching_records,
-            write_releases=release_sink(topic, bound, directory.run, options.output),
+            write_releases=release_sink(topic, bound, directory.run, options.output, directory.epoch),
+            epoch=directory.epoch,
         )
         stack.enter_context(beam_log(options.output))
         watch = _watch(name, start, options, terminal)

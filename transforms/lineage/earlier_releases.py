@@ -19,7 +19,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory
 from kanonflow.transforms.lineage.published_slots import PublishedSlots, refusal_file
-from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError, Slot, judge, unrepeatable
+from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError, Slot, unrepeatable
+from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 
 
@@ -93,9 +94,9 @@ class EarlierReleases:
         if self.remake is not Remake.STOP:
             return
         if made is None:
-            other = self._committed(partition, window_end, part)
+            other: Slot | CommittedSegment | None = self._committed(partition, window_end, part)
         else:
-            other = judge(made, self.slots.near(partition, window_end), self.slots.reach_ms)
+            other = self.slots.in_the_way(made)
         if other is not None:
             raise _conflict(other)
 
@@ -110,7 +111,7 @@ class EarlierReleases:
         return next((slot for slot in self.slots.at(partition, window_end) if slot.part == part), None)
 
 
-def _conflict(slot: Slot) -> ReleaseConflictError:
+def _conflict(slot: Slot | CommittedSegment) -> ReleaseConflictError:
     return ReleaseConflictError(
         f"release {slot.release_id} is published, and this run comes to something else: rows of it could go out a"
         " second time. Nothing more is published. Something that must not change did: the input while it was read, a"

@@ -4,6 +4,7 @@
     OUT/restricted/parked/PARTITION                    the partition publishes nothing any more, and since when
     OUT/restricted/solutions/ID-DIGEST                 what a release was published from, where a clock had a part in it
     OUT/restricted/refused.json                        why a stream was stopped before it solved anything
+    OUT/restricted/cohorts/...                         with ``cohort: lasting``, who entered (``committed_rosters``)
 
 PARTITION is the partition's key in hex, END the window's end in ms (``none`` without windows), PART the number of the
 part. A block holds the windows of some length of time: whoever asks about a window lists one to three small folders
@@ -30,7 +31,9 @@ from kanonflow.transforms.files.create_if_absent import (
     make_directory,
     read_whole,
 )
+from kanonflow.transforms.lineage.committed_rosters import CommittedRosters
 from kanonflow.transforms.lineage.release_lineage import Slot, judge, reach_ms, slot_from_bytes
+from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
 
 _WINDOWS_OF_A_BLOCK = 128
 _NONE = "none"
@@ -71,6 +74,7 @@ class PublishedSlots:
     def __init__(self, output: str, policy: Policy) -> None:
         self.output = output
         self.reach_ms = reach_ms(policy)
+        self._rosters = CommittedRosters(output)
         self._block_ms = _WINDOWS_OF_A_BLOCK * (policy.window_ms or 1) + self.reach_ms
         self._seen: dict[str, Slot] = {}
         self._parked: set[bytes] = set()
@@ -108,13 +112,18 @@ class PublishedSlots:
             ends = [_end_of(path) for path in _remote(FileSystems.join(folder, "*", "*"))]
         return max((end for end in ends if end is not None), default=None)
 
-    def take(self, slot: Slot) -> Slot | None:
-        """Create a release's slot and judge it; the committed release that is in its way, None: it may be published.
+    def take(
+        self, slot: Slot, entered: tuple[bytes, bytes] | None = None, groups: bytes | None = None
+    ) -> Slot | CommittedSegment | None:
+        """Create a release's slot and judge it; what is committed and in its way, None: it may be published.
+
+        entered: the files of who entered with it, people and boxes. groups: which cohorts it put together.
 
         Judged before, so that a release that cannot be published leaves no slot; and again after, because two that
-        are on their way at once each create first and look then: at least one of them sees the other.
+        are on their way at once each create first and look then: at least one of them sees the other. The segment
+        comes after the slot: none is committed that no release vouches for.
         """
-        if (other := self._in_the_way(slot)) is not None:
+        if (other := self.in_the_way(slot)) is not None:
             return other
         folder = self._folder(slot.partition)
         for each in (slots_directory(self.output), folder, FileSystems.split(self._path(slot))[0]):
@@ -122,7 +131,18 @@ class PublishedSlots:
         restricted = FileSystems.join(self.output, "restricted")
         workspace = restricted if is_local(restricted) else None
         create_if_absent(self._path(slot), slot.to_bytes(), private=True, workspace=workspace)
-        return self._in_the_way(slot)
+        if (other := judge(slot, self.near(slot.partition, slot.window_end), self.reach_ms)) is not None:
+            return other
+        if entered is not None and (segment := self._rosters.commit(slot, *entered)) is not None:
+            return segment
+        if groups is not None:
+            self._rosters.keep_groups(slot, groups)
+        return self._rosters.in_the_way(slot)
+
+    def in_the_way(self, slot: Slot) -> Slot | CommittedSegment | None:
+        """What is committed that a release must not stand beside: a release, or people who entered."""
+        other = judge(slot, self.near(slot.partition, slot.window_end), self.reach_ms)
+        return self._rosters.in_the_way(slot) if other is None else other
 
     def is_parked(self, partition: bytes) -> bool:
         """Whether the partition publishes nothing any more."""
@@ -130,7 +150,7 @@ class PublishedSlots:
             self._parked.add(partition)
         return partition in self._parked
 
-    def park(self, slot: Slot, other: Slot | None) -> bool:
+    def park(self, slot: Slot, other: Slot | CommittedSegment | None) -> bool:
         """Stop the partition: this release must not stand beside ``other`` (None: beside its own file's content).
 
         Whether this call did it, and not an earlier one.
@@ -158,9 +178,6 @@ class PublishedSlots:
         """What a committed release was published from; None: it was not written down."""
         path = self._solution(slot)
         return read_whole(path) if FileSystems.exists(path) else None
-
-    def _in_the_way(self, slot: Slot) -> Slot | None:
-        return judge(slot, self.near(slot.partition, slot.window_end), self.reach_ms)
 
     def _folder(self, partition: bytes) -> str:
         return FileSystems.join(slots_directory(self.output), partition.hex())

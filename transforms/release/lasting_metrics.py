@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import extents
 from kanonflow.transforms.columns.sort_keys import whole
@@ -35,7 +36,7 @@ def lasting_metrics(
     founded: of an intake with it.
     """
     told: dict[str, Any] = {
-        "epoch": f"{roster.head.epoch:016x}",
+        "epoch": epoch_text(roster.head.epoch),
         "cohorts": roster.head.cohorts,
         "people_known": roster.head.people,
         "pool": int(state.pool.people.size),

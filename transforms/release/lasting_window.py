@@ -48,7 +48,7 @@ from kanonflow.transforms.release.rejected import fault_records
 from kanonflow.transforms.release.release_window import WindowResult, people_of
 from kanonflow.transforms.release.stages import Answer, Gathered, People, Publication
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.roster.cohort_files import entered_people
+from kanonflow.transforms.roster.cohort_files import entered_people, groups_file
 from kanonflow.transforms.roster.founding import Founded, found
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import Roster, Segment
@@ -266,7 +266,7 @@ def _account(
     metrics |= release_metrics(due.bound, answer, publication, before.cohorts)
     metrics |= lasting_metrics(due, entered.roster, kept, answer, publication, groups, entered.founded)
     segment = None if entered.founded is None else entered.founded.segment
-    release = _with_roster(due, publication.release, entered, segment)
+    release = _with_roster(due, publication.release, entered, segment, last)
     return WindowResult(
         release,
         state,
@@ -278,13 +278,15 @@ def _account(
     )
 
 
-def _with_roster(due: Due, release: Release, entered: Entered, segment: Segment | None) -> Release:
-    """The release with the roster that it was made with, and who entered."""
+def _with_roster(
+    due: Due, release: Release, entered: Entered, segment: Segment | None, last: LastGroups
+) -> Release:
+    """The release with the roster that it was made with, who entered, and its groups."""
     head = entered.roster.head
     before = head.chain if segment is None else segment.head.chain
     mark = RosterMark(head.epoch, head.segments, head.chain, segment is not None, before)
     people = None
     if segment is not None and entered.newcomers is not None:
-        people = entered_people(segment, entered.newcomers, due.bound, due.release_id, due.slot.partition)
+        people = entered_people(segment, entered.newcomers, due.bound, due.release_id, due.slot)
     slot = None if release.slot is None else release.slot._replace(roster=mark)
-    return release._replace(slot=slot, entered=people)
+    return release._replace(slot=slot, entered=people, groups=groups_file(last))

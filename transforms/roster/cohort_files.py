@@ -1,37 +1,49 @@
 """Who entered with a release, as Avro: OUT/restricted/cohorts/PARTITION/NUMBER.people.avro and .boxes.avro.
 
-Two files a segment. ``boxes`` has the corners of the new cohorts' boxes, and with the digests and cohorts in ``people``
+Two files a segment (``lineage/committed_rosters`` says where they are and when they count). ``boxes`` has the corners of the new cohorts' boxes, and with the digests and cohorts in ``people``
 it is what a later run goes on from. ``people`` also has everybody's frozen values, for the audit; a person who is
 forgotten loses those, and the box stays as it is.
 """
 
 from __future__ import annotations
 
+from io import BytesIO
+
+import fastavro
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.schemas.avro_schema import arrow_to_avro
+from kanonflow.schemas.avro_schema import arrow_to_avro, epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.avro_encoding import avro_file
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.files.state_versions import damaged
+from kanonflow.transforms.lineage.committed_rosters import told_of
 from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.pool import Pool
-from kanonflow.transforms.roster.roster import Segment
-from kanonflow.transforms.rows.elements import EnteredPeople
+from kanonflow.transforms.roster.roster import RosterHead, Segment
+from kanonflow.transforms.roster.window_groups import LastGroups
+from kanonflow.transforms.rows.elements import EnteredPeople, from_ipc, to_ipc
+from kanonflow.transforms.secret.seeds import ReleaseSlot
 
 PERSON = "person"
 COHORT_FIELD = "cohort"
 FORGOTTEN = "forgotten"
+GROUP = "group"
+_WHAT = "files of a segment"
 
 
 def entered_people(
-    segment: Segment, pool: Pool, bound: BoundPolicy, release_id: str, partition: bytes
+    segment: Segment, pool: Pool, bound: BoundPolicy, release_id: str, slot: ReleaseSlot
 ) -> EnteredPeople:
-    """The two files of a segment. pool: whom it took in. Equal arguments give equal bytes."""
+    """The two files of a segment. pool: whom it took in. slot: of the release. Equal arguments give equal bytes."""
     after = segment.after
     told = {
-        "epoch": segment.head.epoch,
-        "partition": partition.hex(),
+        "epoch": epoch_text(segment.head.epoch),
+        "partition": slot.partition.hex(),
         "release_id": release_id,
+        "window_end": slot.window_end,
+        "part": slot.release_no,
         "segment": segment.head.segments,
         "before": segment.head.chain,
         "chain": after.chain,
@@ -70,6 +82,57 @@ def entered_people(
     return EnteredPeople(
         _file(people, "EnteredPeople", told, marker), _file(boxes, "CohortBoxes", told, marker)
     )
+
+
+def segment_of_files(people: bytes, boxes: bytes, bound: BoundPolicy) -> Segment:
+    """The segment that two files hold, of whoever may have been forgotten since too.
+
+    Raises StateError: they cannot be read, are not of one segment, or do not come to the digest that they name.
+    """
+    try:
+        told = told_of(boxes)
+        who = list(fastavro.reader(BytesIO(people)))
+        rows = list(fastavro.reader(BytesIO(boxes)))
+        head = RosterHead(
+            int(told["epoch"], 16),
+            told["before"],
+            told["segment"],
+            told["people"] - len(who),
+            min(row[COHORT_FIELD] for row in rows),
+        )
+        columns = {COHORT: pa.array([row[COHORT_FIELD] for row in rows], pa.int64())}
+        for column in bound.quasis:
+            values = [row[column.published_name] for row in rows]
+            columns[column.name] = pa.array(values, column.arrow_type)
+        segment = Segment(
+            head,
+            np.array([each[PERSON] for each in who], dtype=np.int64).view(np.uint64),
+            np.array([each[COHORT_FIELD] for each in who], dtype=np.int64),
+            pa.table(columns),
+        )
+        after = segment.after
+    except Exception:  # a decoder's errors may hold values
+        raise damaged(_WHAT, "they cannot be read") from None
+    if told_of(people) != told:
+        raise damaged(_WHAT, "people and boxes are not of one segment")
+    if (after.chain, after.people, after.cohorts) != (told["chain"], told["people"], told["cohorts"]):
+        raise damaged(_WHAT, "they do not come to the digest that they name")
+    return segment
+
+
+def groups_file(last: LastGroups) -> bytes:
+    """Which cohorts a release put together. Inverse of ``groups_of_file``."""
+    table = pa.table({COHORT_FIELD: pa.array(last.cohorts), GROUP: pa.array(last.groups)})
+    return to_ipc(table, compressed=True)
+
+
+def groups_of_file(data: bytes) -> LastGroups:
+    """The groups of a file. Raises StateError: it holds none."""
+    try:
+        table = from_ipc(data)
+        return LastGroups(*(np.asarray(whole(table.column(name))) for name in (COHORT_FIELD, GROUP)))
+    except (pa.ArrowException, KeyError, OSError):
+        raise damaged("file of groups", "it cannot be read") from None
 
 
 def _file(table: pa.Table, name: str, told: dict[str, object], marker: bytes) -> bytes:

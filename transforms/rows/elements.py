@@ -75,6 +75,7 @@ class Release(NamedTuple):
     metrics: its record of metrics.avsc, for the sink, which alone knows whether it is published; None: not known.
     matching_record: how it was matched, where that was asked for; the sink hands it on if the release is published.
     entered: who entered with it (``cohort: lasting``); None: nobody.
+    groups: which cohorts it put together, for a run that continues this one (``cohort_files.groups_file``).
     """
 
     release_id: str
@@ -86,6 +87,7 @@ class Release(NamedTuple):
     metrics: Mapping[str, Any] | None = None
     matching_record: MatchingRecord | None = None
     entered: EnteredPeople | None = None
+    groups: bytes | None = None
 
 
 def arrivals(batch: RawBatch) -> NDArray[np.int64] | None:

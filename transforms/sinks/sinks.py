@@ -5,6 +5,7 @@
                                                 known of a release also in OUT/metrics. Of a release that was
                                                 withheld: withheld-<release_id>-<digest of its rows>.avro
     OUT/restricted/rejected/<name>.avro         rejected rows: raw data
+    OUT/restricted/cohorts/...                  who entered with a release (lineage/committed_rosters.py)
 
 Every sink is a ParDo: what a timer emits may be late, and a GroupByKey downstream would drop it. A bundle
 that runs again, a replay after a crash and a resumed run find their files and leave them. A release that
@@ -40,6 +41,7 @@ from kanonflow.transforms.files.create_if_absent import (
 )
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
+from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
 from kanonflow.transforms.release.metrics import withheld_metrics
 from kanonflow.transforms.release.public_metrics import public_metrics, public_metrics_schema
 from kanonflow.transforms.rows.elements import MatchingRecord, RejectedRows, Release, from_ipc
@@ -105,13 +107,14 @@ class Written(NamedTuple):
 class WriteReleases(beam.PTransform):
     """PCollection[Release] -> Written; files ``OUT/release/<release_id>.avro``.
 
+    epoch: with ``cohort: lasting``, the run's; it stands in the schema of every release.
     Counters: ``releases``, ``rows_released`` (also of files that were there already), and those of ``ReleaseSlots``.
     """
 
-    def __init__(self, output: str, bound: BoundPolicy) -> None:
+    def __init__(self, output: str, bound: BoundPolicy, epoch: int = 0) -> None:
         super().__init__()
         self._output = output
-        self._schema = release_avro_schema(bound)
+        self._schema = release_avro_schema(bound, epoch)
         self._policy = bound.policy
 
     @no_annotations  # Beam has no type hint for a tuple of collections, and would warn of this one
@@ -205,7 +208,9 @@ class ReleaseSlots:
         self._parked = Metrics.counter(NAMESPACE, "partitions_parked")
 
     def admit(self, release: Release) -> bool:
-        """Take the release's slot; whether it may be published now. If not, it is counted, and its partition parked.
+        """Take the release's slot, and write down who entered; whether it may be published now.
+
+        If not, it is counted, and its partition parked.
 
         A crash between this and the publishing is made good by the replay, which finds the same slot.
         """
@@ -217,7 +222,7 @@ class ReleaseSlots:
             return False
         if release.solution is not None:
             self._slots.keep_solution(slot, release.solution)
-        if (other := self._slots.take(slot)) is None:
+        if (other := self._slots.take(slot, release.entered, release.groups)) is None:
             return True
         self._park(slot, other)
         return False
@@ -230,7 +235,7 @@ class ReleaseSlots:
         """A release that was admitted is published with other rows: of a run that kept no slots, or lost them."""
         self._park(release.slot, None)
 
-    def _park(self, slot: Slot | None, other: Slot | None) -> None:
+    def _park(self, slot: Slot | None, other: Slot | CommittedSegment | None) -> None:
         self._conflicts.inc()
         if slot is not None and self._slots.park(slot, other):
             self._parked.inc()

@@ -1,0 +1,148 @@
+"""The cohorts of an output: who entered with which release, in files that are created once.
+
+    OUT/restricted/cohorts/PARTITION/NUMBER.people.avro   who entered: digest, cohort, frozen values
+    OUT/restricted/cohorts/PARTITION/NUMBER.boxes.avro    the cohorts' boxes; the segment is committed once it is there
+    OUT/restricted/cohorts/PARTITION/END.groups.arrow     which cohorts a release put together, for the next search
+    OUT/restricted/cohorts/PARTITION/continued.json       of a run that continues another: how many segments it began with
+
+PARTITION is the partition's key in hex, NUMBER the segment's in six digits, END the window's end in ms. The first two
+say in their header what they are (``roster_lineage.CommittedSegment``); no file of them is ever replaced but by
+``kanonflow forget``, which leaves the header as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any
+
+import fastavro
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.transforms.files.create_if_absent import (
+    Outcome,
+    create_if_absent,
+    is_local,
+    make_directory,
+    read_whole,
+)
+from kanonflow.transforms.lineage.release_lineage import Slot
+from kanonflow.transforms.lineage.roster_lineage import CommittedSegment, judge_roster
+
+PEOPLE = ".people.avro"
+BOXES = ".boxes.avro"
+GROUPS = ".groups.arrow"
+CONTINUED = "continued.json"
+_MOST_REMEMBERED = 50_000
+
+
+def cohorts_directory(output: str) -> str:
+    """Where the cohorts of all partitions are."""
+    return FileSystems.join(output, "restricted", "cohorts")
+
+
+def partition_cohorts(output: str, partition: bytes) -> str:
+    """Where those of one partition are."""
+    return FileSystems.join(cohorts_directory(output), partition.hex())
+
+
+def segment_file(number: int, kind: str) -> str:
+    """The name of a segment's file. kind: PEOPLE or BOXES."""
+    return f"{number:06}{kind}"
+
+
+def told_of(data: bytes) -> dict[str, Any]:
+    """What the header of a segment's file says of it. Raises ValueError: it is no such file."""
+    try:
+        told = json.loads(fastavro.reader(BytesIO(data)).metadata["avro.schema"])["kanonflow"]
+    except Exception:  # whatever the decoder trips over, it is none
+        raise ValueError("no file of a segment") from None
+    if not isinstance(told, dict):
+        raise ValueError("no file of a segment")
+    return told
+
+
+def segment_told(told: Mapping[str, Any]) -> CommittedSegment:
+    """The segment that a header tells of. Raises ValueError: it tells of none."""
+    try:
+        return CommittedSegment(
+            told["segment"],
+            int(told["epoch"], 16),
+            told["before"],
+            told["chain"],
+            told["release_id"],
+            told["window_end"],
+            told["part"],
+        )
+    except (KeyError, TypeError):
+        raise ValueError("the header of a segment's file lacks values") from None
+
+
+class CommittedRosters:
+    """The cohorts below one output. Can be pickled; serves one thread."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self._seen: dict[str, CommittedSegment] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was read: another worker reads for itself."""
+        return self.__dict__ | {"_seen": {}}
+
+    def in_the_way(self, slot: Slot) -> CommittedSegment | None:
+        """The committed segment that a release must not stand beside; None: there is none."""
+        if slot.roster is None:
+            return None
+        count = slot.roster.segments
+        numbers = sorted({number for number in (0, count - 2, count - 1, count) if number >= 0})
+        found = (self._segment(slot.partition, number) for number in numbers)
+        return judge_roster(slot, [segment for segment in found if segment is not None])
+
+    def commit(self, slot: Slot, people: bytes, boxes: bytes) -> CommittedSegment | None:
+        """Create the files of the segment that came with a release; the segment that stands in its place, None: none.
+
+        People first: a crash between the two leaves no segment, and the replay finds the first and makes the second.
+        Two that are on their way at once create the same name: one of them sees the other.
+        Precondition: the release's slot is taken. Its roster says that people entered.
+        """
+        assert slot.roster is not None and slot.roster.entered
+        folder = partition_cohorts(self.output, slot.partition)
+        for each in (cohorts_directory(self.output), folder):
+            make_directory(each, private=True)
+        for kind, data in ((PEOPLE, people), (BOXES, boxes)):
+            path = FileSystems.join(folder, segment_file(slot.roster.segments - 1, kind))
+            if self._create(path, data, same=_same_segment) is Outcome.DIFFERENT:
+                return segment_told(told_of(read_whole(path)))
+        return None
+
+    def keep_groups(self, slot: Slot, groups: bytes) -> None:
+        """Write down which cohorts a release put together; the first word counts, and nothing rests on it."""
+        folder = partition_cohorts(self.output, slot.partition)
+        for each in (cohorts_directory(self.output), folder):
+            make_directory(each, private=True)
+        self._create(FileSystems.join(folder, f"{slot.window_end}{GROUPS}"), groups, same=_any)
+
+    def _segment(self, partition: bytes, number: int) -> CommittedSegment | None:
+        path = FileSystems.join(partition_cohorts(self.output, partition), segment_file(number, BOXES))
+        if path not in self._seen:
+            if not FileSystems.exists(path):
+                return None
+            if len(self._seen) > _MOST_REMEMBERED:
+                self._seen.clear()
+            self._seen[path] = segment_told(told_of(read_whole(path)))
+        return self._seen[path]
+
+    def _create(self, path: str, data: bytes, same: Any) -> Outcome:
+        restricted = FileSystems.join(self.output, "restricted")
+        workspace = restricted if is_local(restricted) else None
+        return create_if_absent(path, data, private=True, same=same, workspace=workspace)
+
+
+def _same_segment(one: bytes, other: bytes) -> bool:
+    """Whether two files are of one segment: by what they say of themselves, for somebody may have been forgotten."""
+    return told_of(one) == told_of(other)
+
+
+def _any(one: bytes, other: bytes) -> bool:
+    return True
