@@ -165,9 +165,4 @@ def test_an_intake_that_breaks_a_promise_is_refused() -> None:
         check_segment(replace(each, cohort=cohort), pool, empty_roster(1), bound)
     other = replace(each, corners=corners(pool.values, each.cohort[::-1], bound))
     with pytest.raises(GateError, match="frozen values lie outside"):
-        check_segment(
-            replace(each, corners=corners(pool.values, each.cohort[::-1], bound)),
-            pool,
-            empty_roster(1),
-            bound,
-        )
+        check_segment(other, pool, empty_roster(1), bound)
