@@ -42,7 +42,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.warm_up import warm_up_merging
-from kanonflow.transforms.release.encode import encode
+from kanonflow.transforms.columns.encode import encode
 
 FOUNDING = 20_000.0
 K = 5

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 _CLASSES = (
-    "individuals stand in closed classes, put together afresh in each window: cohort: window, the default"
+    "individuals stand in cohorts that last, the default, or with cohort: window in closed classes, put together"
+    " afresh in each window"
 )
 _LEFT_OUT = {
     "cohort_windows": "it went with cohort: strict",
@@ -41,7 +42,7 @@ def read_former(mapping: Mapping[str, Any]) -> Former:
     cohort = mapping.get("cohort")
     if isinstance(cohort, str) and cohort in _COHORTS:
         mistakes.append(
-            f"cohort: {cohort} is gone ({_COHORTS[cohort]}); write cohort: window, or leave it out"
+            f"cohort: {cohort} is gone ({_COHORTS[cohort]}); leave it out for cohorts that last, or write cohort: window"
         )
         del rest["cohort"]
     by_row = _by_row(mapping)

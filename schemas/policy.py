@@ -54,7 +54,7 @@ class Policy:
     max_window_rows: a partition's window with more rows, waiting ones included, is released in several parts of near
     rows, each a release with k individuals of its own (by default 200,000, or 10 k when that is more).
     protect: by default ``individual`` if a field has that role, else ``row``. cohort: of ``protect: individual``, by
-    default ``window``; None with ``protect: row``.
+    default ``lasting`` with a window and ``window`` without one; None with ``protect: row``.
     cohort_size, intake, max_outdated: of ``cohort: lasting``, None without it. cohort_size: people a cohort, by default
     k. intake: newcomers enter when so many wait, or when a row of one must leave; by default 200 k, and with no
     max_delay at once (cohort_size). max_outdated: share of a window's rows whose values have left their frozen box
@@ -191,7 +191,7 @@ class Policy:
 
 def _default_cohort(window_ms: int | None) -> Cohort:
     """With whom individuals are put together unless the policy says it. window_ms: None, one single window."""
-    return Cohort.WINDOW
+    return Cohort.WINDOW if window_ms is None else Cohort.LASTING
 
 
 def build_policy(

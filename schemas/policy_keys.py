@@ -365,7 +365,7 @@ HEAD = (
         "Of protect: individual, with whom individuals are put together: afresh in each window, or once, in cohorts"
         " that last.",
         "cohort",
-        default_told="window",
+        default_told="lasting; window where there is no window",
     ),
     *OF_LASTING,
     Key(

@@ -32,6 +32,7 @@ def feed_policy(
 ) -> Policy:
     """k = 3, windows of an hour, a search of a few evaluations. people: whether ``who`` is an individual.
 
+    Individuals are put together afresh in each window unless ``head`` says otherwise.
     towns: one partition each. events: whether ``event`` tells repeats. running: domains are those of the data;
     else they are wide, so that no row is held back because it would cost too much. head: further keys of the file.
     """
@@ -49,6 +50,8 @@ def feed_policy(
     if towns:
         head["partition_by"] = ["town"]
     solver = {"evaluations_per_row": 20, "threads": 1}
+    if people and head.get("window", "1h") is not None and head.get("protect") != "row":
+        head.setdefault("cohort", "window")
     if head.get("window", "1h") is None:
         fields["when"] = {"role": "identifier"}
         del head["window"]

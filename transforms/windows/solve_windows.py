@@ -44,7 +44,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.solvers.warm_up import warm_up
+from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.release_window import Clock, WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
@@ -150,6 +150,8 @@ class SolveWindows(beam.DoFn):
         hierarchies = any(column.hierarchy is not None for column in self._bound.quasis)
         loss = policy.solver.loss
         warm_up(solver_shape(policy), ruled=bool(policy.ruled), hierarchies=hierarchies, loss=loss)
+        if policy.lasting:
+            warm_up_merging(hierarchies=hierarchies)
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""
