@@ -32,7 +32,6 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.warm_up import warm_up
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.roster.roster import segment_from_bytes
@@ -449,7 +448,6 @@ def main(argv: list[str] | None = None) -> int:
     except MissingDataError as missing:
         findings.skipped.append(str(missing))
         return publish(findings, arguments, begun)
-    warm_up()
     names, truth, people = truth_of(feed)
     table.rows += naive_designs(people)
     table.rows += lasting_lines(released(feed, names), truth, people)
