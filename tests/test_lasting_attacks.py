@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from benchmarks.lasting_attacks import (
     People,
     after_churn,
     forgotten_candidates,
+    groups_met,
     grown_box_candidates,
     known_activity_candidates,
     moved_candidates,
@@ -182,7 +184,7 @@ def test_groups_that_meet() -> None:
         ],
         np.array([0, 1, 2]),
     )
-    assert lasting_attacks._groups_met(ours, truth) == {0: 1, 1: 2, 2: 2}
+    assert groups_met(ours, truth) == {0: 1, 1: 2, 2: 2}
 
 
 def test_the_reader_shares_no_code_with_the_product() -> None:
@@ -203,10 +205,8 @@ def test_it_says_what_it_skips(
 @pytest.mark.data
 def test_nobody_is_below_k_on_a_week_of_sparkov(tmp_path: Path) -> None:
     """The promise, by a reader who shares no code with the product; naive designs beside it fall below."""
-    import json
-
     assert lasting_attacks.main(["--days", "7", "--results", str(tmp_path)]) == 0
-    (table,) = json.loads((tmp_path / "lasting_attacks.json").read_text(encoding="utf-8"))["tables"]
+    table, _ = json.loads((tmp_path / "lasting_attacks.json").read_text(encoding="utf-8"))["tables"]
     lines = {(row["design"], row["attack"]): row for row in table["rows"]}
     ours = lines["cohorts that last", "all boxes of all rows, and who first appears when"]
     assert ours["followed"] > 500
