@@ -123,9 +123,7 @@ def field_hints(
     return FieldHints(guesses, best)
 
 
-def joint_hints(
-    hints: Mapping[str, FieldHints], bundles: Bundles, seed: int = 0
-) -> tuple[BundleGuess, ...]:
+def joint_hints(hints: Mapping[str, FieldHints], bundles: Bundles, seed: int = 0) -> tuple[BundleGuess, ...]:
     """The best attacks of several fields, added up."""
     scores = np.sum([each.best for each in hints.values()], axis=0)
     return _tried(scores, bundles, "the best attacks added up", len(hints), seed)

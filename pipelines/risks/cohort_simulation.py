@@ -1,8 +1,8 @@
 """What would cohorts of so many people lose over this feed, and whom would they leave to a reader who knows more?
 
-    simulate(sample, bound, size) -> Simulation     the founding of every intake, as a run would do it
-    window_loss(...)                                merged as windows are, over some windows
-    candidates(...)                                 under a known match, planted accounts, churn
+simulate(sample, bound, size) -> Simulation     the founding of every intake, as a run would do it
+window_loss(...)                                merged as windows are, over some windows
+candidates(...)                                 under a known match, planted accounts, churn
 """
 
 from __future__ import annotations
@@ -137,9 +137,7 @@ def simulate(trails: Trails, members: Numbers, bound: BoundPolicy, size: int) ->
             partitions.append(FoundedPartition(own, roster, domains))
     loss = float(np.average(losses, weights=intakes)) if intakes else float("nan")
     all_sizes = np.concatenate(sizes) if sizes else np.empty(0, dtype=np.int64)
-    return Simulation(
-        size, cohort, entered, all_sizes, loss, tuple(intakes), tuple(partitions), largest
-    )
+    return Simulation(size, cohort, entered, all_sizes, loss, tuple(intakes), tuple(partitions), largest)
 
 
 def _of_size(bound: BoundPolicy, size: int) -> BoundPolicy:
@@ -158,7 +156,9 @@ def sampled_windows(trails: Trails, simulations: Sequence[Simulation]) -> list[i
     begins = max(int(each.entered[own].min()) for each in simulations)
     here = np.unique(trails.pair_window[np.isin(trails.pair_member, own)])
     here = here[here >= begins]
-    return here[np.unique(np.linspace(0, here.size - 1, WINDOWS).astype(np.int64))].tolist() if here.size else []
+    return (
+        here[np.unique(np.linspace(0, here.size - 1, WINDOWS).astype(np.int64))].tolist() if here.size else []
+    )
 
 
 def _largest(simulation: Simulation) -> FoundedPartition:

@@ -143,7 +143,11 @@ class LastingRisks:
         where = "" if self.partitions < 2 else f" of {self.partitions:,} partitions"
         left = f"; {self.left_out:,} more rows were left out" if self.left_out else ""
         yield f"cohort: lasting over {self.rows:,} rows of {self.people:,} people{left}"
-        later = "" if windows.later_newcomers is None else f", after the first window {windows.later_newcomers:,.0f}"
+        later = (
+            ""
+            if windows.later_newcomers is None
+            else f", after the first window {windows.later_newcomers:,.0f}"
+        )
         yield (
             f"- people a window{where} (medians): {windows.newcomers:,.0f} newcomers{later};"
             f" {windows.returning:,.0f} returning"
@@ -206,7 +210,12 @@ class LastingRisks:
             f"- bundles: how often the rows of a person name it among its cohort, over {people:,} people; limit"
             f" {limit:.3f}"
         )
-        head = ("field", *(_of_rows(guess.rows) for guess in self.bundles[0].guesses), "verdict", "by all rows")
+        head = (
+            "field",
+            *(_of_rows(guess.rows) for guess in self.bundles[0].guesses),
+            "verdict",
+            "by all rows",
+        )
         table = [head]
         for each in self.bundles:
             rates = [f"{guess.rate:.3f}" if guess.people else "-" for guess in each.guesses]
