@@ -79,7 +79,8 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     policy = read_policy(path)
     check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
-    table, refusal = "", None
+    table = ""
+    refusal: PolicyError | None = None
     if patterns:
         files = find_inputs(patterns)
         schema = input_schema(files, delimiter)

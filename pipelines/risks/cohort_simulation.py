@@ -207,7 +207,7 @@ def after_churn(simulation: Simulation, k: int, years: float) -> Left | None:
     return Left(found.mean, float(np.average(below, weights=simulation.sizes)))
 
 
-def _left(simulation: Simulation, candidates: NDArray[np.generic], k: int) -> Left | None:
+def _left(simulation: Simulation, candidates: Numbers | NDArray[np.float64], k: int) -> Left | None:
     sizes = simulation.sizes
     if sizes.size == 0:
         return None

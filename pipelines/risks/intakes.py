@@ -20,7 +20,8 @@ def entry_windows(member: Numbers, window: Numbers, policy: Policy, size: int) -
     All who were seen and are not in enter when there are ``intake`` of them, or when a row of one must leave, and
     there are ``size`` at least. O(windows m).
     """
-    assert policy.window_ms is not None and policy.intake is not None
+    assert policy.window_ms is not None
+    assert policy.intake is not None
     count = int(member.max(initial=-1)) + 1
     enters = np.full(count, NEVER, dtype=np.int64)
     waiting = policy.waiting_ms // policy.window_ms

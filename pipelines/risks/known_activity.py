@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -56,9 +57,7 @@ def known_activity(
             known = set(rng.choice(windows, SEVERAL, replace=False).tolist())
             three.append(sum(known <= each for each in peers))
         silent = [
-            begin
-            for before, after in zip(windows[:-1], windows[1:], strict=True)
-            for begin in range(before + 1, after - SEVERAL + 1)
+            begin for before, after in pairwise(windows) for begin in range(before + 1, after - SEVERAL + 1)
         ]
         if silent and len(gap) < MOST_TRIED:
             begin = int(rng.choice(silent))
@@ -75,7 +74,7 @@ def known_activity(
 
 
 def _one_window(cohort: Numbers, member: Numbers, window: Numbers, k: int) -> KnownActivity:
-    pairs, place, counts = np.unique(
+    _, place, counts = np.unique(
         np.stack([cohort[member], window], axis=1), axis=0, return_inverse=True, return_counts=True
     )
     left = counts[place.reshape(-1)]

@@ -54,8 +54,8 @@ from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
 from kanonflow.pipelines.risks.trails import Feed, Trails, trails_of
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.printable import printable
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.printable import printable
 
 VARYING_LIMIT = 0.02
 """Share of rows whose value may differ from their person's first."""

@@ -94,7 +94,8 @@ class Trails:
 def trails_of(rows: pa.Table, bound: BoundPolicy) -> Trails:
     """The trails of canonical rows of a policy with an individual and a window. O(n log n)."""
     policy = bound.policy
-    assert policy.individual is not None and policy.time is not None
+    assert policy.individual is not None
+    assert policy.time is not None
     partition = np.zeros(rows.num_rows, dtype=np.int64)
     for name in policy.partition_by:
         codes = _codes(rows.column(name))

@@ -76,7 +76,9 @@ def box_ncp(people: Individuals, box: np.ndarray, at: int) -> float:
     """NCP of a box that is not empty. O(d)."""
     ncp = box[at, 0]
     for j in range(people.numeric_weight.size):
-        ncp += range_cost(people.orders, people.numeric_weight[j], j, box[at, 1 + 2 * j], box[at, 2 + 2 * j])
+        ncp += range_cost(
+            people.orders, people.numeric_weight[j], j, box[at, 1 + 2 * j], box[at, 2 + 2 * j]
+        )
     return ncp
 
 

@@ -102,7 +102,9 @@ def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> i
     for number in range(c):
         if groups.size[number] > 0 and groups.total[number, 1] < k:
             growth, partner = _best_join(people, groups, near, seen, np.int64(number), looked)
-            heapq.heappush(heap, (growth, np.int64(number), partner, version[number], version[partner]))
+            heapq.heappush(
+                heap, (growth, np.int64(number), partner, version[number], version[partner])
+            )
     while len(heap) > 0:
         growth, number, partner, own, others = heapq.heappop(heap)
         if version[number] != own or groups.total[number, 1] >= k:

@@ -11,7 +11,9 @@ from kanonflow.solvers.units.individuals import Individuals, hull_loss
 
 
 @numba.njit(cache=True, nogil=True)
-def best_move(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, unit: int) -> float:
+def best_move(
+    people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, unit: int
+) -> float:
     """Gain of the best move of one cohort that leaves every group feasible; 0 if none gains.
 
     ``work.found`` = (target, partner). A target alone: the cohort goes there; target and partner: they change places;
@@ -126,7 +128,9 @@ def make_move(people: Individuals, groups: Groups, work: Workspace, unit: int) -
 
 
 @numba.njit(cache=True, nogil=True)
-def descend(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, limit: int) -> float:
+def descend(
+    people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, limit: int
+) -> float:
     """Best moves until nobody on the list has one, the log is full or ``limit`` evaluations are made.
 
     Returns the change of cost (<= 0).

@@ -39,7 +39,9 @@ def near_cohorts(table: Table, people: Individuals) -> tuple[NearCohorts, int]:
     np.minimum.at(least, people.of_row, table.categorical)
     _, first = np.unique(people.of_row, return_index=True)
     features = build_features(table, first.astype(np.int64), narrow_limit=0)
-    features = features._replace(numeric=(people.low + people.high) / 2, wide=least, codes=least)
+    features = features._replace(
+        numeric=(people.low + people.high) / 2, wide=least, codes=least
+    )
     each = np.ones(c, dtype=np.int64)
     tour = build_tree(features, each.astype(np.int32), np.arange(c)).order.astype(np.int64)
     place = np.empty(c, dtype=np.int64)

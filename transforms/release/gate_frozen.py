@@ -56,9 +56,7 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
         boxes = whole(hulls[column.published_name])
         held = inside(column, boxes, values, labels, np.arange(labels.size))
         if not held.all():
-            raise GateError(
-                f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box"
-            )
+            raise GateError(f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box")
 
 
 def check_frozen_release(

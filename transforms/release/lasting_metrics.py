@@ -54,9 +54,7 @@ def lasting_metrics(
             "minimum": int(sizes.min()),
             "mean": float(np.average(sizes, weights=_active(answer, groups))),
         },
-        "gcp_newcomers": None
-        if entered is None
-        else _newcomers_gcp(due, answer, publication, groups, roster),
+        "gcp_newcomers": None if entered is None else _newcomers_gcp(due, answer, publication, groups, roster),
         "outdated_values": outdated_values(due, answer),
     }
 
@@ -91,7 +89,9 @@ def outdated_values(due: Due, answer: Answer) -> dict[str, int]:
     assert frozen is not None
     counts = np.bincount(frozen.cohort_of_corner, minlength=frozen.group_of_cohort.size)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    boxes = box_columns(hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None)))
+    boxes = box_columns(
+        hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None))
+    )
     places = np.arange(answer.rows.num_rows)
     outside = {}
     for column in due.bound.quasis:

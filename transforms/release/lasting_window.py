@@ -141,11 +141,7 @@ def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Ent
     before = warm.roster.pool if warm.roster is not None else empty_pool(bound)
     cohort = roster.cohorts_of(people.digests)
     unknown = cohort[of_row] < 0
-    readable = (
-        np.ones(rows.num_rows, dtype=bool)
-        if QUASI_FAULT not in rows.schema.names
-        else np.asarray(whole(rows.column(QUASI_FAULT)).is_null())
-    )
+    readable = np.ones(rows.num_rows, dtype=bool) if QUASI_FAULT not in rows.schema.names else np.asarray(whole(rows.column(QUASI_FAULT)).is_null())
     seen = unknown & readable
     pool = before.having_seen(
         people.digests[of_row[seen]], own_ends(rows, bound)[seen], rows.filter(pa.array(seen)), bound
@@ -222,9 +218,7 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
     solution = Solution(
         structure,
         loss=merged.loss,
-        start_loss=merged.greedy_loss
-        if merged.warm_loss is None
-        else min(merged.greedy_loss, merged.warm_loss),
+        start_loss=merged.greedy_loss if merged.warm_loss is None else min(merged.greedy_loss, merged.warm_loss),
         lower_bound=0.0,
         start=merged.start,
         evaluations=merged.evaluations,
@@ -263,9 +257,7 @@ def _account(
     if answer is None or publication is None:
         return WindowResult(None, state, rejected, metrics, roster=entered.roster)
     metrics |= release_metrics(due.bound, answer, publication, before.cohorts)
-    metrics |= lasting_metrics(
-        due, entered.roster, state.roster, answer, publication, groups, entered.founded
-    )
+    metrics |= lasting_metrics(due, entered.roster, state.roster, answer, publication, groups, entered.founded)
     segment = None if entered.founded is None else entered.founded.segment
     release = _with_roster(due, publication.release, entered, segment)
     return WindowResult(

@@ -39,7 +39,9 @@ def entered_people(
         "cohorts": after.cohorts,
     }
     quasis = [pa.field(column.published_name, column.arrow_type) for column in bound.quasis]
-    own = {column.published_name: pool.values.column(column.name).combine_chunks() for column in bound.quasis}
+    own = {
+        column.published_name: pool.values.column(column.name).combine_chunks() for column in bound.quasis
+    }
     people = pa.table(
         {
             PERSON: pa.array(segment.people.view(np.int64)),
@@ -67,9 +69,7 @@ def entered_people(
         schema=pa.schema([pa.field(COHORT_FIELD, pa.int64(), nullable=False), *quasis]),
     )
     marker = bytes.fromhex(after.chain)[:16]
-    return EnteredPeople(
-        _file(people, "EnteredPeople", told, marker), _file(boxes, "CohortBoxes", told, marker)
-    )
+    return EnteredPeople(_file(people, "EnteredPeople", told, marker), _file(boxes, "CohortBoxes", told, marker))
 
 
 def _file(table: pa.Table, name: str, told: dict[str, object], marker: bytes) -> bytes:

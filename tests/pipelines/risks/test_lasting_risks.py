@@ -47,13 +47,17 @@ def feed(later: int = 0) -> pa.Table:
     return pa.table(
         {
             "who": [f"p{person:03}" for person in who],
-            "when": pa.array([BEGIN + dt.timedelta(hours=int(each)) for each in hour], pa.timestamp("ms", "UTC")),
+            "when": pa.array(
+                [BEGIN + dt.timedelta(hours=int(each)) for each in hour], pa.timestamp("ms", "UTC")
+            ),
             "age": age[who],
             "mood": np.array(["well", "ill"])[(rng.random(who.size) < 0.1).astype(int)],
             "town": town,
-            "place": age[who] + rng.normal(0, 30, who.size),
+            "place": age[who] + rng.normal(0, 18, who.size),
             "tenure": hour + begin[who],
-            "booked": pa.array([BEGIN + dt.timedelta(hours=int(each), minutes=3) for each in hour], pa.timestamp("ms", "UTC")),
+            "booked": pa.array(
+                [BEGIN + dt.timedelta(hours=int(each), minutes=3) for each in hour], pa.timestamp("ms", "UTC")
+            ),
             "amount": np.round(rng.lognormal(3, 1, who.size), 2),
             "shop": [f"shop {shop}" for shop in rng.integers(0, 30, who.size)],
         }
