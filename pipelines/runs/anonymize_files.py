@@ -143,7 +143,7 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        return summarize(counters, all_metrics(metrics_folder), seconds)
+        return summarize(counters, all_metrics(metrics_folder), seconds, policy)
 
 
 def with_overrides(policy: Policy, options: RunOptions) -> Policy:
