@@ -224,7 +224,9 @@ def open_run_directory(
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
         try:
-            same = [this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this]
+            same = [
+                this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
+            ]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
             yield RunDirectory(output, secret, notes, run, epoch)
         except NotBegunError as error:

@@ -63,7 +63,10 @@ def cohort_of(run: LastingRun) -> dict[str, int]:
     import pyarrow as pa
 
     bound = bind(
-        read_policy(str(run.policy)), pa.schema([(name, pa.string()) for name, _ in columns]), text=True, source="x"
+        read_policy(str(run.policy)),
+        pa.schema([(name, pa.string()) for name, _ in columns]),
+        text=True,
+        source="x",
     )
     book = CodeBook(bound.column("who"))
     names = sorted(set(owner_of(run).values()))
@@ -337,7 +340,11 @@ def test_a_payload_in_another_group_is_found(run: LastingRun) -> None:
 
     change_rows(run.releases[0], swap)
     failures = run.judged().failures
-    sayings = ("rows of one cohort stand in two groups", "frozen boxes of all", "cohort stands in another group")
+    sayings = (
+        "rows of one cohort stand in two groups",
+        "frozen boxes of all",
+        "cohort stands in another group",
+    )
     assert any(says in failure for failure in failures for says in sayings), failures
     found(run, "rows do not carry the payload of the record matched to them", recorded=True)
 
@@ -410,7 +417,10 @@ def test_work_is_linear_in_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     candidates: Callable[..., Any] = lasting_groups._candidates
     monkeypatch.setattr(lasting_groups, "_candidates", counting)
-    told = [",".join([*line.split(",")[:7], line.split(",")[7][:1], "n0", "", "s0"]) for line in lines(moves=False)]
+    told = [
+        ",".join([*line.split(",")[:7], line.split(",")[7][:1], "n0", "", "s0"])
+        for line in lines(moves=False)
+    ]
     report = make_run(tmp_path / "few", told).judged()
     assert report.failures == ()
     assert 0 < counted[0] <= MOST_CANDIDATES * report.figures.rows
