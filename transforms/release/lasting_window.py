@@ -53,7 +53,7 @@ from kanonflow.transforms.roster.founding import Founded, found
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import Roster, Segment
 from kanonflow.transforms.roster.roster_state import RosterState
-from kanonflow.transforms.roster.window_groups import WindowGroups, no_groups, window_groups
+from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, no_groups, window_groups
 from kanonflow.transforms.rows.elements import Release
 from kanonflow.transforms.secret.seeds import (
     Keystream,
