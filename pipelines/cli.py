@@ -176,6 +176,18 @@ def _stop(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return _conclude_stream(summary, quiet=arguments.quiet)
 
 
+def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.commands.forget import forget
+    from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
+
+    source = secret_source(arguments.secret_file, arguments.secret_env, arguments.secret_manager)
+    given = None if source is None else source.resolve()
+    previous = [each.resolve() for each in previous_sources(arguments.previous_secret)]
+    output = arguments.output.rstrip("/") or "/"
+    tell(forget(output, arguments.individual_file, given, previous).render())
+    return DONE
+
+
 def _conclude_stream(summary: "StreamSummary", *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
     if not quiet:
         tell(summary.render())
@@ -303,6 +315,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "anonymize": _anonymize,
     "stream": _stream,
     "stop": _stop,
+    "forget": _forget,
     "verify": _verify,
     "policy": _policy,
     "compare": _compare,

@@ -48,6 +48,7 @@ from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, 
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
+from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.sinks.gather_rejected import GatherRejected
@@ -107,7 +108,7 @@ def anonymize_files(
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
-    with open_release_directory(options, policy, told, secret, previous) as directory:
+    with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
         source = ReadBatches(files, bound.input_columns, delimiter)
@@ -119,6 +120,7 @@ def anonymize_files(
             matching_records=options.matching_records,
             published=published,
             epoch=directory.epoch,
+            continued=continued_cohorts(directory, bound),
         )
         connect(
             pipeline,
@@ -192,6 +194,7 @@ def kanonymize(
     matching_records: bool = False,
     published: EarlierReleases | None = None,
     epoch: int = 0,
+    continued: ContinuedCohorts | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
     from kanonflow.transforms.anonymize import KAnonymize
@@ -203,7 +206,13 @@ def kanonymize(
         matching_records=matching_records,
         published=published,
         epoch=epoch,
+        continued=continued,
     )
+
+
+def continued_cohorts(directory: RunDirectory, bound: BoundPolicy) -> ContinuedCohorts | None:
+    """Where the stateful step finds whom the run knows from the start; None: it began an epoch."""
+    return ContinuedCohorts(as_workers_see(directory.output), bound) if directory.continued else None
 
 
 def earlier_releases(options: RunOptions, policy: Policy, remake: Remake) -> EarlierReleases:
@@ -231,8 +240,9 @@ def connect(
 ) -> None:
     """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
 
-    matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's. write_releases: PCollection[Release] -> Written; None:
-    files below ``output``, where metrics, rejected rows and matching records go in any case.
+    matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's.
+    write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics, rejected rows and
+    matching records go in any case.
     """
     output = as_workers_see(output)
     anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize

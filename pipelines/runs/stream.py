@@ -36,6 +36,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     as_workers_see,
     beam_log,
     connect,
+    continued_cohorts,
     earlier_releases,
     given_secret,
     kanonymize,
@@ -157,6 +158,8 @@ def stream_feed(
                 resume=options.resume,
                 stream=start,
                 previous=[each.resolve() for each in replaced],
+                bound=bound,
+                continues=options.continues,
             )
         )
         for note in directory.notes:
@@ -178,6 +181,7 @@ def stream_feed(
                     options, policy, Remake.REWIND if options.rewind else Remake.REFUSE
                 ),
                 epoch=directory.epoch,
+                continued=continued_cohorts(directory, bound),
             ),
             bound,
             options.output,
