@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import SPARKOV, Feed, MissingDataError, data_path, example_policy, read_feed
-from benchmarks.lasting_reader import Truth, bundles, epoch_candidates
+from benchmarks.lasting_reader import Truth, bundles, epoch_candidates, first_releases
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from kanonflow.schemas.policy import Cohort, Policy
 from kanonflow.schemas.policy_fields import Field, Role
@@ -276,10 +276,14 @@ def _holding(
 
 
 class Ours(NamedTuple):
-    """Releases of the product. rows: of each, in the order of time. cohort: int64 (p,), -1: never entered."""
+    """Releases of the product.
+
+    rows: of each, in the order of time. cohort: int64 (p,), -1: never entered. entered: int64 (p,), with which release.
+    """
 
     rows: list[list[Mapping[str, Any]]]
     cohort: NDArray[np.int64]
+    entered: NDArray[np.int64]
 
 
 def released(feed: Feed, names: list[str]) -> Ours:
@@ -287,7 +291,8 @@ def released(feed: Feed, names: list[str]) -> Ours:
     partition = PartitionInMemory(PartitionStep(feed.bound, SECRET, 1, epoch=1), b"one partition")
     for window in feed.windows:
         partition.arrive(window.number, window.rows)
-    rows, cohort = [], np.full(len(names), -1, dtype=np.int64)
+    rows: list[list[Mapping[str, Any]]] = []
+    cohort, entered = np.full((2, len(names)), -1, dtype=np.int64)
     digests = person_digests(names, SECRET.lasting.derive("partition", "people"))
     place = {int(digest): number for number, digest in enumerate(digests)}
     for result in partition.finish():
@@ -295,8 +300,9 @@ def released(feed: Feed, names: list[str]) -> Ours:
             rows.append(from_ipc(result.release.ipc).to_pylist())
         if result.segment is not None:
             segment = segment_from_bytes(result.segment)
-            cohort[[place[person] for person in segment.people.tolist()]] = segment.cohort
-    return Ours(rows, cohort)
+            people = [place[person] for person in segment.people.tolist()]
+            cohort[people], entered[people] = segment.cohort, len(rows) - 1
+    return Ours(rows, cohort, entered)
 
 
 def lasting_lines(ours: Ours, truth: Truth, people: People) -> Iterable[tuple[Any, ...]]:
@@ -304,12 +310,15 @@ def lasting_lines(ours: Ours, truth: Truth, people: People) -> Iterable[tuple[An
     cohort, active = ours.cohort, people.active
     rng = np.random.default_rng(2)
     found = bundles(ours.rows, truth, TAG)
-    left = epoch_candidates(found, truth)
-    yield (
-        "cohorts that last",
-        "all boxes of all rows, and who first appears when",
-        *spread(map(len, left.values())),
-    )
+    known = {
+        "all boxes, and with which release everybody entered": ours.entered,
+        "all boxes, and in which release everybody's first row is (not promised)": first_releases(
+            found, len(truth.values)
+        ),
+    }
+    for told, since in known.items():
+        left = epoch_candidates(found, truth, since)
+        yield ("cohorts that last", told, *spread(map(len, left.values())))
     members = {number: np.flatnonzero(cohort == number) for number in np.unique(cohort[cohort >= 0])}
     yield (
         "cohorts that last", "the cohort itself, as the promise grants",
