@@ -17,8 +17,8 @@ from tests.schemas.test_policy_file import feed, mistakes_of
 @pytest.mark.parametrize(
     ("mapping", "start", "instead"),
     [
-        (feed(cohort="keep"), "cohort: keep is gone", "write cohort: window, or leave it out"),
-        (feed(cohort="strict"), "cohort: strict is gone", "write cohort: window, or leave it out"),
+        (feed(cohort="keep"), "cohort: keep is gone", "leave it out for cohorts that last"),
+        (feed(cohort="strict"), "cohort: strict is gone", "leave it out for cohorts that last"),
         (feed(cohort_windows=6), "cohort_windows: is gone", "leave it out"),
         (feed(stability=0.25), "stability: is gone", "leave it out"),
         (feed(stability=0), "stability: is gone", "leave it out"),

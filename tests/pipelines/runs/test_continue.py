@@ -39,7 +39,13 @@ def write_feed(folder: Path, nights: int, people: int = 40) -> None:
     """A file a night; everybody is there on the first, and about half on each other one. Towns keep their people."""
     rng = random.Random(3)
     known = [
-        (f"p{who}", rng.randint(18, 80), rng.choice(["a", "b", "", "d"]), rng.uniform(1.5, 2.0), "AB"[who % 2])
+        (
+            f"p{who}",
+            rng.randint(18, 80),
+            rng.choice(["a", "b", "", "d"]),
+            rng.uniform(1.5, 2.0),
+            "AB"[who % 2],
+        )
         for who in range(people)
     ]
     folder.mkdir()
@@ -68,7 +74,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def anonymize(place: Path, files: str, output: Path, *flags: str, policy: str = "policy.yaml") -> int:
     """The command; secret and policy are the place's."""
-    secret = () if any(flag.startswith("--secret") for flag in flags) else ("--secret-file", str(place / "secret"))
+    secret = (
+        () if any(flag.startswith("--secret") for flag in flags) else ("--secret-file", str(place / "secret"))
+    )
     given = ["--policy", str(place / policy), "--input", str(place / "in" / files), "--output", str(output)]
     return main(["anonymize", *given, *secret, *flags])
 
