@@ -47,7 +47,8 @@ def known_activity(
     for person, windows in own.items():
         others.setdefault(int(cohort[person]), []).append(windows)
     tried = rng.permutation(people).tolist()
-    three, gap = [], []
+    three: list[int] = []
+    gap: list[int] = []
     for person in tried:
         if len(three) >= MOST_TRIED and len(gap) >= MOST_TRIED:
             break

@@ -179,8 +179,9 @@ class LastingRisks:
             return
         of = "" if self.members >= self.people else f" (simulated for {self.members:,})"
         yield (
-            f"- intakes{of}: {len(self.intakes):,}, of {np.median(self.intakes):,.0f} people (median); not in at the"
-            f" end of these rows: {self.never:,}{_share(self.never, self.members)}"
+            f"- intakes{of}: {len(self.intakes):,}, of {np.median(self.intakes):,.0f} people (median); half of the"
+            f" people enter with {_usual(self.intakes):,} or more; not in at the end of these rows:"
+            f" {self.never:,}{_share(self.never, self.members)}"
         )
         yield (
             f"- candidates by cohort_size (mean, and share of people left with fewer than k = {self.policy.k}) when the"
@@ -412,6 +413,12 @@ def _entry_rows(
     order = early[np.lexsort((trails.window[early], trails.member[early]))]
     last = np.append(np.diff(trails.member[order]) > 0, True)
     return order[last]
+
+
+def _usual(intakes: Sequence[int]) -> int:
+    """The largest size of an intake such that half of the people enter with as many or more."""
+    sizes = np.sort(np.array(intakes))[::-1]
+    return int(sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)])
 
 
 def _share(part: int, whole: int) -> str:

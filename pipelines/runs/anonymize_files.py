@@ -66,6 +66,10 @@ _TOLD = (InputError, ReleaseConflictError, OlderStateError)
 """Errors of a step whose message is for the user."""
 
 
+_WAITED = ("awaits_intake", "too_few_peers")
+"""Why rows of a policy with cohorts that last are rejected that others could have been released with."""
+
+
 class RunFailedError(Exception):
     """The pipeline did not end well; the message holds no value of a record."""
 
@@ -145,7 +149,14 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        return summarize(counters, all_metrics(metrics_folder), seconds, policy)
+        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy)
+        if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
+            tell(
+                f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
+                " were rejected; a run that continues this one does not have them, nor who was seen and did not enter.",
+                terminal,
+            )
+        return summary
 
 
 def with_overrides(policy: Policy, options: RunOptions) -> Policy:

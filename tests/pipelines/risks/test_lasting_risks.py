@@ -250,3 +250,11 @@ def test_policy_check_says_the_promise_of_lasting(tmp_path: Path, capsys: pytest
     assert "linked over all releases of an epoch" in out
     assert "when or how often somebody was active" in out
     assert "Newcomers wait until there are" in out
+
+
+def test_the_usual_intake_is_counted_by_people() -> None:
+    """Of intakes of 50, 30, 10 and 10 people half of the people enter with 50; of 40, 30, 20 and 10 with 30 or more."""
+    risks = measured("amount", **WAITING)
+    for intakes, usual in (((10, 50, 30, 10), 50), ((40, 20, 30, 10), 30)):
+        told = dataclasses.replace(risks, intakes=intakes).render()
+        assert f"half of the people enter with {usual} or more" in told
