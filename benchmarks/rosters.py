@@ -207,9 +207,7 @@ def add_roster(table: ResultTable, known: Known, roster: Roster, repeats: int) -
     size = sum(map(len, known.segments)) / known.head.people
     reading = milliseconds(lambda: roster_of(known.head, known.segments), repeats)
     following = milliseconds(lambda: roster.followed_by(known.next), repeats)
-    table.rows.append(
-        (known.head.people, known.head.segments, known.head.cohorts, size, reading, following)
-    )
+    table.rows.append((known.head.people, known.head.segments, known.head.cohorts, size, reading, following))
 
 
 def add_windows(table: ResultTable, crowd: Crowd, known: Known, roster: Roster, repeats: int) -> None:

@@ -147,8 +147,8 @@ def copy_cohorts(earlier: EarlierRun, output: str) -> int:
             roster = found.roster
         except (StateError, OSError) as error:
             raise ContinueError(
-                f"--continue {earlier.directory}: its cohorts cannot be read ({error}). Leave the flag out, and an epoch"
-                " begins"
+                f"--continue {earlier.directory}: its cohorts cannot be read ({error}). Leave the flag out, and an"
+                " epoch begins"
             ) from None
         if roster.head.epoch != earlier.epoch:
             raise ContinueError(
