@@ -64,7 +64,7 @@ def epoch_candidates(
 ) -> dict[int, NDArray[np.int64]]:
     """Who each bundle can be, by all of its boxes and by a release that the reader knows of everybody.
 
-    since: int64 (p,), that release; of a bundle it is its person's. Sorted numbers of people; the true one is among them.
+    since: int64 (p,), that release; of a bundle it is its person's. Sorted numbers of people, the true one among them.
     """
     cells: dict[str, dict[str, NDArray[np.bool_]]] = {}
 
