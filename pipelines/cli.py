@@ -246,7 +246,9 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     if there and not (arguments.matching_records or lasting):
         from kanonflow.pipelines.options.options import OptionsError
 
-        raise OptionsError("--secret-...: only verify --certificates has a use for the secret, or cohort: lasting")
+        raise OptionsError(
+            "--secret-...: only verify --certificates has a use for the secret, or cohort: lasting"
+        )
     output = arguments.restricted or arguments.release
     own = Path(output, "restricted", "secret")
     if not there and not (lasting and own.is_file()):

@@ -211,5 +211,3 @@ def change_file(path: Path, change: Callable[[dict[str, Any], list[dict[str, Any
     schema, records = read(path)
     change(schema, records)
     write(path, schema, records)
-
-
