@@ -21,6 +21,7 @@ from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.secret.seeds import people_key
 from tests.pipelines.audit.good_runs import change_record, change_rows, read
 from tests.pipelines.audit.lasting_runs import (
+    BY_SHOP,
     HEADER,
     POLICY,
     SECRET,
@@ -102,6 +103,18 @@ def test_a_run_that_goes_on_passes(tmp_path: Path) -> None:
     assert report.failures == ()
     assert report.figures.waiting
     assert not any("left out of an intake" in line for line in report.checked)
+
+
+def test_people_of_two_partitions_are_found(tmp_path: Path) -> None:
+    """Partitions have cohorts of their own; people who come to both stand in two."""
+    run = make_run(tmp_path / "shops", policy=BY_SHOP)
+    assert len({path.parent for path in run.segments("people")}) == 2
+    assert run.judged(recorded=True).failures == ()
+    first = {path.parent: path for path in reversed(run.segments("people"))}
+    one, other = first.values()
+    again = read(one)[1][0]["person"]
+    change_file(other, lambda _, people: people[0].update(person=again))
+    found(run, "1 people entered in two partitions", secret=False)
 
 
 def test_forgotten_people_pass(run: LastingRun) -> None:
