@@ -145,9 +145,9 @@ def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
     """Where rows may wait: those whose time is over are out. Counted by payload, over the whole feed."""
     heads = evidence.released.heads
     last = np.full(int(evidence.rows.partition.max(initial=0)) + 1, np.iinfo(np.int64).min)
-    for head, number in zip(heads, evidence.partition_of, strict=True):
-        if number >= 0 and head.end is not None:
-            last[number] = max(int(last[number]), head.end)
+    for head, place in zip(heads, evidence.partition_of, strict=True):
+        if place >= 0 and head.end is not None:
+            last[place] = max(int(last[place]), head.end)
     over = evidence.stays & (evidence.rows.end + evidence.policy.waiting_ms <= last[evidence.rows.partition])
     over &= evidence.rows.end > -(2**61)
     payload = evidence.payload[over]

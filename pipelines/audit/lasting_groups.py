@@ -78,7 +78,7 @@ class Payloads(NamedTuple):
 @dataclass
 class _Candidates:
     """Pairs of u units (rows of one group and payload) and records. unit, record: int64 (e,). group, wanted: int64
-    (u,), the group of each unit, and its rows. failed: bool (u,)."""
+    (u,), the group and the rows of each unit. failed: bool (u,)."""
 
     unit: np.ndarray
     record: np.ndarray
