@@ -27,8 +27,9 @@ else's attributes from a random day on. Outdated: released rows of which a value
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -350,7 +351,7 @@ class Odd(NamedTuple):
     name: str
     say: str
     change: Callable[[pa.Table], pa.Table] = lambda table: table
-    choices: dict[str, Any] = {}
+    choices: Mapping[str, Any] = MappingProxyType({})
 
 
 def _guests(share: float) -> Callable[[pa.Table], pa.Table]:

@@ -94,9 +94,7 @@ def test_the_roster_outlives_machines_jobs_and_secrets(
         )
         segments = sorted((cohorts / partition).glob("*.boxes.avro"))
         assert len(segments) == sum(each["people_entered"] > 0 for each in mine)
-        assert all(
-            one["people_known"] <= two["people_known"] for one, two in pairwise(mine)
-        )
+        assert all(one["people_known"] <= two["people_known"] for one, two in pairwise(mine))
         assert min(each["epoch_candidates"]["minimum"] for each in mine) >= 3
     run_and_policy = ("--policy", str(run.policy), "--release", str(run.output))
     rows_and_secrets = ("--input", str(run.feed / "*.csv"), "--secret-file", str(run.secret), rotated)
