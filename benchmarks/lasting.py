@@ -259,8 +259,7 @@ def posed(log: CallLog) -> list[Posed]:
     """All mergings of a course."""
     tasks = [call.args[0] for call in log.of("merge_cohorts")]
     return [
-        Posed(task, call.result.cohorts)
-        for task, call in zip(tasks, log.of("window_groups"), strict=True)
+        Posed(task, call.result.cohorts) for task, call in zip(tasks, log.of("window_groups"), strict=True)
     ]
 
 
@@ -333,7 +332,9 @@ def demo_table(shape: FeedShape) -> pa.Table:
 
 
 FEEDS: dict[str, Callable[[], Source]] = {
-    "sparkov days": lambda: Source("sparkov days", text_table(SPARKOV), example_policy("sparkov"), 0.068, 0.072),
+    "sparkov days": lambda: Source(
+        "sparkov days", text_table(SPARKOV), example_policy("sparkov"), 0.068, 0.072
+    ),
     "sparkov weeks": lambda: Source(
         "sparkov weeks", text_table(SPARKOV), with_window(example_policy("sparkov"), WEEK_MS), 0.052, 0.056
     ),
@@ -362,7 +363,9 @@ ODDITIES = (
     Odd("half of the people come once", "TO SAY", _guests(0.5)),
     Odd("nine in ten come once", "TO SAY", _guests(0.9)),
     Odd(
-        "a trickle: a newcomer in 5 days", "TO SAY", lambda table: as_a_trickle(table, SPARKOV_CARDS, 3, 5, SEED)
+        "a trickle: a newcomer in 5 days",
+        "TO SAY",
+        lambda table: as_a_trickle(table, SPARKOV_CARDS, 3, 5, SEED),
     ),
     Odd("2.5% move", "TO SAY", lambda table: with_moves(table, SPARKOV_CARDS, 0.025, SEED)),
     Odd("5 bots with half of the rows", "TO SAY", lambda table: with_bots(table, SPARKOV_CARDS, 5, SEED)),
@@ -405,7 +408,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="Cohorts that last, beside classes afresh.")
     parser.add_argument("--feeds", nargs="*", choices=list(FEEDS), default=list(FEEDS))
-    parser.add_argument("--odd-days", type=int, default=91, help="days of sparkov for odd feeds; 0: none of them")
+    parser.add_argument(
+        "--odd-days", type=int, default=91, help="days of sparkov for odd feeds; 0: none of them"
+    )
     parser.add_argument("--note", default="", help="a sentence on the circumstances, for the results")
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)

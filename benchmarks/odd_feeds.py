@@ -45,9 +45,7 @@ class Cards:
         return table.take(pc.sort_indices(table.column(self.time)))
 
 
-SPARKOV_CARDS = Cards(
-    "cc_num", "trans_date_trans_time", ("dob", "gender", "lat", "long", "city_pop", "job")
-)
+SPARKOV_CARDS = Cards("cc_num", "trans_date_trans_time", ("dob", "gender", "lat", "long", "city_pop", "job"))
 
 
 def _changed(table: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:

@@ -168,7 +168,9 @@ def _grown(roster: Roster, segments: Sequence[Segment]) -> Roster:
     generation = np.repeat(np.arange(roster.head.segments, head.segments), np.diff(begins))
     members = np.bincount(entered - known, minlength=head.cohorts - known)
     counts = np.bincount(owner - known, minlength=head.cohorts - known)
-    together = [table for table in (roster.corners, *(segment.corners for segment in segments)) if table is not None]
+    together = [
+        table for table in (roster.corners, *(segment.corners for segment in segments)) if table is not None
+    ]
     return Roster(
         head,
         people,
