@@ -64,7 +64,7 @@ ROSTERS = (
     "people", "segments", "cohorts", "bytes a person", "reading ms", "following ms",
 )  # fmt: skip
 WINDOWS = (
-    "people", "newcomers", "roster", "ms", "released", "people entered", "warm state bytes", "segment bytes",
+    "people", "newcomers", "roster", "ms", "cohorts here", "released", "people entered", "warm state bytes", "segment bytes",
 )  # fmt: skip
 
 
@@ -224,6 +224,7 @@ def add_windows(table: ResultTable, crowd: Crowd, known: Known, roster: Roster, 
             spent = milliseconds(lambda held=held: one_window(step, held, window), repeats)  # type: ignore[misc]
             result, after = one_window(step, held, window)
             assert after.warm is not None
+            assert after.warm.roster is not None
             metrics = result.metrics
             table.rows.append(
                 (
@@ -231,6 +232,7 @@ def add_windows(table: ResultTable, crowd: Crowd, known: Known, roster: Roster, 
                     newcomers,
                     name,
                     spent,
+                    int(after.warm.roster.last.cohorts.size),
                     metrics["rows_released"],
                     metrics["people_entered"],
                     len(after.warm.to_bytes()),

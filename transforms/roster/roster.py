@@ -8,7 +8,7 @@ the roster, whatever process made it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -137,30 +137,49 @@ class Roster:
         return self.corners.take(pa.array(self.starts[cohorts][owner] + place)), owner
 
     def followed_by(self, segment: Segment) -> Roster:
-        """The roster with another segment.
+        """The roster with another segment. O(p).
 
-        Raises StateError: the segment does not follow this roster, or has somebody who is known.
+        Raises StateError: the segment does not follow this roster, or has nobody, or somebody who is known.
         """
-        if segment.head != self.head:
+        return _grown(self, [segment])
+
+
+def _grown(roster: Roster, segments: Sequence[Segment]) -> Roster:
+    """The roster with segments that follow it, all at once. Raises StateError. O(p log p), whatever their number."""
+    head = roster.head
+    for segment in segments:
+        if segment.head != head:
             raise damaged(_WHAT, "it does not follow the roster before it")
-        if segment.people.size == 0 or (self.cohorts_of(segment.people) >= 0).any():
-            raise damaged(_WHAT, "it has somebody who is known already, or nobody")
-        after = segment.after
-        added = after.cohorts - self.head.cohorts
-        owner = np.asarray(segment.corners.column(COHORT)) - self.head.cohorts
-        at = np.searchsorted(self.people, segment.people)
-        counts = np.bincount(owner, minlength=added)
-        first = self.starts[-1]
-        together = [table for table in (self.corners, segment.corners) if table is not None]
-        return Roster(
-            after,
-            np.insert(self.people, at, segment.people),
-            np.insert(self.cohort, at, segment.cohort),
-            np.append(self.members, np.bincount(segment.cohort - self.head.cohorts, minlength=added)),
-            np.append(self.generation, np.full(added, self.head.segments)),
-            pa.concat_tables(together).combine_chunks(),
-            np.append(self.starts, first + np.cumsum(counts)),
-        )
+        if segment.people.size == 0:
+            raise damaged(_WHAT, "it has nobody")
+        head = segment.after
+    if not segments:
+        return roster
+    people = np.concatenate([roster.people, *(segment.people for segment in segments)])
+    # Stable: its merges are linear where the parts are in order already.
+    order = np.argsort(people, kind="stable")
+    people = people[order]
+    if (people[1:] == people[:-1]).any():
+        raise damaged(_WHAT, "it has somebody who is known already")
+    entered = np.concatenate([segment.cohort for segment in segments])
+    owner = np.concatenate([np.asarray(segment.corners.column(COHORT)) for segment in segments])
+    known = roster.head.cohorts
+    begins = [*(segment.head.cohorts for segment in segments), head.cohorts]
+    generation = np.repeat(np.arange(roster.head.segments, head.segments), np.diff(begins))
+    members = np.bincount(entered - known, minlength=head.cohorts - known)
+    counts = np.bincount(owner - known, minlength=head.cohorts - known)
+    together = [
+        table for table in (roster.corners, *(segment.corners for segment in segments)) if table is not None
+    ]
+    return Roster(
+        head,
+        people,
+        np.concatenate([roster.cohort, entered])[order],
+        np.append(roster.members, members),
+        np.append(roster.generation, generation),
+        pa.concat_tables(together).combine_chunks(),
+        np.append(roster.starts, roster.starts[-1] + np.cumsum(counts)),
+    )
 
 
 def empty_roster(epoch: int) -> Roster:
@@ -177,9 +196,7 @@ def roster_of(head: RosterHead, segments: Iterable[bytes]) -> Roster:
     Raises StateError: they are not all there, or do not follow each other. O(p log p).
     """
     read = sorted(map(segment_from_bytes, segments), key=lambda segment: segment.head.segments)
-    roster = empty_roster(head.epoch)
-    for segment in read[: head.segments]:
-        roster = roster.followed_by(segment)
+    roster = _grown(empty_roster(head.epoch), read[: head.segments])
     if roster.head != head:
         raise damaged("roster", f"of {head.segments} segments, not all are there")
     return roster
