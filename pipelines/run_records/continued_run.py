@@ -38,7 +38,8 @@ from kanonflow.transforms.lineage.committed_rosters import (
     cohorts_directory,
     segment_file,
 )
-from kanonflow.transforms.roster.continued_cohorts import Continued, read_continued
+from kanonflow.transforms.roster.continued import Continued
+from kanonflow.transforms.roster.continued_cohorts import read_continued
 
 _SEGMENT = re.compile(rf"(\d{{6}}){re.escape(BOXES)}")
 _GROUPS = re.compile(rf"(-?\d+){re.escape(GROUPS)}")

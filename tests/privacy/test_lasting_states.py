@@ -9,7 +9,7 @@ import numpy as np
 
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.roster.continued_cohorts import Continued
+from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.roster import Segment, roster_of, segment_from_bytes
 from kanonflow.transforms.roster.window_groups import no_groups
 from kanonflow.transforms.secret.seeds import Secret

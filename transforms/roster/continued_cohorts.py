@@ -10,12 +10,10 @@ when its first window is due, by the worker that has it, and is from then on par
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.columns.encode import RangeDomain, SetDomain, encode
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.lineage.committed_rosters import (
@@ -26,23 +24,8 @@ from kanonflow.transforms.lineage.committed_rosters import (
     segment_file,
 )
 from kanonflow.transforms.roster.cohort_files import groups_of_file, segment_of_files
-from kanonflow.transforms.roster.roster import Roster, Segment, empty_roster
-from kanonflow.transforms.roster.window_groups import LastGroups, no_groups
-
-
-class Continued(NamedTuple):
-    """What a partition begins with. segments: of its roster, in order. last: groups of the last release."""
-
-    segments: tuple[Segment, ...]
-    last: LastGroups
-
-    @property
-    def roster(self) -> Roster:
-        """All segments put together. Raises StateError: they do not follow each other."""
-        roster = empty_roster(self.segments[0].head.epoch)
-        for segment in self.segments:
-            roster = roster.followed_by(segment)
-        return roster
+from kanonflow.transforms.roster.continued import Continued
+from kanonflow.transforms.roster.window_groups import no_groups
 
 
 class ContinuedCohorts:
@@ -80,9 +63,3 @@ def read_continued(folder: str, segments: int, groups: str | None, bound: BoundP
             raise damaged("roster", "a segment's file has another's name")
     last = no_groups() if groups is None else groups_of_file(read_whole(FileSystems.join(folder, groups)))
     return Continued(tuple(read), last)
-
-
-def domains_of(roster: Roster, bound: BoundPolicy) -> dict[str, RangeDomain | SetDomain]:
-    """The domains of a partition whose roster it is: all values of its boxes, which are all that ever entered them."""
-    assert roster.corners is not None
-    return encode(roster.corners, bound, None, {}).domains

@@ -25,7 +25,7 @@ from kanonflow.transforms.release.lasting_window import release_lasting_window
 from kanonflow.transforms.release.rejected import at_places, rejected_records
 from kanonflow.transforms.release.release_window import Clock, WindowResult, earliest_deadline, expire
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.roster.continued_cohorts import Continued, domains_of
+from kanonflow.transforms.roster.continued import Continued, domains_of
 from kanonflow.transforms.roster.pool import empty_pool
 from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
 from kanonflow.transforms.roster.roster_state import RosterState
