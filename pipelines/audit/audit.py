@@ -445,6 +445,18 @@ def _judge(
     )
 
 
+def _as_released(evidence: _Evidence) -> np.ndarray:
+    """All records, codes int32 (n, c); with cohorts that last a faulty quasi-identifier is a null by then."""
+    if not evidence.bound.policy.lasting:
+        return evidence.every
+    records = evidence.every.copy()
+    for number, book in enumerate(evidence.books):
+        if book.column.field.quasi is not None:
+            # The last entry serves null, whose code is -1.
+            records[np.append(book.faults(), False)[records[:, number]], number] = -1
+    return records
+
+
 def _recorded(
     evidence: _Evidence,
     figures: AuditFigures,
@@ -459,7 +471,7 @@ def _recorded(
         bound=evidence.bound,
         books=evidence.books,
         box_books=evidence.box_books,
-        records=evidence.every,
+        records=_as_released(evidence),
         stays=evidence.stays,
         windows=_windows(evidence, evidence.every),
         released=evidence.released,

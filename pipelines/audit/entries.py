@@ -22,6 +22,10 @@ from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.rosters import Rosters
 from kanonflow.schemas.policy import Policy
 
+INHERITED_MS = -(2**60)
+"""Ends of releases from here to the first real one are those of a run that this one continues; its input is not
+here."""
+_EARLIEST = INHERITED_MS // 2
 _NEVER = np.iinfo(np.int64).max
 # A row whose time is unknown has an end before this.
 _NOWHERE = -(2**61)
@@ -69,14 +73,15 @@ def judge_entries(
     seen = (person >= 0) & rows.readable
     seen[seen] &= rows.end[seen] <= entry[person[seen]]
     count = np.bincount(person[seen], minlength=len(entry))
-    unseen = count == 0
+    here = entry > _EARLIEST
+    unseen = (count == 0) & here
     if unseen.any():
         findings.add(
             f"{int(unseen.sum())} people entered before any row of theirs was there",
             *_ids(heads, rosters.entered[unseen]),
         )
     for place, name in enumerate(fields):
-        own = np.flatnonzero(~rosters.forgotten & ~unseen)
+        own = np.flatnonzero(~rosters.forgotten & ~unseen & here)
         width = int(max(rosters.values[:, place].max(initial=0), rows.values[:, place].max(initial=0))) + 2
         told = own * width + rosters.values[own, place] + 1
         brought = person[seen] * width + rows.values[seen, place] + 1
@@ -91,7 +96,7 @@ def judge_entries(
     due[due] &= rows.end[due] + policy.waiting_ms == entry[person[due]]
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
     came = np.bincount(rosters.entered, minlength=len(heads))
-    early = (came > 0) & (came < (policy.intake or 0)) & ~forced
+    early = (came > 0) & (came < (policy.intake or 0)) & ~forced & (ends > _EARLIEST)
     if early.any():
         findings.add(
             f"{int(early.sum())} intakes before as many newcomers waited as the policy asks for, or one had to leave",

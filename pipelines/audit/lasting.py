@@ -24,11 +24,11 @@ import numpy as np
 
 from kanonflow.pipelines.audit.boxes import BoxBook
 from kanonflow.pipelines.audit.candidate_graph import group_rows
-from kanonflow.pipelines.audit.entries import InputRows, judge_entries, people_of_rows
+from kanonflow.pipelines.audit.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
 from kanonflow.pipelines.audit.lasting_groups import LastingGround, Payloads, judge_groups
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read_input import avro_records
-from kanonflow.pipelines.audit.read_releases import ReleasedRows
+from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead
 from kanonflow.pipelines.audit.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.rosters import judge_frozen_boxes, read_rosters
@@ -76,6 +76,7 @@ class LastingFigures:
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
     """Judge cohorts and groups. waiting: the run goes on."""
+    evidence = _with_inherited(evidence)
     policy, heads, groups = evidence.policy, evidence.released.heads, evidence.released.groups
     assert groups is not None
     _judge_times(groups, evidence, findings)
@@ -118,6 +119,32 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         followed=len(groups.release) - unfollowed,
         ground=ground,
     )
+
+
+def _with_inherited(evidence: LastingEvidence) -> LastingEvidence:
+    """With a head for each segment of a run that this one continues, before all releases of this one.
+
+    Segments of partitions that have no release here are left out: there is nothing to hold against them.
+    """
+    if not any(segment.inherited for segment in evidence.segments or ()):
+        return evidence
+    heads = list(evidence.released.heads)
+    partition_of = list(evidence.partition_of)
+    places = {
+        evidence.metrics.get(head.release_id, {}).get("partition"): place
+        for head, place in zip(heads, partition_of, strict=True)
+    }
+    segments = []
+    for segment in evidence.segments or ():
+        if segment.inherited:
+            if segment.partition not in places:
+                continue
+            end = INHERITED_MS + segment.head.segments
+            heads.append(ReleaseHead(segment.release_id, None, end, (), f"{segment.head.epoch:016x}"))
+            partition_of.append(places[segment.partition])
+        segments.append(segment)
+    released = replace(evidence.released, heads=tuple(heads))
+    return replace(evidence, released=released, partition_of=partition_of, segments=tuple(segments))
 
 
 def _payloads(evidence: LastingEvidence) -> Payloads:

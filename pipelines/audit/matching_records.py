@@ -267,10 +267,8 @@ def records_table(codes: np.ndarray, books: tuple[CodeBook, ...], bound: BoundPo
         values = pa.array([_arrow_value(value, kind) for value in book.values] or [None], _plain(kind))
         taken = values.take(pa.array(column, mask=column < 0))
         arrays.append(taken.cast(kind))
-    schema = bound.canonical_schema
-    # Of lasting cohorts one column is of no field: what was wrong with a record, and these are good.
-    arrays += [pa.nulls(len(codes), schema.field(place).type) for place in range(len(arrays), len(schema))]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    fields = [bound.canonical_schema.field(place) for place in range(len(arrays))]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

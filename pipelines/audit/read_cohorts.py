@@ -6,9 +6,10 @@ A segment is two files. ``people``: digest, cohort and frozen values of everybod
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 
 _NAME = re.compile(r"([0-9]{6})\.(people|boxes)\.avro")
+_BESIDE = re.compile(r"-?[0-9]+\.groups\.arrow|continued\.json")
+"""Which cohorts a release put together, for the search of the next; how many segments came from another run."""
+_EPOCH = re.compile("[0-9a-f]{16}")
 _PROPERTY = "kanonflow"
 
 
@@ -35,6 +39,7 @@ class EnteredSegment:
     people: uint64 (p,), digests. cohort: int64 (p,). forgotten: bool (p,). values: int32 (p, d), codes of the frozen
     values, null is -1; of who is forgotten they are null.
     corner_cohort: int64 (c,). corners: int32 (c, d), codes.
+    inherited: it came with a run that this one continues, whose releases and input are elsewhere.
     """
 
     partition: str
@@ -48,6 +53,7 @@ class EnteredSegment:
     values: np.ndarray
     corner_cohort: np.ndarray
     corners: np.ndarray
+    inherited: bool = False
 
 
 def read_cohorts(
@@ -71,7 +77,7 @@ def read_cohorts(
         for path in partition.iterdir():
             found = _NAME.fullmatch(path.name)
             if found is None:
-                strangers += 1
+                strangers += _BESIDE.fullmatch(path.name) is None
             else:
                 numbers[found[2]].add(int(found[1]))
         every = numbers["people"] | numbers["boxes"]
@@ -84,13 +90,20 @@ def read_cohorts(
             continue
         for number in sorted(every):
             try:
-                segments.append(_segment(partition, number, books))
+                segment = _segment(partition, number, books)
+                segments.append(replace(segment, inherited=number < _inherited(partition)))
             except (InputError, KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 findings.add(f"segment {number} of a partition's cohorts is damaged, or has other columns")
                 whole = False
     if strangers:
         findings.add(f"restricted/cohorts holds {strangers} entries that are no segments")
     return tuple(segments) if whole else None
+
+
+def _inherited(partition: Path) -> int:
+    """How many of the first segments came from the run that this one continues."""
+    path = partition / "continued.json"
+    return int(json.loads(path.read_text())["segments"]) if path.is_file() else 0
 
 
 def _segment(partition: Path, number: int, books: Sequence[CodeBook]) -> EnteredSegment:
@@ -105,7 +118,7 @@ def _segment(partition: Path, number: int, books: Sequence[CodeBook]) -> Entered
     cohort = _longs(people)
     # What was there before follows from what is there now and what came.
     head = Head(
-        int(told["epoch"]),
+        _epoch(told["epoch"]),
         str(told["before"]),
         number,
         int(told["people"]) - len(people),
@@ -138,6 +151,12 @@ def _told(path: Path) -> Mapping[str, Any]:
     if not isinstance(told, Mapping):
         raise ValueError
     return told
+
+
+def _epoch(text: Any) -> int:
+    if not isinstance(text, str) or not _EPOCH.fullmatch(text):
+        raise ValueError
+    return int(text, 16)
 
 
 def _longs(records: Sequence[Mapping[str, Any]]) -> np.ndarray:

@@ -41,6 +41,7 @@ from kanonflow.transforms.lineage.committed_rosters import (
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.continued_cohorts import read_continued
 
+CONTINUED_BY = "continued_by.json"
 _SEGMENT = re.compile(rf"(\d{{6}}){re.escape(BOXES)}")
 _GROUPS = re.compile(rf"(-?\d+){re.escape(GROUPS)}")
 
@@ -162,6 +163,21 @@ def copy_cohorts(earlier: EarlierRun, output: str) -> int:
     if {name for name, _ in _partitions(output)} != copied:
         raise _others(output)
     return people
+
+
+def continue_once(earlier: EarlierRun, output: str) -> None:
+    """Write down in the earlier run's directory that this one continues it.
+
+    Raises ContinueError: another one does. Why: two runs that go on from the same cohorts take in newcomers each by
+    itself, and what both publish of one person is not covered together. A run that begins again may.
+    """
+    mark = FileSystems.join(earlier.directory, "restricted", CONTINUED_BY)
+    told = json.dumps({"output": _place(output)}).encode()
+    if create_if_absent(mark, told, private=True) is Outcome.DIFFERENT:
+        raise ContinueError(
+            f"--continue {earlier.directory}: another run continues it already (restricted/{CONTINUED_BY} names its"
+            " output). Continue that one, or, if nothing of it was published, delete that file"
+        )
 
 
 def refuse_cohorts(output: str) -> None:

@@ -32,6 +32,7 @@ from kanonflow.pipelines.run_records.continued_run import (
     ContinueError,
     EarlierRun,
     cohorts_record,
+    continue_once,
     copy_cohorts,
     earlier_run,
     refuse_cohorts,
@@ -314,6 +315,7 @@ def _begin_epoch(
         refuse_cohorts(output)
         return draw_epoch(), False, (_EPOCH_BEGINS,)
     people = copy_cohorts(earlier, output)
+    continue_once(earlier, output)
     return (
         earlier.epoch,
         True,

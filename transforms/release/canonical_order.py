@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.transforms.columns.row_bytes import row_bytes
 from kanonflow.transforms.columns.sort_keys import changes, sort_keys
 from kanonflow.transforms.secret.seeds import Secret, order_key
@@ -23,7 +23,7 @@ def canonical_order(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> NDArr
     Ordered by quasi-identifiers (in the policy's order), then individual; ties by
     HMAC-SHA256(secret's order key, whole row and its occurrence number among equal rows).
 
-    Precondition: rows in ``bound.canonical_schema``.
+    Precondition: rows in ``bound.canonical_schema``, with or without the column of faults.
     Postcondition: any arrangement of the same rows leads to the same sequence of rows; which of several tied
     rows comes first is a keyed pseudorandom choice.
     Why: searches and starts follow this order. Were ties broken by the payload itself, whoever knows (or
@@ -33,14 +33,17 @@ def canonical_order(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> NDArr
     if bound.policy.individual is not None:
         fields.append(bound.policy.individual.name)
     keys = [key for field in fields for key in sort_keys(rows.column(field))]
-    order = np.lexsort(keys[::-1])
+    # What was wrong with a row is no part of its content: it only keeps rows apart that are equal but for it.
+    faults = sort_keys(rows.column(FAULT_COLUMN)) if FAULT_COLUMN in rows.schema.names else []
+    order = np.lexsort([*faults[::-1], *keys[::-1]])
     new_group = changes(keys, order)
     alone = new_group & np.append(new_group[1:], True)
     places = np.flatnonzero(~alone)
     if places.size == 0:
         return order
     tied = order[places]
-    codes = _codes(row_bytes(rows.take(pa.array(tied))), order_key(secret))
+    kept = rows.select([column.name for column in bound.columns])
+    codes = _codes(row_bytes(kept.take(pa.array(tied))), order_key(secret))
     group = np.cumsum(new_group)[places]
     order[places] = tied[np.lexsort([codes[:, 1], codes[:, 0], group])]
     return order

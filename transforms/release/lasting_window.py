@@ -204,16 +204,16 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
     merged, of_row = groups.merged, entered.people.of_row
     assert of_row is not None
     assert due.policy.window_ms is not None
+    # From here on they are rows of people who are known: what was wrong with their values is nobody's business.
+    rows = entered.rows.drop_columns([FAULT_COLUMN])
     structure = Partition(groups.of_row.astype(np.int32))
-    key = class_ids_key(
-        due.secret, due.release_id, array_digest(structure.described()), content_digest(entered.rows)
-    )
+    key = class_ids_key(due.secret, due.release_id, array_digest(structure.described()), content_digest(rows))
     frozen = FrozenGroups(
         groups.corners,
         groups.cohort_of_corner,
         groups.groups,
         np.searchsorted(groups.cohorts, entered.cohort),
-        own_ends(entered.rows, due.bound),
+        own_ends(rows, due.bound),
         due.policy.window_ms,
         # The words are read-only; as signed numbers they are any long.
         Keystream(key).words(int(groups.groups.max()) + 1).astype(np.int64),
@@ -232,7 +232,7 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
         cold_loss=None if merged.warm_loss is None else merged.greedy_loss,
         warm_kept=None if merged.warm_loss is None else merged.groups_kept / total,
     )
-    return Answer(entered.rows, entered.people, groups.encoded, solution, None, solve_ms, frozen)
+    return Answer(rows, entered.people, groups.encoded, solution, None, solve_ms, frozen)
 
 
 def _account(

@@ -97,11 +97,17 @@ def record(output: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def first(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def founded(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first night, which founds all cohorts."""
     output = tmp_path_factory.mktemp("first") / "out"
     assert anonymize(place, "00.csv", output) == 0
     return output
+
+
+@pytest.fixture
+def first(founded: Path, tmp_path: Path) -> Path:
+    """The first night, which nobody has continued yet."""
+    return Path(shutil.copytree(founded, tmp_path / "founded"))
 
 
 def test_nights_that_continue_each_other_give_what_one_run_gives(
@@ -286,3 +292,24 @@ def test_a_rotated_secret_goes_on_with_the_one_before(place: Path, first: Path, 
         assert sorted(path.name for path in here.glob("*.people.avro")) == ["000000.people.avro"]
     assert record(tmp_path / "out")["secret"] == record(first)["secret"]
     assert len(record(tmp_path / "out")["secrets"]) == 2
+
+
+def test_a_directory_is_continued_once(
+    place: Path, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second output is refused by name and publishes nothing; the first may begin again."""
+    assert anonymize(place, "01.csv", tmp_path / "one", "--continue", str(first)) == 0
+    assert anonymize(place, "01.csv", tmp_path / "two", "--continue", str(first)) == 2
+    assert "another run continues it already" in capsys.readouterr().err
+    assert not list((tmp_path / "two").glob("release/*"))
+    shutil.rmtree(tmp_path / "one")
+    assert anonymize(place, "01.csv", tmp_path / "one", "--continue", str(first)) == 0
+
+
+def test_the_audit_of_a_run_that_continues_another_passes(place: Path, first: Path, tmp_path: Path) -> None:
+    """Who entered before has no row in this input, and stands in the cohorts all the same."""
+    output = tmp_path / "next"
+    assert anonymize(place, "01.csv", output, "--continue", str(first)) == 0
+    policy, feed, secret = str(place / "policy.yaml"), str(place / "01.csv"), str(place / "secret")
+    flags = ["--policy", policy, "--input", feed, "--release", str(output), "--secret-file", secret]
+    assert main(["verify", *flags]) == 0
