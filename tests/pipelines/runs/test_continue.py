@@ -310,6 +310,6 @@ def test_the_audit_of_a_run_that_continues_another_passes(place: Path, first: Pa
     """Who entered before has no row in this input, and stands in the cohorts all the same."""
     output = tmp_path / "next"
     assert anonymize(place, "01.csv", output, "--continue", str(first)) == 0
-    policy, feed, secret = str(place / "policy.yaml"), str(place / "01.csv"), str(place / "secret")
+    policy, feed, secret = str(place / "policy.yaml"), str(place / "in" / "01.csv"), str(place / "secret")
     flags = ["--policy", policy, "--input", feed, "--release", str(output), "--secret-file", secret]
     assert main(["verify", *flags]) == 0
