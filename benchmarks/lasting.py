@@ -365,13 +365,13 @@ ODDITIES = (
     Odd(
         "half of the people come once",
         "People who come once cost no loss (.065 for .067) and leave with the next intake; but they stay candidates"
-        " for ever, so that of five candidates two or three never come again.",
+        " for ever of whoever entered with them.",
         _guests(0.5),
     ),
     Odd(
         "nine in ten come once",
         "Where nine in ten come once, 4% of the rows wait for an intake and none is rejected; the roster keeps every"
-        " one of them, and who knows the regulars is left with fewer than k.",
+        " one of them, and a regular who enters among them has candidates who never come again.",
         _guests(0.9),
     ),
     Odd(
@@ -389,7 +389,7 @@ ODDITIES = (
     Odd(
         "5 bots with half of the rows",
         "Five accounts with half of the rows change nobody's candidates; but gcp is by rows, so half of the figure is"
-        " theirs, and half of the released rows lie in five boxes or fewer.",
+        " theirs, and half of a window's rows lie in five boxes or fewer.",
         lambda table: with_bots(table, SPARKOV_CARDS, 5, SEED),
     ),
     Odd(
