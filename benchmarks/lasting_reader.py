@@ -54,10 +54,17 @@ def holds(box: Any, value: Any) -> bool:
     return value in box
 
 
-def epoch_candidates(found: Mapping[int, Bundle], truth: Truth) -> dict[int, NDArray[np.int64]]:
-    """Who each bundle can be, by all of its boxes and by the release in which everybody first appears.
+def first_releases(found: Mapping[int, Bundle], people: int) -> NDArray[np.int64]:
+    """The first release with a row of each of so many people, int64 (p,); -1: there is none."""
+    return np.array([found[person].first if person in found else -1 for person in range(people)])
 
-    The reader knows both of everybody, and nothing of activity. Sorted numbers of people; the true one is among them.
+
+def epoch_candidates(
+    found: Mapping[int, Bundle], truth: Truth, since: NDArray[np.int64]
+) -> dict[int, NDArray[np.int64]]:
+    """Who each bundle can be, by all of its boxes and by a release that the reader knows of everybody.
+
+    since: int64 (p,), that release; of a bundle it is its person's. Sorted numbers of people, the true one among them.
     """
     cells: dict[str, dict[str, NDArray[np.bool_]]] = {}
 
@@ -68,12 +75,9 @@ def epoch_candidates(found: Mapping[int, Bundle], truth: Truth) -> dict[int, NDA
             known[key] = np.array([holds(box, each[name]) for each in truth.values])
         return known[key]
 
-    appears = np.array(
-        [found[person].first if person in found else -1 for person in range(len(truth.values))]
-    )
     left = {}
     for person, bundle in found.items():
-        may = appears == bundle.first
+        may = since == since[person]
         for box in bundle.boxes:
             for name, cell in box.items():
                 may = may & of_box(name, cell)

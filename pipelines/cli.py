@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from kanonflow.pipelines.terminal.terminal import tell
 
@@ -175,6 +176,18 @@ def _stop(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return _conclude_stream(summary, quiet=arguments.quiet)
 
 
+def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.commands.forget import forget
+    from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
+
+    source = secret_source(arguments.secret_file, arguments.secret_env, arguments.secret_manager)
+    given = None if source is None else source.resolve()
+    previous = [each.resolve() for each in previous_sources(arguments.previous_secret)]
+    output = arguments.output.rstrip("/") or "/"
+    tell(forget(output, arguments.individual_file, given, previous).render())
+    return DONE
+
+
 def _conclude_stream(summary: "StreamSummary", *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
     if not quiet:
         tell(summary.render())
@@ -215,7 +228,7 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
     checks = {name: getattr(arguments, name) for name in ("waiting", "matching_records", "known")}
-    checks["recipe"] = _recipe(arguments)
+    checks |= _secret_checks(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.commands.verify_topics import verify
         from kanonflow.pipelines.runs.feed_address import stream_places
@@ -232,23 +245,37 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE if report.passed else AUDIT_FAILED
 
 
-def _recipe(arguments: argparse.Namespace) -> "Recipe | None":  # type: ignore[name-defined] # noqa: F821
-    """What checks matching records with the secret; None without one."""
-    given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
-    if not any(each is not None for each in given):
-        return None
-    from kanonflow.pipelines.options.options import OptionsError
+def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What an audit checks with the secret: matching records, and of cohorts that last who is who.
 
-    if not arguments.matching_records:
-        raise OptionsError("--secret-...: only verify --certificates has a use for the secret")
+    A run that drew its secret itself keeps it among its files; cohorts that last are judged with that.
+    """
+    from kanonflow.schemas.policy_source import read_policy
+
+    given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
+    there = any(each is not None for each in given)
+    lasting = read_policy(str(arguments.policy)).lasting
+    if there and not (arguments.matching_records or lasting):
+        from kanonflow.pipelines.options.options import OptionsError
+
+        raise OptionsError(
+            "--secret-...: only verify --certificates has a use for the secret, or cohort: lasting"
+        )
+    output = arguments.restricted or arguments.release
+    own = Path(output, "restricted", "secret")
+    if not there and not (lasting and own.is_file()):
+        return {}
     from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
     from kanonflow.pipelines.run_records.run_directory import secret_of_run
     from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
+    from kanonflow.transforms.secret.seeds import people_key
 
-    source = secret_source(*given)
+    source = secret_source(*given) if there else secret_source(str(own))
     assert source is not None
     replaced = [each.resolve() for each in previous_sources(arguments.previous_secret)]
-    return recipe_check(secret_of_run(arguments.restricted or arguments.release, source.resolve(), replaced))
+    secret = secret_of_run(output, source.resolve(), replaced)
+    checks: dict[str, Any] = {"people_key": people_key(secret)} if lasting else {}
+    return checks | ({"recipe": recipe_check(secret)} if there and arguments.matching_records else {})
 
 
 def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -288,6 +315,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "anonymize": _anonymize,
     "stream": _stream,
     "stop": _stop,
+    "forget": _forget,
     "verify": _verify,
     "policy": _policy,
     "compare": _compare,

@@ -42,7 +42,8 @@ def read_former(mapping: Mapping[str, Any]) -> Former:
     cohort = mapping.get("cohort")
     if isinstance(cohort, str) and cohort in _COHORTS:
         mistakes.append(
-            f"cohort: {cohort} is gone ({_COHORTS[cohort]}); leave it out for cohorts that last, or write cohort: window"
+            f"cohort: {cohort} is gone ({_COHORTS[cohort]}); leave it out for cohorts that last, or write "
+            "cohort: window"
         )
         del rest["cohort"]
     by_row = _by_row(mapping)

@@ -33,6 +33,7 @@ from kanonflow.transforms.windows.solve_windows import (
     REJECTED_TAG,
     SolveWindows,
 )
+from kanonflow.transforms.windows.step import EarlierCohorts
 
 BATCH_ROWS = 4096
 
@@ -65,6 +66,7 @@ class KAnonymize(beam.PTransform):
     published: the releases that are there already, where this pipeline may make them again (a run that resumes, a
     stream that goes on); None: it begins with nothing.
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
+    continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
     are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
@@ -82,6 +84,7 @@ class KAnonymize(beam.PTransform):
         matching_records: bool = False,
         published: EarlierReleases | None = None,
         epoch: int = 0,
+        continued: EarlierCohorts | None = None,
     ) -> None:
         super().__init__()
         self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy, input_schema, text)
@@ -91,6 +94,7 @@ class KAnonymize(beam.PTransform):
         self._matching_records = matching_records
         self._published = published
         self._epoch = epoch
+        self._continued = continued
 
     @property
     def bound(self) -> BoundPolicy:
@@ -122,6 +126,7 @@ class KAnonymize(beam.PTransform):
                 self._matching_records,
                 self._published,
                 epoch=self._epoch,
+                continued=self._continued,
             )
         ).with_outputs(*tags, main="released")
         rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()

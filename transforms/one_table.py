@@ -39,8 +39,9 @@ def anonymize_table(
     """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
 
     text: all columns are text, as from CSV. epoch: with ``cohort: lasting``, of the promise, a number of 63 bits; every
-    call begins with nobody known, so that two calls over the same people are two epochs, whatever it says. Raises PolicyError when the policy does not fit the table, or its solver
-    does not fit what is protected.
+    call begins with nobody known, so that two calls over the same people are two epochs, whatever it says.
+
+    Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected.
     """
     check_solver(policy)
     bound = bind(policy, table.schema, text=text, source="the table")

@@ -16,6 +16,7 @@ and the schemas with it, and none of the code that reads, casts, solves, gates o
    So does one in which every row has its record's payload.                                  audit_payload
 6. Pairs that some perfect matching uses; at least k of them for every record and row.       audit_concealment
 7. ``protect: individual``: classes in which every number of rows can be shared by k.        audit_classes
+   ``cohort: lasting``, in the place of 4 to 7: who entered, once; groups of whole cohorts.   audit_lasting
 8. On request, the matching records: the members themselves, and how the matching was drawn.     audit_matching_records
 
 What it cannot see, or was not given, stands in the report by name (audit_unchecked): without matching records, for one,
@@ -41,6 +42,7 @@ from kanonflow.pipelines.audit.candidate_graph import (
 from kanonflow.pipelines.audit.classes import check_classes
 from kanonflow.pipelines.audit.concealment import Concealment, GroupMembers, conceal, group_members
 from kanonflow.pipelines.audit.diversity import check_diversity
+from kanonflow.pipelines.audit.entries import InputRows
 from kanonflow.pipelines.audit.held import HeldBoxes, judge_boxes
 from kanonflow.pipelines.audit.judgement import (
     judge_classes,
@@ -49,6 +51,15 @@ from kanonflow.pipelines.audit.judgement import (
     judge_starts,
 )
 from kanonflow.pipelines.audit.known import left_after
+from kanonflow.pipelines.audit.lasting import (
+    LastingEvidence,
+    judge_lasting,
+    read_to_the_end,
+    told_metrics,
+    with_told_ends,
+)
+from kanonflow.pipelines.audit.lasting_groups import LastingGround
+from kanonflow.pipelines.audit.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.matching import place
 from kanonflow.pipelines.audit.matching_records import Ground, Recipe, check_matching_records
 from kanonflow.pipelines.audit.metrics import (
@@ -59,7 +70,9 @@ from kanonflow.pipelines.audit.metrics import (
     told_withheld,
 )
 from kanonflow.pipelines.audit.payload import class_members, judge_payloads, match_payloads
+from kanonflow.pipelines.audit.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.ranks import ALARM
+from kanonflow.pipelines.audit.read_cohorts import EnteredSegment, read_cohorts
 from kanonflow.pipelines.audit.read_input import find_input, read_input, read_rejected
 from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead, check_slots, read_releases
 from kanonflow.pipelines.audit.records import (
@@ -70,7 +83,7 @@ from kanonflow.pipelines.audit.records import (
     released_records,
 )
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport, Findings
-from kanonflow.pipelines.audit.unchecked import Seen, not_checked
+from kanonflow.pipelines.audit.unchecked import Seen, checked, not_checked
 from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.pipelines.audit.waiting import (
     may_wait,
@@ -91,7 +104,8 @@ _NO_WINDOW = -(2**62)
 class _Evidence:
     """What was read: the records not rejected and the released rows, both as codes. ``every``: all records, of which
     ``stays``, bool, are ``records``. ``waiting``: whether some of these may wait for their
-    release; ``metrics``: whether there are any."""
+    release; ``metrics``: whether there are any. ``segments``: who entered, with cohorts that last; None: it cannot be
+    judged."""
 
     bound: BoundPolicy
     books: tuple[CodeBook, ...]
@@ -102,6 +116,7 @@ class _Evidence:
     stays: np.ndarray
     waiting: bool
     metrics: bool
+    segments: tuple[EnteredSegment, ...] | None = None
 
 
 def audit(
@@ -114,6 +129,7 @@ def audit(
     waiting: bool = False,
     matching_records: bool = False,
     recipe: Recipe | None = None,
+    people_key: bytes | None = None,
     known: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
@@ -128,7 +144,9 @@ def audit(
         broken: records of the input that are no rows and that its files do not show (messages of a topic).
         waiting: the run goes on: rows whose time is not over may be in no release yet.
         matching_records: also check those; recipe: what of them takes the secret (matching_record_recipe.py).
-        known: also tell what is left when so many matches are known; of complete runs only.
+        people_key: with cohorts that last, the key under which people's digests are made (person_digests.py); without
+            it nobody of the input is found again among those who entered.
+        known: also tell what is left when so many matches are known; of complete runs only, not of cohorts that last.
         clock: seconds, for the report.
 
     Raises:
@@ -144,9 +162,13 @@ def audit(
     if evidence.released.unread:
         findings.add("not audited further: some releases could not be read")
     else:
-        figures = _examine(evidence, figures, findings, known)
+        ground: LastingGround | None = None
+        if evidence.bound.policy.lasting:
+            figures, ground = _examine_lasting(evidence, figures, Path(release_dir), findings, people_key)
+        else:
+            figures = _examine(evidence, figures, findings, known)
         if matching_records:
-            figures = _recorded(evidence, figures, Path(release_dir), findings, recipe)
+            figures = _recorded(evidence, figures, Path(release_dir), findings, recipe, ground)
     figures = replace(
         figures, seconds_reading=round(read - started, 3), seconds_checking=round(clock() - read, 3)
     )
@@ -156,8 +178,13 @@ def audit(
         metrics=evidence.metrics,
         waiting=waiting,
         structure=figures.components is not None,
+        cohorts=figures.cohorts is not None,
+        people=figures.followed is not None,
+        unfollowed=(figures.classes or 0) - (figures.followed or 0),
+        bounded=read_to_the_end(Path(release_dir)),
     )
-    return AuditReport(findings.messages(), figures, not_checked(evidence.bound.policy, seen))
+    policy = evidence.bound.policy
+    return AuditReport(findings.messages(), figures, not_checked(policy, seen), checked(policy, seen))
 
 
 def _read(
@@ -177,9 +204,11 @@ def _read(
     published = told_releases(folder / "restricted" / "metrics")
     rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, published)
     stays = released_records(records.codes, rejected.codes, findings)
-    check_reasons(rejected.codes, rejected.reasons, kept, findings)
+    # Of somebody who is known nothing but time and payload is read.
+    free = policy.lasting
+    check_reasons(rejected.codes, rejected.reasons, kept, findings, free_quasis=free)
     if not waiting:
-        check_rejections(records.codes[stays], kept, findings)
+        check_rejections(records.codes[stays], kept, findings, free_quasis=free)
     broken += records.broken
     if broken < rejected.broken or (broken > rejected.broken and not waiting):
         findings.add(f"{broken} broken input lines, but {rejected.broken} were rejected as such")
@@ -195,7 +224,14 @@ def _read(
     box_books = tuple(BoxBook(books[column.name]) for column in bound.quasis)
     payload_books = [books[column.name] for column in bound.payload]
     released = read_releases(folder / "release", bound, box_books, payload_books, findings)
-    check_slots(released.heads, folder / "restricted" / "metrics", findings)
+    segments = None
+    if policy.lasting:
+        metrics = told_metrics(folder / "restricted" / "metrics")
+        released = with_told_ends(released, metrics)
+        # Before boxes are held against values: what people were frozen with is numbered as they are.
+        segments = read_cohorts(folder, [book.book for book in box_books], findings)
+    if not policy.lasting or metrics:
+        check_slots(released.heads, folder / "restricted" / "metrics", findings)
     told = _check_places(released, folder, policy, findings, waiting=waiting)
     if not released.unread:
         payload = [bound.input_columns.index(book.column.name) for book in payload_books]
@@ -213,7 +249,10 @@ def _read(
     if waiting:
         figures = _count_waiting(figures, int(stays.sum()), folder, findings)
     every = records.codes
-    return _Evidence(bound, kept, box_books, every[stays], released, every, stays, waiting, told), figures
+    evidence = _Evidence(
+        bound, kept, box_books, every[stays], released, every, stays, waiting, told, segments
+    )
+    return evidence, figures
 
 
 def _check_places(
@@ -223,7 +262,9 @@ def _check_places(
     check_modes(folder, findings)
     check_public_metrics(folder, policy, findings, waiting=waiting)
     count = len(released.heads)
+    groups = released.groups
     distinct = np.unique(np.column_stack([released.release, released.boxes]), axis=0)[:, 0]
+    distinct = distinct if groups is None else groups.release
     return check_metrics(
         folder,
         policy,
@@ -285,6 +326,60 @@ def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, kno
     if figures.waiting:
         concealment, waits = released_concealment(concealment, waits)
     return _judge(evidence, graph, rows, members, concealment, waits, figures, findings)
+
+
+def _examine_lasting(
+    evidence: _Evidence, figures: AuditFigures, folder: Path, findings: Findings, key: bytes | None
+) -> tuple[AuditFigures, LastingGround | None]:
+    """In the place of steps 4 to 7, with cohorts that last."""
+    bound, policy, released = evidence.bound, evidence.bound.policy, evidence.released
+    assert released.groups is not None
+    assert policy.individual is not None
+    assert policy.window_ms is not None
+    names = bound.input_columns
+    partition, partition_of = _partitions_of(replace(evidence, records=evidence.every))
+    who = names.index(policy.individual.name)
+    quasis = [names.index(column.name) for column in bound.quasis]
+    faulty = np.zeros(len(evidence.every), bool)
+    for column, book in enumerate(evidence.books):
+        faulty |= np.append(book.faults(), column == who)[evidence.every[:, column]]
+    end = (_windows(evidence, evidence.every) + 1) * policy.window_ms + policy.window_offset_ms
+    rows = InputRows(
+        np.zeros(len(end), np.uint64),
+        partition,
+        end,
+        evidence.every[:, quasis],
+        ~faulty & (end > _NO_WINDOW // 2),
+    )
+    told = judge_lasting(
+        LastingEvidence(
+            policy,
+            released,
+            evidence.box_books,
+            evidence.segments,
+            told_metrics(folder / "restricted" / "metrics"),
+            rows,
+            # A missing individual, which is reported elsewhere, is nobody.
+            None if key is None else np.append(digests_of_codes(evidence.books[who], key), np.uint64(0)),
+            evidence.every[:, who],
+            evidence.every[:, [names.index(column.name) for column in bound.payload]],
+            evidence.stays,
+            partition_of,
+            read_to_the_end(folder),
+        ),
+        findings,
+        waiting=evidence.waiting,
+    )
+    figures = replace(
+        figures,
+        individuals=len(np.unique(evidence.records[:, who])),
+        classes=len(released.groups.release),
+        cohorts=told.cohorts,
+        people_known=told.people,
+        epoch_candidates=told.candidates,
+        followed=told.followed,
+    )
+    return figures, told.ground
 
 
 def _examine_payloads(
@@ -351,7 +446,12 @@ def _judge(
 
 
 def _recorded(
-    evidence: _Evidence, figures: AuditFigures, folder: Path, findings: Findings, recipe: Recipe | None
+    evidence: _Evidence,
+    figures: AuditFigures,
+    folder: Path,
+    findings: Findings,
+    recipe: Recipe | None,
+    lasting: LastingGround | None,
 ) -> AuditFigures:
     """Step 8: the matching records of all releases."""
     policy = evidence.bound.policy
@@ -364,6 +464,7 @@ def _recorded(
         windows=_windows(evidence, evidence.every),
         released=evidence.released,
         ranges=np.array([_window_range(head, policy) for head in evidence.released.heads], np.int64),
+        lasting=None if lasting is None else RecordedCohorts(lasting),
     )
     count, ranks = check_matching_records(ground, folder, findings, recipe)
     value, score = ranks.p_value()

@@ -175,6 +175,26 @@ def encode_boxes(books: Sequence[BoxBook]) -> EncodedBoxes:
     return EncodedBoxes(low, high, nulls, set_of, BoxSets(np.array(indptr, np.int64), np.concatenate(codes)))
 
 
+def outside_boxes(
+    encoded: EncodedBoxes, boxes: np.ndarray, points: np.ndarray, books: Sequence[BoxBook]
+) -> np.ndarray:
+    """Bool (m,): whether record i, codes int32 (m, d), lies outside of box i, numbers int32 (m, d)."""
+    outside = np.zeros(len(points), bool)
+    for field, book in enumerate(books):
+        box, code = boxes[:, field], points[:, field].astype(np.int64)
+        if book.is_set:
+            sets = encoded.sets
+            width = int(max(sets.codes.max(initial=0), code.max(initial=0))) + 1
+            owner = np.repeat(np.arange(len(sets.indptr) - 1), np.diff(sets.indptr))
+            inside = np.isin(
+                encoded.set_of[field][box].astype(np.int64) * width + code, owner * width + sets.codes
+            )
+        else:
+            inside = (encoded.low[field][box] <= code) & (code <= encoded.high[field][box])
+        outside |= ~np.where(code < 0, encoded.nulls[field][box], inside)
+    return outside
+
+
 def _ranks(book: CodeBook) -> tuple[np.ndarray, np.ndarray]:
     """The readable values of a range field in order, and the rank int32 of every code.
 

@@ -25,8 +25,15 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.boxes import BoxBook, EncodedBoxes, encode_boxes, encode_records
+from kanonflow.pipelines.audit.boxes import (
+    BoxBook,
+    EncodedBoxes,
+    encode_boxes,
+    encode_records,
+    outside_boxes,
+)
 from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.ranks import RankCounts, medoid_distances
 from kanonflow.pipelines.audit.read_input import avro_records
 from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead
@@ -51,7 +58,8 @@ what is wrong."""
 @dataclass(frozen=True)
 class Ground:
     """What matching records are held against. records int32 (n, c): codes of all records of the input; stays bool (n,):
-    not rejected; windows int64 (n,): their windows; ranges int64 (releases, 2): the windows each release may hold."""
+    not rejected; windows int64 (n,): their windows; ranges int64 (releases, 2): the windows each release may hold.
+    lasting: with cohorts that last, what says whose rows a group may have; None: of other runs, or it is not known."""
 
     bound: BoundPolicy
     books: tuple[CodeBook, ...]
@@ -61,6 +69,7 @@ class Ground:
     windows: np.ndarray
     released: ReleasedRows
     ranges: np.ndarray
+    lasting: RecordedCohorts | None = None
 
 
 def check_matching_records(
@@ -94,6 +103,8 @@ def check_matching_records(
             findings.add("two matching records name the same release slot", head.release_id)
         for fault in check.faults(number, matching_record, folder / "release", recipe):
             findings.add(f"matching record: {fault}", head.release_id)
+    if ground.lasting is not None:
+        ground.lasting.judge_boxes(findings)
     if not lost and not check.complete():
         findings.add("the matching records do not publish every record that was not rejected exactly once")
     return len(names), check.ranks
@@ -138,7 +149,10 @@ class _Check:
             return
         record = self._first[groups]
         np.add.at(self._published, groups[matching_record.kept], 1)
-        wrong = list(structure_faults(matching_record, self._who(record), ground.bound.policy.k))
+        policy = ground.bound.policy
+        wrong = list(
+            structure_faults(matching_record, self._who(record), policy.k, counts_shared=not policy.lasting)
+        )
         yield from wrong
         if wrong:
             return
@@ -147,6 +161,8 @@ class _Check:
         if np.any((ground.windows[kept] < low) | (ground.windows[kept] > high)):
             yield "it holds records of windows that the release may not hold"
         yield from self._row_faults(matching_record, record, rows, head)
+        if ground.lasting is not None:
+            yield from ground.lasting.faults(number, matching_record, record, rows)
         yield from self._digest_faults(matching_record, releases / f"{head.release_id}.avro")
         self._count(matching_record, record)
         if recipe is not None:
@@ -188,10 +204,13 @@ class _Check:
         first, places = shared_places(matching_record)
         if np.any(boxes[first] != boxes[places]):
             yield "rows of one class have different boxes"
-        place, member = covered(matching_record)
-        outside = outside_boxes(self._encoded, boxes[place], self._points[record[member]], ground.box_books)
-        if outside.any():
-            yield f"{len(np.unique(place[outside]))} boxes do not hold all of their members"
+        if not bound.policy.lasting:
+            place, member = covered(matching_record)
+            outside = outside_boxes(
+                self._encoded, boxes[place], self._points[record[member]], ground.box_books
+            )
+            if outside.any():
+                yield f"{len(np.unique(place[outside]))} boxes do not hold all of their members"
         names = [column.name for column in bound.payload]
         columns = [bound.input_columns.index(name) for name in names]
         sent = ground.records[record[matching_record.matched]][:, columns]
@@ -238,26 +257,6 @@ class _Check:
             "medoid": medoid_distances(self._points[record].astype(np.int64), is_set, members),
         }
         self.ranks.add(members, matching_record.factors, matching_record.chosen, scores)
-
-
-def outside_boxes(
-    encoded: EncodedBoxes, boxes: np.ndarray, points: np.ndarray, books: tuple[BoxBook, ...]
-) -> np.ndarray:
-    """Bool (m,): whether record i, codes int32 (m, d), lies outside of box i, numbers int32 (m, d)."""
-    outside = np.zeros(len(points), bool)
-    for field, book in enumerate(books):
-        box, code = boxes[:, field], points[:, field].astype(np.int64)
-        if book.is_set:
-            sets = encoded.sets
-            width = int(max(sets.codes.max(initial=0), code.max(initial=0))) + 1
-            owner = np.repeat(np.arange(len(sets.indptr) - 1), np.diff(sets.indptr))
-            inside = np.isin(
-                encoded.set_of[field][box].astype(np.int64) * width + code, owner * width + sets.codes
-            )
-        else:
-            inside = (encoded.low[field][box] <= code) & (code <= encoded.high[field][box])
-        outside |= ~np.where(code < 0, encoded.nulls[field][box], inside)
-    return outside
 
 
 def records_table(codes: np.ndarray, books: tuple[CodeBook, ...], bound: BoundPolicy) -> pa.Table:

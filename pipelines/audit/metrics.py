@@ -43,7 +43,8 @@ def check_metrics(
 ) -> bool:
     """Hold the metrics in ``folder``/restricted/metrics against the releases; whether there are any.
 
-    rows, boxes: int64 (releases,), rows of each release and distinct boxes among them. waiting: the run goes on, and of
+    rows, boxes: int64 (releases,), rows of each release and distinct boxes among them (with cohorts that last, groups,
+    of which each is a class). waiting: the run goes on, and of
     its last releases the file or the metrics may still be on their way.
     """
     told: dict[str, Mapping[str, Any]] = {}
@@ -92,9 +93,8 @@ def _record_faults(
         if name in record and read_object(record[name], MILLISECONDS) != end:
             yield f"another {name}"
     classes = record.get("classes")
-    if "classes" in record and (
-        (classes is None) == policy.closed or (classes is not None and classes < boxes)
-    ):
+    few = classes is not None and (classes < boxes or (policy.lasting and classes > boxes))
+    if "classes" in record and ((classes is None) == policy.closed or few):
         yield "another number of classes than there are boxes"
     if _does_not_add_up(record):
         yield "a ledger that does not add up"

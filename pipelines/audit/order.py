@@ -1,7 +1,8 @@
 """Do the rows of a release stand in the order of what they publish?
 
-Rows are to be sorted by their boxes, then by their payload, field by field in the release's order. Any other order can
-only come from the records: the order they arrived in, or the number of their slots, which leads past every box.
+Rows are to be sorted by their boxes (with cohorts that last, before by their group's window and number), then by their
+payload, field by field in the release's order. Any other order can only come from the records: the order they arrived
+in, or the number of their slots, which leads past every box.
 
 Null is least; then numbers and instants by size (-0.0 before 0.0), text and bytes by their bytes, false before true; a
 range by its lower end, its upper end, and whether it holds nulls; a set like a word, value by value.
@@ -45,6 +46,8 @@ def out_of_order(columns: Sequence[np.ndarray]) -> int:
 
 
 def _columns(rows: Sequence[dict[str, Any]], bound: BoundPolicy) -> Iterator[list[Any]]:
+    if bound.policy.lasting:
+        yield from ([row[name] for row in rows] for name in ("window_start", "window_end", "class_id"))
     for column in bound.quasis:
         cells = [row[column.published_name] for row in rows]
         if column.hierarchy is not None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from kanonflow.pipelines.audit.boxes import BoxBook
 from kanonflow.pipelines.audit.header import header_faults, used_up
 from kanonflow.pipelines.audit.order import check_order
 from kanonflow.pipelines.audit.read_input import avro_records
+from kanonflow.pipelines.audit.released_groups import ReleasedGroups, all_groups, groups_of_file
 from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.values import CodeBook, read_object
 from kanonflow.schemas.avro_names import avro_name
-from kanonflow.schemas.avro_schema import release_avro_schema
+from kanonflow.schemas.avro_schema import PROPERTY, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
@@ -27,26 +28,30 @@ _NEVER = (Role.INDIVIDUAL, Role.IDENTIFIER, Role.EVENT_ID, Role.TIME)
 
 @dataclass(frozen=True)
 class ReleaseHead:
-    """One release. ``start``, ``end``: its windows in milliseconds since 1970 UTC, None without windows.
-    ``partition``: codes of the partition fields."""
+    """One release. ``start``, ``end``: its windows in milliseconds since 1970 UTC, None without windows; with cohorts
+    that last, those of all of its groups until the metrics say when it was made. ``partition``: codes of the partition
+    fields. ``epoch``: 16 hexadecimal digits, None where it names none."""
 
     release_id: str
     start: int | None
     end: int | None
     partition: tuple[int, ...]
+    epoch: str | None = None
 
 
 @dataclass(frozen=True)
 class ReleasedRows:
     """All rows of all releases. ``heads``: the releases; ``release`` int32 (m,): index into them; ``boxes``
     int32 (m, d): number of the box of each quasi-identifier; ``payload`` int32 (m, p): codes of the payload
-    fields, in the bound policy's payload order. ``unread``: files that could not be read as releases."""
+    fields, in the bound policy's payload order. ``unread``: files that could not be read as releases. ``groups``: with
+    cohorts that last."""
 
     heads: tuple[ReleaseHead, ...]
     release: np.ndarray
     boxes: np.ndarray
     payload: np.ndarray
     unread: int
+    groups: ReleasedGroups | None = None
 
 
 def read_releases(
@@ -60,7 +65,7 @@ def read_releases(
 
     Checked: nothing but releases lies there; the schema is the one the policy and the input give, above all
     without an individual, identifier, event id or exact time; header and blocks hold nothing else; every row
-    names its file's release and window;
+    names its file's release and window (with cohorts that last, its group's);
     the window is one of the policy's; rows agree in the partition, and stand in the order of what they publish;
     boxes are well formed and within the declared domains. Raises InputError when there is no such folder.
     """
@@ -70,9 +75,11 @@ def read_releases(
     if strangers:
         findings.add(f"release/ holds {len(strangers)} entries that are not releases (folders, hidden files)")
     payload_names = [column.published_name for column in bound.payload]
-    epochs: set[int | None] = set()
+    schema = release_avro_schema(bound)
+    epochs: set[str | None] = set()
     heads: list[ReleaseHead] = []
     parts: list[tuple[np.ndarray, np.ndarray]] = []
+    groups: list[ReleasedGroups] = []
     unread = 0
     for path in sorted(folder.iterdir()):
         if not _is_release(path):
@@ -90,7 +97,7 @@ def read_releases(
             continue
         epoch = _epoch_of(path) if bound.policy.lasting else None
         epochs.add(epoch)
-        for fault in header_faults(path, release_avro_schema(bound, epoch)):
+        for fault in header_faults(path, _of_epoch(schema, epoch)):
             findings.add(fault, path.stem)
         if not whole:
             findings.add("bytes behind a block's rows", path.stem)
@@ -106,7 +113,13 @@ def read_releases(
             len(rows),
         )
         check_order(path.stem, rows, bound, findings)
-        heads.append(_head(path, rows, payload, bound, findings))
+        head = _head(path, rows, payload, bound, findings)
+        if bound.policy.lasting:
+            groups.append(groups_of_file(path.stem, rows, boxes, bound.policy, findings))
+            head = replace(
+                head, start=int(groups[-1].start.min()), end=int(groups[-1].end.max()), epoch=epoch
+            )
+        heads.append(head)
         parts.append((boxes, payload))
     if bound.policy.lasting and None in epochs:
         findings.add("a release that names no epoch")
@@ -120,6 +133,7 @@ def read_releases(
             [cells for _, cells in parts] or [np.zeros((0, len(payload_books)), np.int32)]
         ),
         unread=unread,
+        groups=all_groups(groups, len(box_books), findings) if bound.policy.lasting else None,
     )
 
 
@@ -178,13 +192,18 @@ def _check_schema(path: Path, bound: BoundPolicy, findings: Findings) -> bool:
     return not missing and not other
 
 
-def _epoch_of(path: Path) -> int | None:
-    """The epoch that a release names; None: it names none, or something else in its place."""
+def _epoch_of(path: Path) -> str | None:
+    """The epoch that a release names among its properties; None: it names none, or something else in its place."""
     with path.open("rb") as stream:
         schema = fastavro.reader(stream).writer_schema
-    told = schema.get("kanonflow") if isinstance(schema, Mapping) else None
-    text = told.get("epoch") if isinstance(told, Mapping) else None
-    return int(text, 16) if isinstance(text, str) and re.fullmatch("[0-9a-f]{16}", text) else None
+    told = schema.get(PROPERTY) if isinstance(schema, Mapping) else None
+    epoch = told.get("epoch") if isinstance(told, Mapping) else None
+    return epoch if isinstance(epoch, str) and re.fullmatch("[0-9a-f]{16}", epoch) else None
+
+
+def _of_epoch(schema: Mapping[str, Any], epoch: str | None) -> Mapping[str, Any]:
+    """The schema that the policy gives, with the epoch that a release names."""
+    return schema if epoch is None else {**schema, PROPERTY: {**schema[PROPERTY], "epoch": epoch}}
 
 
 def _fields(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -233,13 +252,14 @@ def _head(
     told = {(row["release_id"], row["window_start"], row["window_end"]) for row in rows}
     if {release_id for release_id, _, _ in told} != {path.stem}:
         findings.add("the file's name is not the id of the release in its rows", path.stem)
-    if len({(start, end) for _, start, end in told}) > 1:
+    lasting = bound.policy.lasting
+    if not lasting and len({(start, end) for _, start, end in told}) > 1:
         findings.add("rows of one release name different windows", path.stem)
     partitions = len(bound.policy.partition_by)
     if len(np.unique(payload[:, :partitions], axis=0)) > 1:
         findings.add("one release holds rows of several partitions", path.stem)
     start, end = (read_object(rows[0][name], MILLISECONDS) for name in ("window_start", "window_end"))
-    if not _is_window(start, end, bound):
+    if not lasting and not _is_window(start, end, bound):
         findings.add("the release's window is none of the policy's", path.stem)
     return ReleaseHead(path.stem, start, end, tuple(payload[0, :partitions].tolist()))
 

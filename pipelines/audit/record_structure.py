@@ -12,9 +12,12 @@ import numpy as np
 from kanonflow.pipelines.audit.record_file import ReadMatchingRecord
 
 
-def structure_faults(matching_record: ReadMatchingRecord, who: np.ndarray, k: int) -> Iterator[str]:
+def structure_faults(
+    matching_record: ReadMatchingRecord, who: np.ndarray, k: int, *, counts_shared: bool = True
+) -> Iterator[str]:
     """What is wrong with members, factors, and the matching. who: int64 (n,), whose record each is; k: the policy's.
 
+    counts_shared: of classes, whether k of each must share every number of rows; else k must have rows.
     O(n k log k).
     """
     if matching_record.k < k:
@@ -28,7 +31,7 @@ def structure_faults(matching_record: ReadMatchingRecord, who: np.ndarray, k: in
         if not np.array_equal(matching_record.factors[matching_record.chosen], matching_record.matched):
             yield "the published matching is not the chosen factor"
     else:
-        yield from _class_faults(matching_record, who, k)
+        yield from _class_faults(matching_record, who, k, counts_shared)
 
 
 def covered(matching_record: ReadMatchingRecord) -> tuple[np.ndarray, np.ndarray]:
@@ -64,13 +67,20 @@ def _slot_faults(matching_record: ReadMatchingRecord, who: np.ndarray) -> Iterat
         yield "its factors are not disjoint matchings along the edges of its graph"
 
 
-def _class_faults(matching_record: ReadMatchingRecord, who: np.ndarray, k: int) -> Iterator[str]:
+def _class_faults(
+    matching_record: ReadMatchingRecord, who: np.ndarray, k: int, counts_shared: bool
+) -> Iterator[str]:
     kept, groups = matching_record.kept, matching_record.groups
     if not np.array_equal(groups[matching_record.matched], groups[kept]):
         yield "a row carries the payload of another class"
     pairs, rows = np.unique(np.column_stack([who[kept], groups[kept]]), axis=0, return_counts=True)
     if len(np.unique(pairs[:, 0])) != len(pairs):
         yield "an individual stands in two classes"
+    if not counts_shared:
+        _, people = np.unique(pairs[:, 1], return_counts=True)
+        if len(people) and people.min() < k:
+            yield f"a class has rows of fewer than k = {k} individuals"
+        return
     _, shared = np.unique(np.column_stack([pairs[:, 1], rows]), axis=0, return_counts=True)
     if len(shared) and shared.min() < k:
         yield f"fewer than k = {k} individuals of a class share a number of rows"

@@ -41,10 +41,16 @@ def released_records(records: np.ndarray, rejected: np.ndarray, findings: Findin
     return occurrence >= taken[own]
 
 
-def check_rejections(records: np.ndarray, books: Sequence[CodeBook], findings: Findings) -> None:
-    """Records (n, c) that were not rejected must have readable values, within declared domains, where
-    needed."""
+def check_rejections(
+    records: np.ndarray, books: Sequence[CodeBook], findings: Findings, *, free_quasis: bool = False
+) -> None:
+    """Records (n, c) that were not rejected must have readable values, within declared domains, where needed.
+
+    free_quasis: nobody reads the quasi-identifiers of somebody who is in a cohort already.
+    """
     for column, book in enumerate(books):
+        if free_quasis and book.column.field.quasi is not None:
+            continue
         codes = records[:, column]
         # The last entry serves null, whose code is -1.
         bad = np.append(book.faults(), book.column.field.role in _NEEDED)[codes]
@@ -56,18 +62,29 @@ def check_rejections(records: np.ndarray, books: Sequence[CodeBook], findings: F
 
 
 def check_reasons(
-    rejected: np.ndarray, reasons: Sequence[str], books: Sequence[CodeBook], findings: Findings
+    rejected: np.ndarray,
+    reasons: Sequence[str],
+    books: Sequence[CodeBook],
+    findings: Findings,
+    *,
+    free_quasis: bool = False,
 ) -> None:
-    """Rejected records (r, c) have a reason that there is; a faulty value is the reason exactly where there is one."""
+    """Rejected records (r, c) have a reason that there is; a faulty value is the reason exactly where there is one.
+
+    free_quasis: as of ``check_rejections``; such a row may be rejected for another reason.
+    """
     unknown = sum(reason not in (*_OF_VALUES, *_OF_WINDOWS) for reason in reasons)
     if unknown:
         findings.add(f"{unknown} rejected rows have a reason that there is not")
-    faulty = np.zeros(len(rejected), bool)
+    faulty, must = np.zeros(len(rejected), bool), np.zeros(len(rejected), bool)
     for column, book in enumerate(books):
-        faulty |= np.append(book.faults(), book.column.field.role in _NEEDED)[rejected[:, column]]
+        own = np.append(book.faults(), book.column.field.role in _NEEDED)[rejected[:, column]]
+        faulty |= own
+        if not free_quasis or book.column.field.quasi is None:
+            must |= own
     told = np.array([reason in _OF_VALUES for reason in reasons], bool)
     known = np.array([reason in _OF_WINDOWS for reason in reasons], bool)
-    wrong = int((told & ~faulty).sum() + (known & faulty).sum())
+    wrong = int((told & ~faulty).sum() + (known & must).sum())
     if wrong:
         findings.add(
             f"{wrong} rejected rows name a faulty value where there is none, or another reason where there is one"

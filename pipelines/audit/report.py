@@ -22,6 +22,8 @@ class AuditFigures:
     run, corrected for the number of tests (verify --certificates). known: matches that somebody knows; known_rows,
     known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
     individuals (records, if there are none) behind them (verify --known).
+    cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
+    released; followed: groups whose rows could be told, of ``classes``; None: the secret was not given.
     """
 
     k: int
@@ -51,6 +53,10 @@ class AuditFigures:
     known_rows: int | None = None
     known_individuals: int | None = None
     known_below_k: float | None = None
+    cohorts: int | None = None
+    people_known: int | None = None
+    epoch_candidates: int | None = None
+    followed: int | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -83,6 +89,10 @@ _LABELS = {
     "known_rows": "then fewest rows a record may be",
     "known_individuals": "then fewest individuals of a row",
     "known_below_k": "then rows with fewer than k",
+    "cohorts": "cohorts that last",
+    "people_known": "people in them",
+    "epoch_candidates": "fewest people of a cohort",
+    "followed": "groups whose rows were told",
     "seconds_reading": "seconds reading",
     "seconds_checking": "seconds checking",
 }
@@ -92,11 +102,13 @@ _SHARES = ("records_at_k", "rows_at_k", "known_below_k")
 @dataclass(frozen=True)
 class AuditReport:
     """The audit's answer. ``failures`` is empty exactly when it passed; messages name fields and releases
-    only. ``not_checked``: what it did not look at, or cannot see, each with the reason."""
+    only. ``not_checked``: what it did not look at, or cannot see, each with the reason. ``checked``: what was held
+    against each other of cohorts that last."""
 
     failures: tuple[str, ...]
     figures: AuditFigures
     not_checked: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -111,12 +123,14 @@ class AuditReport:
         for figure in fields(self.figures):
             value = getattr(self.figures, figure.name)
             lines.append(f"  {_LABELS[figure.name]:<{width}}  {_shown(figure.name, value):>12}")
+        if self.checked:
+            lines += ["", "checked of cohorts that last:", *(f"  - {each}" for each in self.checked)]
         if self.not_checked:
             lines += ["", "not checked:", *(f"  - {each}" for each in self.not_checked)]
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """The report as a JSON object with ``passed``, ``failures``, ``figures`` and ``not_checked``."""
+        """The report as a JSON object with ``passed``, ``failures``, ``figures``, ``not_checked`` and ``checked``."""
         figures = asdict(self.figures)
         # As the flag and the folder are spelled, which scripts know.
         figures["certificates"] = figures.pop("matching_records")
@@ -125,6 +139,7 @@ class AuditReport:
             "failures": list(self.failures),
             "figures": figures,
             "not_checked": list(self.not_checked),
+            "checked": list(self.checked),
         }
         return json.dumps(told, indent=1)
 

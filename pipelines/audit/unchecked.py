@@ -10,13 +10,21 @@ from kanonflow.schemas.policy import Policy, Protection
 
 @dataclass(frozen=True)
 class Seen:
-    """What an audit was given, and how far it came. metrics: there are any; structure: the graph was judged."""
+    """What an audit was given, and how far it came. metrics: there are any; structure: the graph was judged.
+
+    With cohorts that last: cohorts: they were judged; people: also against the input; unfollowed: groups whose rows
+    could not be told; bounded: a run over files.
+    """
 
     matching_records: bool
     secret: bool
     metrics: bool
     waiting: bool
     structure: bool
+    cohorts: bool = False
+    people: bool = False
+    unfollowed: int = 0
+    bounded: bool = False
 
 
 def not_checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
@@ -24,8 +32,74 @@ def not_checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
     return tuple(f"{name}: {reason}" for name, reason in _unchecked(policy, seen))
 
 
+def checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
+    """With cohorts that last, one line a thing that was checked."""
+    return tuple(_checked(seen)) if policy.lasting else ()
+
+
+def _checked(seen: Seen) -> Iterator[str]:
+    yield "rows of a group have one class_id, one box, one window, and no class_id comes again"
+    if not seen.cohorts:
+        return
+    yield "segments of cohorts follow each other: counts, chain of digests, releases, one epoch"
+    yield "nobody entered twice, and each cohort has cohort_size people who entered in one release"
+    yield "the box of each cohort is the hull of its members' frozen values, where nobody of it is forgotten"
+    if not seen.people:
+        return
+    yield "everybody had been seen when he entered, and his frozen values are those of rows that were there"
+    yield "newcomers entered when as many waited as the policy asks for, or when one had to leave"
+    if seen.bounded and not seen.waiting:
+        yield "nobody who had been seen was left out of an intake, and none that was due was put off"
+    yield (
+        "groups consist of whole cohorts, have rows of k people, and carry their rows' payloads, their rows' window "
+        "and the snapped hull of their cohorts' boxes"
+        + ("" if seen.matching_records else ", as far as payload and time tell the rows")
+    )
+
+
+def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
+    if not seen.cohorts:
+        yield "who entered, and with whom", "restricted/cohorts is not whole, see the failures"
+    elif not seen.people:
+        yield (
+            "who entered when and with which values; whether groups are whole cohorts of k people with rows, and boxes "
+            "and windows theirs",
+            "no secret given (--secret-file), without which nobody of the input is found among those who entered",
+        )
+    elif not seen.matching_records:
+        yield (
+            "which of its rows a group has where payloads repeat, or all rows of cohorts changed places",
+            "no matching records given (--certificates)",
+        )
+        if seen.unfollowed:
+            yield (
+                f"people, box and window of {seen.unfollowed} groups",
+                "more records have the payload of one of their rows than are followed, or a failure stands above",
+            )
+    if seen.people and (seen.waiting or not seen.bounded):
+        yield (
+            "an intake that left somebody out, or came late",
+            "when rows arrived is not in the input of a feed",
+        )
+    yield (
+        "that of several values of a window the least was frozen",
+        "the gate and the pipeline's own tests see it",
+    )
+    yield (
+        "that founding and merging saw frozen values and counts only",
+        "only the pipeline's own tests show it (the swap test)",
+    )
+    yield "what a reader knows of when or how often somebody was active", "the promise leaves it out"
+    yield (
+        "planted accounts, and several accounts of one human being",
+        "individuals are as the input names them",
+    )
+
+
 def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
-    if not seen.structure:
+    if policy.lasting:
+        yield from _unchecked_of_cohorts(seen)
+    elif not seen.structure:
         yield "how many may stand behind a row", "the audit ended before, see the failures"
     if not seen.matching_records:
         yield "which member a row belongs to", "no matching records given (--certificates)"

@@ -1,1 +1,1 @@
-"""What do the commands do that run no job: demo, policy, compare, verify?"""
+"""What do the commands do that run no job: demo, policy, compare, verify, forget?"""

@@ -11,8 +11,10 @@ from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.commands.row_mode_notes import ends_of_ranges_notes, row_mode_notes
 from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, find_inputs, input_schema
+from kanonflow.pipelines.risks.lasting_risks import LastingRiskError, lasting_risks
 from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.pipelines.risks.trails import read_feed
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import draft_policy
 from kanonflow.schemas.errors import PolicyError
@@ -35,6 +37,15 @@ _COVERS = {
         " nor what several releases tell together about an individual whose class changes between them.",
     ),
 }
+
+_COVERS_LASTING = (
+    "cohort: lasting. All rows of a person, linked over all releases of an epoch, belong to a given individual with a"
+    " probability of at most 1/k, for a reader who knows everybody's attributes as of entry, the method, and in which"
+    " release each person first appears.",
+    "It does not cover a reader who knows anything about when or how often somebody was active (a purchase with its"
+    " day, a holiday, a closed account), payload that hints at the person over many rows, nor several epochs, policies"
+    " or outputs over the same people. What all people of a cohort share is certain. docs/guarantees.md has the rest.",
+)
 
 _RULED = (
     "Every class meets the rules for {fields}, each field by itself, in the rows that are released. The classes,"
@@ -61,13 +72,15 @@ class PolicyCheck(NamedTuple):
 def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
-    Over files the risks of every payload field are measured (see ``payload_risks``).
+    Over files the risks of every payload field are measured (see ``payload_risks``), and under ``cohort: lasting``
+    those of the feed as a whole (see ``lasting_risks``).
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
     check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
-    table, refusal = "", None
+    table = ""
+    refusal: PolicyError | None = None
     if patterns:
         files = find_inputs(patterns)
         schema = input_schema(files, delimiter)
@@ -77,8 +90,18 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
         lines += [f"- {line}" for line in values_without_leaf(files, bound, delimiter)]
         risks = payload_risks(read_sample(files, bound, delimiter), bound)
         table, refusal = f"\n{risks.render()}", risks.refusal(path)
+        if policy.lasting:
+            found = lasting_risks(read_feed(files, bound, delimiter), bound)
+            table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
     lines += [f"- {note}" for note in _notes(policy)]
     return PolicyCheck("\n".join(map(printable, lines)) + table, refusal)
+
+
+def _together(first: PolicyError | None, second: PolicyError | None, source: str) -> PolicyError | None:
+    """One error with the mistakes of both."""
+    if first is None or second is None:
+        return first or second
+    return LastingRiskError([*first.mistakes, *second.mistakes], source)
 
 
 def unmeasured(policy: Policy, path: str) -> str:
@@ -98,7 +121,7 @@ def unmeasured(policy: Policy, path: str) -> str:
 
 
 def _notes(policy: Policy) -> list[str]:
-    notes = [*policy.notes, *_COVERS[policy.protect]]
+    notes = [*policy.notes, *(_COVERS_LASTING if policy.lasting else _COVERS[policy.protect])]
     notes += row_mode_notes(policy)
     if policy.ruled:
         notes.append(_RULED.format(fields=", ".join(field.name for field in policy.ruled)))
@@ -127,9 +150,24 @@ def _notes(policy: Policy) -> list[str]:
             f"No domain for {', '.join(open_ended)}: the loss is measured against what was seen so far, and"
             " no value is refused as impossible."
         )
-    if policy.max_delay_ms == 0 and policy.window_ms is not None:
+    if policy.lasting:
+        notes.append(_waiting_of_lasting(policy))
+    elif policy.max_delay_ms == 0 and policy.window_ms is not None:
         notes.append("max_delay is 0: rows of a window with too few individuals are rejected, none waits.")
     return notes
+
+
+def _waiting_of_lasting(policy: Policy) -> str:
+    """Who waits for what under ``cohort: lasting``."""
+    if policy.waiting_ms == 0:
+        return (
+            f"No row waits as long as a window: newcomers enter with the release of their first window if there are"
+            f" {policy.cohort_size} of them, else their rows are rejected."
+        )
+    return (
+        f"Newcomers wait until there are {policy.intake:,} of them, or until a row of one has waited for max_delay;"
+        f" then all enter in cohorts of {policy.cohort_size} or more. Larger intakes lose less."
+    )
 
 
 def _guessed_types(file: InputFile, delimiter: str | None) -> pa.Schema:

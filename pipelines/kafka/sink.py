@@ -34,8 +34,8 @@ from kanonflow.transforms.sinks.sinks import (
 class WriteReleasesToKafka(beam.PTransform):
     """PCollection[Release] -> Written; one message a row, all of a release's in one transaction.
 
-    run: whose releases the topic may hold. epoch: with ``cohort: lasting``, the run's. output: the directory below which the slots of releases are kept, as for
-    files; None: a release is told by its name only.
+    run: whose releases the topic may hold. epoch: with ``cohort: lasting``, the run's. output: the directory below
+    which the slots of releases are kept, as for files; None: a release is told by its name only.
     A release that is in the topic already is left alone; one that is there with other rows is a conflict, as in
     ``sinks.WriteReleases``. Counters: ``releases``, ``rows_released`` (also of releases that were there),
     ``release_conflict``. See release_topic.py for why once is once.

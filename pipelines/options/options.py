@@ -16,6 +16,7 @@ from kanonflow.pipelines.flink.flags import (
     split_flink_flags,
     with_stream_defaults,
 )
+from kanonflow.pipelines.options.cohort_flags import add_continue, add_forget
 from kanonflow.pipelines.options.compare_flags import add_compare
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
 from kanonflow.pipelines.options.stop_flags import add_stop
@@ -49,6 +50,7 @@ class RunOptions:
     previous_secrets: references, as --previous-secret has them.
     second_release_of: the --output whose rows are released again, below which ``output`` is.
     rewind: a stream may go on from a state that is older than what it has published.
+    continues: the --output (of a stream into a topic: the --restricted) of a run whose cohorts this one begins with.
     """
 
     output: str
@@ -68,6 +70,7 @@ class RunOptions:
     previous_secrets: tuple[str, ...] = ()
     second_release_of: str | None = None
     rewind: bool = False
+    continues: str | None = None
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
@@ -133,6 +136,9 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         matching_records=arguments.matching_records,
         previous_secrets=tuple(arguments.previous_secret),
         rewind=getattr(arguments, "rewind", False),
+        continues=continues.rstrip("/") or "/"
+        if (continues := getattr(arguments, "continues", None))
+        else None,
     )
 
 
@@ -223,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_anonymize(commands)
     _add_stream(commands)
     add_stop(commands, EXIT_CODES)
+    add_forget(commands, EXIT_CODES)
     _add_verify(commands)
     _add_policy(commands)
     add_compare(commands, _add_policy_and_input, EXIT_CODES)
@@ -288,6 +295,7 @@ def _add_anonymize(commands: Any) -> None:
         "--output", required=True, metavar="DIR", help="a directory of its own for each run"
     )
     add_second_release(anonymize)
+    add_continue(anonymize)
     anonymize.add_argument(
         "--seed",
         dest="search_seed",
@@ -329,6 +337,7 @@ def _add_stream(commands: Any) -> None:
         help="a file with the columns of the feed, for a directory that is empty still",
     )
     _add_delimiter(stream)
+    add_continue(stream)
     stream.add_argument(
         "--detach", action="store_true", help="submit the job to its cluster, and do not wait for its end"
     )

@@ -19,7 +19,9 @@ def add_checks(verify: argparse.ArgumentParser) -> None:
         "--certificates",
         dest="matching_records",
         action="store_true",
-        help="also check the matching records of the run; with the secret, that each matching is the one it draws",
+        help="also check the matching records of the run; with the secret, that each matching is the one it draws."
+        " With cohort: lasting the secret also says who of the input stands in which cohort; a secret that the run drew"
+        " itself is found",
     )
     add_secret_flags(verify)
     verify.add_argument(

@@ -1,1 +1,1 @@
-"""What does the payload of an input tell beside its value?"""
+"""What do an input's people and its payload tell beside what is released?"""

@@ -106,7 +106,7 @@ def member_guess(
     Every edge (slot, member) counts once: the payload of the member, shown on the slot. O(attacks s k^2).
     """
     members, half = _some_slots(slots.members, seed), _halves(slots.who, seed)
-    attacks = _attacks(payload, quasis, half, members)
+    attacks = attacks_on(payload, quasis, half, members)
     rates = {name: float(_tried(score, members, half).mean()) for name, score in attacks}
     return _judged(rates, members, slots.who)
 
@@ -126,7 +126,7 @@ def joint_guess(
     chosen = [
         score
         for field, payload in payloads.items()
-        for name, score in _attacks(payload, quasis, half, members)
+        for name, score in attacks_on(payload, quasis, half, members)
         if name == best[field]
     ]
 
@@ -175,10 +175,13 @@ def _tried(score: Model, members: Codes, halves: Codes) -> Floats:
     return success
 
 
-def _attacks(
+def attacks_on(
     payload: FieldValues, quasis: Mapping[str, FieldValues], half: Codes, members: Codes
 ) -> Iterator[tuple[str, Model]]:
-    """Name and model of each attack; a model takes the half it is fitted on."""
+    """Name and model of each attack; a model takes the half it is fitted on.
+
+    half: int64 (n,), 0 or 1 of each record. members: records that may be fitted on, any shape.
+    """
     used = np.zeros(half.size, dtype=np.bool_)
     used[members.ravel()] = True
 

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.risks.field_values import field_values, ranks_of
 from kanonflow.pipelines.risks.member_guess import FieldValues, MemberGuess, Slots, joint_guess, member_guess
 from kanonflow.pipelines.risks.payload_measures import Order, distinct_share, order_within, own_repeats
 from kanonflow.pipelines.risks.payload_sample import sample_slots
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.printable import printable
-from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import to_units
 from kanonflow.transforms.rows.split import window_numbers
 
@@ -120,7 +120,7 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
     """
     sample, members = sample_slots(rows, bound) if rows.num_rows else (rows, np.empty((0, 1), np.int64))
     found: list[Risk] = []
-    quasis = {column.name: _values(sample, column) for column in bound.quasis}
+    quasis = {column.name: field_values(sample, column) for column in bound.quasis}
     slots = Slots(members, _people(sample, bound))
     arrival, people = _arrival(rows, bound), bound.policy.individual is not None
     payloads: dict[str, FieldValues] = {}
@@ -128,7 +128,7 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
     for column in bound.payload:
         guess = None
         if len(members):
-            values = _values(sample, column)
+            values = field_values(sample, column)
             guess = member_guess(values, quasis, slots)
             if column.field.accept_risk is None:
                 payloads[column.name], best[column.name] = values, guess.attack
@@ -140,29 +140,6 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
         guess = joint_guess(payloads, best, quasis, slots)
         found.append(_guess_risk(TOGETHER, guess, bound.policy.k, accepted=False))
     return PayloadRisks(tuple(found), rows.num_rows, sample.num_rows)
-
-
-def _values(rows: pa.Table, column: BoundColumn) -> FieldValues:
-    array = rows.column(column.name)
-    texts = np.array(render_text(array).to_pylist(), dtype=object)
-    return FieldValues(_numbers(array) if _has_numbers(column) else None, texts)
-
-
-def _has_numbers(column: BoundColumn) -> bool:
-    """Whether nearness means something: for numbers, dates and instants that are not declared as categories."""
-    kind = column.arrow_type
-    if column.field.quasi is not None:
-        return column.kind is not None
-    if pa.types.is_decimal128(kind):
-        return bool(kind.precision <= 18)
-    temporal = pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or temporal)
-
-
-def _numbers(array: pa.ChunkedArray) -> NDArray[np.float64]:
-    units, nulls = to_units(array)
-    scale = 10.0 ** getattr(array.type, "scale", 0)
-    return np.where(nulls, np.nan, units / scale)
 
 
 def _people(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
@@ -201,7 +178,7 @@ def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, peo
         own = own_repeats(codes, arrival.who[known])
         how = f"rows whose value one individual alone repeats; {own.by_chance:.2f} by chance"
         yield risk("own values", own.share, OWN_LIMIT + own.by_chance, how, own.rows >= LEAST_OWN_ROWS)
-    ranked = _ranked(array)
+    ranked = ranks_of(array)
     if ranked is not None:
         order, how = _strongest_order(ranked, known, arrival, people=people)
         yield risk("order", abs(order.correlation), ORDER_LIMIT, how, order.rows >= LEAST_ORDER_ROWS)
@@ -213,22 +190,6 @@ def _distinct_limit(kind: pa.DataType) -> float | None:
         return WHOLE_NUMBER_LIMIT
     quantity = pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind)
     return None if quantity or pa.types.is_boolean(kind) else DISTINCT_LIMIT
-
-
-def _ranked(array: pa.Array) -> NDArray[np.generic] | None:
-    """What the values sort by: numbers, or texts by length and letters, as numbered ids grow; None for yes and no."""
-    kind = array.type
-    if pa.types.is_boolean(kind):
-        return None
-    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)) and not (
-        pa.types.is_decimal(kind) and kind.precision > 18
-    ):
-        return to_units(array)[0]
-    texts = render_text(array.dictionary_encode().dictionary).to_pylist()
-    places = sorted(range(len(texts)), key=lambda place: (len(texts[place]), texts[place]))
-    rank = np.empty(len(texts), dtype=np.int64)
-    rank[places] = np.arange(len(texts))
-    return rank[np.asarray(array.dictionary_encode().indices)]
 
 
 class _Arrival(NamedTuple):

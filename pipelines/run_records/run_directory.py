@@ -28,9 +28,18 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.run_records.continued_run import (
+    ContinueError,
+    EarlierRun,
+    cohorts_record,
+    copy_cohorts,
+    earlier_run,
+    refuse_cohorts,
+)
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
@@ -62,6 +71,11 @@ _WITHOUT_SLOTS = (
     " older state than the last cannot be told there: be sure that this is the last checkpoint or savepoint."
 )
 
+_EPOCH_BEGINS = (
+    "An epoch begins: what this run publishes is not covered together with earlier releases of the same people;"
+    " --continue DIR goes on from one."
+)
+
 _SOLVING = ("numpy", "numba", "pyarrow")
 """Packages whose version a release's bytes may depend on."""
 
@@ -82,6 +96,7 @@ class RunDirectory:
 
     run: keyed digest of what makes this run the same as before: policy, secret and input, and the epoch.
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
+    continued: whether the run began with the cohorts of another.
     """
 
     output: str
@@ -89,6 +104,7 @@ class RunDirectory:
     notes: tuple[str, ...]
     run: str = ""
     epoch: int = 0
+    continued: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,6 +165,8 @@ def open_run_directory(
     stream: StreamStart | None = None,
     previous: Sequence[Secret] = (),
     elsewhere: bool = False,
+    bound: BoundPolicy | None = None,
+    continues: str | None = None,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -161,11 +179,15 @@ def open_run_directory(
         elsewhere: the run may go on without this process (on a cluster, in a service): the directory is taken as soon
             as it has begun, though nothing is released yet.
         previous: secrets that the run used before ``secret``; a stream may take up a new one (``secret_lineage``).
+        bound: the policy, bound to the input; needed with ``cohort: lasting``.
+        continues: the output of a run whose cohorts this one begins with (``continued_run``); one that resumes has
+            them already, and what is given then does not count.
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
             secret or version, or is a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
+        ContinueError: the run to continue does not fit this one.
         OpenPlaceError: others could read, or have prepared, what a new run keeps in ``restricted/``.
     """
     restricted = restricted_directory(output)
@@ -186,7 +208,11 @@ def open_run_directory(
             f"{output} holds releases but no restricted/run.json, so the run cannot be continued;"
             " choose another --output"
         )
-    if previous and not (used and record is not None):
+    earlier = None
+    if continues is not None and not used:
+        # An earlier run's cohorts mean nothing under a policy that none of them is of.
+        earlier = _earlier_run(continues, output, policy, bound)
+    if previous and not (used and record is not None) and earlier is None:
         raise RunDirectoryError(
             "--previous-secret: for a run that goes on with --resume, and none began here"
         )
@@ -197,16 +223,35 @@ def open_run_directory(
         close_own_secret(output)
     else:  # what was laid there meanwhile
         refuse_open_places(output)
-    with lock_directory(restricted):
+    with contextlib.ExitStack() as locks:
+        locks.enter_context(lock_directory(restricted))
+        if earlier is not None:
+            locks.enter_context(lock_directory(restricted_directory(earlier.directory)))
+            secret = _secret_to_continue(restricted, earlier, secret)
         secret, notes = _find_secret(restricted, secret, resumed=used)
         if used and record is not None:
             secret, told = continued_secret(record, secret, previous, rotates=stream is not None)
             notes += told
+        elif earlier is not None:
+            secret, told = continued_secret(earlier.record, secret, previous, rotates=True)
+            notes += told
+            if secret.lasting.commit() != earlier.record["secret"]:
+                raise ContinueError(
+                    f"--continue {earlier.directory}: its people are known by another secret, and under this one nobody"
+                    " would be. Give the secret of that run; a new one together with those that it used before"
+                    " (--previous-secret)"
+                )
         this = _record_of(policy, inputs, secret)
-        epoch = 0
+        epoch, continued = 0, False
         if policy.lasting:
-            epoch = (_epoch_in(record) if used else None) or draw_epoch()
-            this |= {"epoch": epoch_text(epoch)}
+            resumed = record if used else None
+            epoch, continued, told = _begin_epoch(output, resumed, earlier)
+            notes += told
+            this |= {"epoch": epoch_text(epoch), "continued": continued}
+            if resumed is not None and "cohorts" in resumed:
+                this |= {"cohorts": resumed["cohorts"]}
+            elif bound is not None:
+                this |= {"cohorts": cohorts_record(bound, earlier)}
         if stream is not None:
             this |= {"sink": stream.sink, "job": dict(stream.job)}
             if used and record is not None and record.get("slots") != this["slots"]:
@@ -224,13 +269,56 @@ def open_run_directory(
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
         try:
-            same = [this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this]
+            same = [
+                this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
+            ]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            yield RunDirectory(output, secret, notes, run, epoch)
+            yield RunDirectory(output, secret, notes, run, epoch, continued)
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
             raise error.reason from None
+
+
+def _earlier_run(continues: str, output: str, policy: Policy, bound: BoundPolicy | None) -> EarlierRun:
+    if bound is None or bound.policy != policy:
+        raise RunDirectoryError("--continue needs the policy that is bound to the input")
+    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound)
+
+
+def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | None) -> Secret | None:
+    """The secret given; where none is, the one that the earlier run drew, which becomes this run's own."""
+    own = os.path.join(restricted_directory(earlier.directory), "secret")
+    if given is not None or not is_local(own):
+        return given
+    if not os.path.exists(own):
+        raise ContinueError(
+            f"--continue {earlier.directory}: that run got its secret from a --secret-... flag; give the same"
+        )
+    secret, path = Secret.from_file(own), os.path.join(restricted, "secret")
+    if is_local(restricted) and not os.path.exists(path):
+        secret.save(path)
+    return secret
+
+
+def _begin_epoch(
+    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None
+) -> tuple[int, bool, tuple[str, ...]]:
+    """The epoch of a run, whether it began with the cohorts of another, and what to tell the user.
+
+    record: run.json of a run that resumes. earlier: the run that a new one continues.
+    """
+    if record is not None:
+        return _epoch_in(record) or draw_epoch(), bool(record.get("continued")), ()
+    if earlier is None:
+        refuse_cohorts(output)
+        return draw_epoch(), False, (_EPOCH_BEGINS,)
+    people = copy_cohorts(earlier, output)
+    return (
+        earlier.epoch,
+        True,
+        (f"The epoch of {earlier.directory} goes on: {people:,} people are known from there.",),
+    )
 
 
 def draw_epoch() -> int:
@@ -239,7 +327,10 @@ def draw_epoch() -> int:
 
 
 def epoch_of_run(output: str) -> int | None:
-    """The epoch of the run that wrote to ``output``; None: it has none. Raises RunDirectoryError: run.json is damaged."""
+    """The epoch of the run that wrote to ``output``; None: it has none.
+
+    Raises RunDirectoryError: run.json is damaged.
+    """
     return _epoch_in(read_record(restricted_directory(output)))
 
 

@@ -48,6 +48,7 @@ from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, 
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
+from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.sinks.gather_rejected import GatherRejected
@@ -63,6 +64,10 @@ from kanonflow.transforms.sinks.sinks import (
 
 _TOLD = (InputError, ReleaseConflictError, OlderStateError)
 """Errors of a step whose message is for the user."""
+
+
+_WAITED = ("awaits_intake", "too_few_peers")
+"""Why rows of a policy with cohorts that last are rejected that others could have been released with."""
 
 
 class RunFailedError(Exception):
@@ -107,7 +112,7 @@ def anonymize_files(
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
-    with open_release_directory(options, policy, told, secret, previous) as directory:
+    with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
         source = ReadBatches(files, bound.input_columns, delimiter)
@@ -119,6 +124,7 @@ def anonymize_files(
             matching_records=options.matching_records,
             published=published,
             epoch=directory.epoch,
+            continued=continued_cohorts(directory, bound),
         )
         connect(
             pipeline,
@@ -143,7 +149,14 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        return summarize(counters, all_metrics(metrics_folder), seconds)
+        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy)
+        if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
+            tell(
+                f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
+                " were rejected; a run that continues this one does not have them, nor who was seen and did not enter.",
+                terminal,
+            )
+        return summary
 
 
 def with_overrides(policy: Policy, options: RunOptions) -> Policy:
@@ -192,6 +205,7 @@ def kanonymize(
     matching_records: bool = False,
     published: EarlierReleases | None = None,
     epoch: int = 0,
+    continued: ContinuedCohorts | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
     from kanonflow.transforms.anonymize import KAnonymize
@@ -203,7 +217,13 @@ def kanonymize(
         matching_records=matching_records,
         published=published,
         epoch=epoch,
+        continued=continued,
     )
+
+
+def continued_cohorts(directory: RunDirectory, bound: BoundPolicy) -> ContinuedCohorts | None:
+    """Where the stateful step finds whom the run knows from the start; None: it began an epoch."""
+    return ContinuedCohorts(as_workers_see(directory.output), bound) if directory.continued else None
 
 
 def earlier_releases(options: RunOptions, policy: Policy, remake: Remake) -> EarlierReleases:
@@ -231,8 +251,9 @@ def connect(
 ) -> None:
     """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
 
-    matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's. write_releases: PCollection[Release] -> Written; None:
-    files below ``output``, where metrics, rejected rows and matching records go in any case.
+    matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's.
+    write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics, rejected rows and
+    matching records go in any case.
     """
     output = as_workers_see(output)
     anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize

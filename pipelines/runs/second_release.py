@@ -26,6 +26,7 @@ from kanonflow.pipelines.run_records.run_directory import (
     same_files,
     write_record,
 )
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.secret.seeds import Secret
@@ -71,6 +72,7 @@ def open_release_directory(
     inputs: Sequence[Mapping[str, Any]],
     secret: Secret | None,
     previous: Sequence[Secret],
+    bound: BoundPolicy | None = None,
 ) -> Iterator[RunDirectory]:
     """``open_run_directory`` of a run over files; of a second release it is recorded in both directories.
 
@@ -90,6 +92,8 @@ def open_release_directory(
                 resume=options.resume,
                 previous=previous,
                 elsewhere=options.runner not in _WITHIN or not is_local(options.output),
+                bound=bound,
+                continues=options.continues,
             )
         )
         if first is not None:

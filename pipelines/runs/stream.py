@@ -36,6 +36,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     as_workers_see,
     beam_log,
     connect,
+    continued_cohorts,
     earlier_releases,
     given_secret,
     kanonymize,
@@ -57,6 +58,7 @@ from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
 from kanonflow.pipelines.terminal.progress import progress, read_metrics, watched_live
+from kanonflow.pipelines.terminal.summary import told_of_cohorts
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
@@ -80,6 +82,7 @@ class StreamSummary:
     releases: int
     rows_released: int
     rejected: Mapping[str, int]
+    lasting: tuple[str, ...] = ()
 
     def problems(self) -> tuple[str, ...]:
         """Why the stream must not count as done; empty when it may."""
@@ -100,7 +103,7 @@ class StreamSummary:
         lines.append(("rows rejected", sum(self.rejected.values())))
         lines += [(f"  {reason}", count) for reason, count in sorted(self.rejected.items())]
         width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name:<{width}}  {count:,}" for name, count in lines)
+        return "\n".join([*(f"{name:<{width}}  {count:,}" for name, count in lines), *self.lasting])
 
 
 def stream_feed(
@@ -155,6 +158,8 @@ def stream_feed(
                 resume=options.resume,
                 stream=start,
                 previous=[each.resolve() for each in replaced],
+                bound=bound,
+                continues=options.continues,
             )
         )
         for note in directory.notes:
@@ -176,6 +181,7 @@ def stream_feed(
                     options, policy, Remake.REWIND if options.rewind else Remake.REFUSE
                 ),
                 epoch=directory.epoch,
+                continued=continued_cohorts(directory, bound),
             ),
             bound,
             options.output,
@@ -193,7 +199,7 @@ def stream_feed(
         if not _run_until_end(pipeline, options, start, watch):
             tell(f"submitted as {name}", terminal)
             return None
-    return summarize_stream(options.output)
+    return summarize_stream(options.output, policy)
 
 
 def _watch(name: str, start: StreamStart, options: RunOptions, terminal: TextIO) -> JobWatch:
@@ -241,8 +247,8 @@ def job_name(policy: str, options: RunOptions) -> str:
     return given or f"kanonflow-{re.sub('[^a-z0-9]+', '-', policy.lower()).strip('-')}-{secrets.token_hex(4)}"
 
 
-def summarize_stream(output: str) -> StreamSummary:
-    """The summary of what stands below ``output``."""
+def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary:
+    """The summary of what stands below ``output``. policy: that of the stream, where it is at hand."""
     metrics = list(all_metrics(metrics_directory(output)))
     out = {
         version_name(record["release_id"], digest)
@@ -258,6 +264,7 @@ def summarize_stream(output: str) -> StreamSummary:
         releases=sum(record["released"] for record in metrics),
         rows_released=sum(record["rows_released"] for record in metrics),
         rejected=rejected,
+        lasting=told_of_cohorts(metrics, policy),
     )
 
 

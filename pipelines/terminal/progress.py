@@ -7,7 +7,7 @@ thread follows the folder.
 import contextlib
 import importlib.util
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,6 +39,15 @@ def read_metrics(data: bytes) -> list[Mapping[str, Any]]:
     return [record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict)]
 
 
+def people_shown(latest: Iterable[Mapping[str, Any]]) -> str:
+    """Who is known and who waits under ``cohort: lasting``, by the last record of each partition; else nothing."""
+    records = [record for record in latest if record.get("epoch") is not None]
+    if not records:
+        return ""
+    known, waits = (sum(record[name] or 0 for record in records) for name in ("people_known", "pool"))
+    return f"{known:,} people in, {waits:,} wait"
+
+
 def watched_live(terminal: TextIO) -> bool:
     """Whether ``progress`` shows anything there."""
     return terminal.isatty() and importlib.util.find_spec("rich") is not None
@@ -67,20 +76,25 @@ def progress(folder: Path, terminal: TextIO, *, quiet: bool = False) -> Iterator
         TextColumn("{task.fields[rows]:,} rows"),
         TextColumn("{task.fields[windows]:,} windows"),
         TextColumn("GCP {task.fields[loss]}"),
+        TextColumn("{task.fields[people]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(file=terminal), transient=True) as bar:
-        task = bar.add_task("", total=None, rows=0, windows=0, loss="-")
+        task = bar.add_task("", total=None, rows=0, windows=0, loss="-", people="")
         stop = threading.Event()
 
         def follow() -> None:
             rows = windows = 0
+            last: dict[str, Mapping[str, Any]] = {}
             while not stop.wait(POLL_SECONDS):
                 for record in follower.poll():
                     rows += record["rows_released"]
                     windows += record["released"]
                     loss = "-" if record["gcp"] is None else f"{record['gcp']:.4f}"
-                    bar.update(task, rows=rows, windows=windows, loss=loss)
+                    last[record["partition"]] = record
+                    bar.update(
+                        task, rows=rows, windows=windows, loss=loss, people=people_shown(last.values())
+                    )
 
         thread = threading.Thread(target=follow, name="kanonflow-progress", daemon=True)
         thread.start()

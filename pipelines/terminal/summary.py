@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines, turn
+from kanonflow.schemas.policy import Policy
+
 _REASON = "rows_rejected_"
 
 
@@ -13,7 +16,7 @@ class RunSummary:
 
     releases: files published (or found published).     gcp, lower_bound: means over the released rows of
     windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
-    windows measured them.
+    windows measured them.     lasting: lines about cohorts that last; none of other policies.
     """
 
     releases: int
@@ -28,6 +31,7 @@ class RunSummary:
     read_seconds: float
     solve_seconds: float
     publish_seconds: float
+    lasting: tuple[str, ...] = ()
 
     @property
     def rows_rejected(self) -> int:
@@ -83,15 +87,19 @@ class RunSummary:
             (f"  {name}", f"{seconds:.1f} s{_share(seconds, self.total_seconds)}") for name, seconds in parts
         ]
         width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
 
 
 def summarize(
-    counters: Mapping[str, int], metrics: Iterable[Mapping[str, Any]], total_seconds: float
+    counters: Mapping[str, int],
+    metrics: Iterable[Mapping[str, Any]],
+    total_seconds: float,
+    policy: Policy | None = None,
 ) -> RunSummary:
     """The summary of a run.
 
     counters: the pipeline's counters by name.     metrics: its records as ``metrics.avsc``, in any order.
+    policy: that of the run, for what ``cohort: lasting`` waits for.
     """
     records = list(metrics)
     return RunSummary(
@@ -109,7 +117,14 @@ def summarize(
         read_seconds=counters.get("read_microseconds", 0) / 1e6,
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
+        lasting=told_of_cohorts(records, policy),
     )
+
+
+def told_of_cohorts(records: Iterable[Mapping[str, Any]], policy: Policy | None) -> tuple[str, ...]:
+    """Lines about cohorts that last; none where the records tell of no such."""
+    figures = lasting_figures(records, None if policy is None else policy.waiting_ms)
+    return () if figures is None else lasting_lines(figures, policy)
 
 
 def _still_waiting(records: Iterable[Mapping[str, Any]]) -> int:
@@ -117,15 +132,9 @@ def _still_waiting(records: Iterable[Mapping[str, Any]]) -> int:
     last: dict[str, Mapping[str, Any]] = {}
     for record in records:
         before = last.get(record["partition"])
-        if before is None or _turn(before) < _turn(record):
+        if before is None or turn(before) < turn(record):
             last[record["partition"]] = record
     return sum(record["rows_waiting"] for record in last.values())
-
-
-def _turn(record: Mapping[str, Any]) -> tuple[float, int, bool]:
-    end = record["window_end"]
-    seconds = end.timestamp() if hasattr(end, "timestamp") else float(end or 0)
-    return seconds, record["release_no"], record["released"]
 
 
 def _mean(records: Iterable[Mapping[str, Any]], name: str) -> float | None:

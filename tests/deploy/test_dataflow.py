@@ -134,9 +134,9 @@ def test_the_stateful_step_has_its_cells_and_one_timer(graph: Any) -> None:
     """These names are in the state of running jobs: another one loses what is in it."""
     payload = par_do(steps(graph)[SOLVE])
     bags = {f"bag_{number:02}" for number in range(BAGS)}
-    assert set(payload.state_specs) == {"clock", "warm", *bags}
+    assert set(payload.state_specs) == {"clock", "warm", "roster", *bags}
     kinds = {name: spec.WhichOneof("spec") for name, spec in payload.state_specs.items()}
-    assert {name for name, kind in kinds.items() if kind == "bag_spec"} == bags
+    assert {name for name, kind in kinds.items() if kind == "bag_spec"} == {*bags, "roster"}
     assert {kinds["clock"], kinds["warm"]} == {"read_modify_write_spec"}
     ((name, timer),) = payload.timer_family_specs.items()
     assert name.endswith("kanonflow_window_due")

@@ -338,6 +338,7 @@ def policy_text(**head: Any) -> str:
     }
     solver = {"evaluations_per_row": 20, "threads": 1}
     base = {"version": 1, "name": "test", "k": 3, "window": "1h", "max_delay": "3h", "solver": solver}
+    base["cohort"] = "window"
     return str(yaml.safe_dump({**base, **head, "fields": fields, "others": "drop"}, sort_keys=False))
 
 

@@ -41,6 +41,7 @@ version: 1
 k: 2
 window: 1d
 max_delay: 1d
+cohort: window
 fields:
   who: {role: individual}
   when: {role: time}

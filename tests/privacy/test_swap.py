@@ -6,24 +6,33 @@
 With (S), and k people or more in each cohort, all releases of an epoch together leave everybody in a cohort equally
 likely to be whom a bundle of rows belongs to. So (S) is tested as such: feeds full of ties, nulls, late, expired,
 broken and repeated rows go through the step of each partition twice, once with trails exchanged, and both courses must
-show the same, to the last bit of the last metric. And each rule that (S) rests on is switched off in turn, which the
-same comparison must notice.
+show the same, to the last bit of the last metric. Only the payloads of a group may stand on other rows of it, for the
+keystream follows from the content. ``test_swap_controls.py`` switches off each rule that (S) rests on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.swapped_feeds import Course, TrailFeed, disturbed, facts, generated_feed, rows_in, run
+from tests.swapped_feeds import (
+    Course,
+    TrailFeed,
+    disturbed,
+    facts,
+    generated_feed,
+    reads_anything,
+    rows_in,
+    run,
+)
 
 FEEDS = 200
 BATCH = 10
 OF_CELLS = frozenset({"outdated_values"})
 """The one metric, restricted, that tells of what rows of known people say."""
+Choice = Callable[[Course, np.random.Generator], dict[int, int]]
 
 
 def pair_of_a_generation(course: Course, rng: np.random.Generator) -> dict[int, int]:
@@ -62,57 +71,55 @@ def shuffled_generations(course: Course, rng: np.random.Generator) -> dict[int, 
     }
 
 
-def exchanged_shows_the_same(
-    feed: TrailFeed, choose: Callable[[Course, np.random.Generator], dict[int, int]], seed: int
-) -> bool:
+def exchanged_shows_the_same(feed: TrailFeed, choose: Choice, seed: int) -> bool:
     """Whether a course shows the same once trails are exchanged."""
     course = run(feed)
     changes = choose(course, np.random.default_rng(seed))
     return facts(run(feed.exchanged(changes))) == facts(course)
 
 
-def disturbed_feed(seed: int, **head: Any) -> TrailFeed:
-    """A feed whose rows say anything at all of people once they are known."""
-    return disturbed(run(generated_feed(seed, **head)), seed, unreadable=True)
+def disturbed_and_exchanged_shows_the_same(course: Course, choose: Choice, seed: int) -> bool:
+    """The same where, besides, rows say anything at all of people who are known."""
+    changes = choose(course, np.random.default_rng(seed))
+    other = disturbed(course, seed, unreadable=reads_anything(course.feed.policy)).exchanged(changes)
+    return facts(run(other), OF_CELLS) == facts(course, OF_CELLS)
 
 
 @pytest.mark.parametrize("first", range(0, FEEDS, BATCH))
 def test_exchanging_two_trails_of_a_cohort_shows_nothing(first: int) -> None:
-    """(S): boxes, times, groups, payloads of groups, who waits, who is rejected and why, who enters, every metric."""
+    """(S): boxes, times, groups, payloads of groups, who waits, who is rejected and why, who enters, every metric.
+
+    And rule 0 with it: any cells at all in rows that come after their person's entry change nothing.
+    """
     for seed in range(first, first + BATCH):
-        assert exchanged_shows_the_same(disturbed_feed(seed), pair_of_a_generation, seed), f"feed {seed}"
+        course = run(generated_feed(seed))
+        assert disturbed_and_exchanged_shows_the_same(course, pair_of_a_generation, seed), f"feed {seed}"
+        came, went = rows_in(course)
+        assert went == came, f"feed {seed}: a row is released or rejected once, and nothing waits at the end"
 
 
 def test_exchanging_all_trails_of_all_cohorts_shows_nothing() -> None:
     """The whole group of exchanges, as the proof has it, and not only its generators."""
-    for seed in range(1000, 1020):
-        assert exchanged_shows_the_same(disturbed_feed(seed), shuffled_generations, seed), f"feed {seed}"
+    for seed in range(1000, 1010):
+        assert exchanged_shows_the_same(generated_feed(seed), shuffled_generations, seed), f"feed {seed}"
 
 
 def test_nothing_reads_what_rows_say_of_who_is_known() -> None:
-    """Rule 0: with any cells at all in rows that come after entry, all is the same but ``outdated_values``."""
-    for seed in range(2000, 2020):
+    """Rule 0 alone."""
+    for seed in range(2000, 2005):
         course = run(generated_feed(seed))
-        said = run(disturbed(course, seed, unreadable=False))
-        assert facts(said, OF_CELLS) == facts(course, OF_CELLS), f"feed {seed}"
-
-
-def test_no_row_is_lost_and_none_is_doubled() -> None:
-    """Of the feeds above: each row is released or rejected, once; nothing waits at the end."""
-    for seed in range(2000, 2020):
-        came, went = rows_in(run(generated_feed(seed)))
-        assert went == came, f"feed {seed}"
+        assert disturbed_and_exchanged_shows_the_same(course, lambda course, rng: {}, seed), f"feed {seed}"
 
 
 def test_the_feeds_are_full_of_what_could_go_wrong() -> None:
     """Or the tests above say little: releases of known people, several intakes, merged groups, every kind of reject."""
-    courses = [run(generated_feed(seed)) for seed in range(40)]
+    courses = [run(generated_feed(seed)) for seed in range(30)]
     results = [result for course in courses for _, _, result in course.results]
     metrics = [result.metrics for result in results]
     reasons = {record["reason"] for result in results for record in result.rejected}
     reasons |= {record[0] for course in courses for record in course.refused}
     assert reasons >= {"late", "awaits_intake", "duplicate_event", "bad_value", "missing_value"}
-    assert sum(result.segment is not None for result in results) > 2 * len(courses)
+    assert sum(result.segment is not None for result in results) > 1.5 * len(courses)
     assert sum(bool(line["groups_merged"]) for line in metrics) > len(courses)
     assert sum(bool(line["groups_kept"]) for line in metrics) > len(courses)
     assert any(line["rows_waiting"] for line in metrics)
@@ -122,9 +129,10 @@ def test_the_feeds_are_full_of_what_could_go_wrong() -> None:
 def test_across_cohorts_an_exchange_shows() -> None:
     """A control: what is compared above would notice a difference. At least 9 of 10 pairs."""
     shown = []
-    for seed in range(3000, 3040):
-        feed = generated_feed(seed)
-        if pair_of_two_cohorts(run(feed), np.random.default_rng(seed)):
-            shown.append(not exchanged_shows_the_same(feed, pair_of_two_cohorts, seed))
-    assert len(shown) > 25
+    for seed in range(3000, 3024):
+        course = run(generated_feed(seed))
+        changes = pair_of_two_cohorts(course, np.random.default_rng(seed))
+        if changes:
+            shown.append(facts(run(course.feed.exchanged(changes))) != facts(course))
+    assert len(shown) >= 15
     assert np.mean(shown) >= 0.9

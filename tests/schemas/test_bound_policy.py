@@ -47,7 +47,7 @@ def test_text_takes_its_types_from_the_policy() -> None:
         "note": {"role": "insensitive"},
         "id": {"role": "identifier"},
     }
-    binding = bound(fields, dict.fromkeys(fields, pa.string()), text=True, window="1d")
+    binding = bound(fields, dict.fromkeys(fields, pa.string()), text=True, window="1d", cohort="window")
     assert binding.canonical_schema == pa.schema(
         [
             ("sex", pa.string()),

@@ -17,8 +17,8 @@ from tests.schemas.test_policy_file import feed, mistakes_of
 @pytest.mark.parametrize(
     ("mapping", "start", "instead"),
     [
-        (feed(cohort="keep"), "cohort: keep is gone", "write cohort: window, or leave it out"),
-        (feed(cohort="strict"), "cohort: strict is gone", "write cohort: window, or leave it out"),
+        (feed(cohort="keep"), "cohort: keep is gone", "leave it out for cohorts that last"),
+        (feed(cohort="strict"), "cohort: strict is gone", "leave it out for cohorts that last"),
         (feed(cohort_windows=6), "cohort_windows: is gone", "leave it out"),
         (feed(stability=0.25), "stability: is gone", "leave it out"),
         (feed(stability=0), "stability: is gone", "leave it out"),
@@ -63,10 +63,10 @@ def test_all_that_is_gone_is_said_at_once(tmp_path: Path, capsys: pytest.Capture
 )
 def test_former_names_are_read_as_those_of_now(former: dict[str, str]) -> None:
     """The same policy as without them, a note for each, also from the properties of an Avro schema."""
-    now = parse_policy(feed(), "", "feed")
+    now = parse_policy(feed(cohort="window") if "cohort" in former else feed(), "", "feed")
     policy = parse_policy(feed(**former), "", "feed")
     assert policy == now
-    assert policy.cohort is Cohort.WINDOW
+    assert policy.cohort is (Cohort.WINDOW if "cohort" in former else Cohort.LASTING)
     assert (len(policy.notes), now.notes) == (len(former), ())
     assert policy_digest(policy) == policy_digest(now)
     assert not {"shape", "stability", "hold_share"} & to_mapping(policy).keys()
@@ -81,10 +81,13 @@ def test_former_names_are_read_as_those_of_now(former: dict[str, str]) -> None:
     )
 
 
-def test_cohort_window_is_the_default() -> None:
-    """Written or left out; it is part of what the digest tells apart from protect: row."""
-    assert parse_policy(feed(cohort="window"), "", "feed") == parse_policy(feed(), "", "feed")
-    assert to_mapping(parse_policy(feed(), "", "feed"))["cohort"] == "window"
+def test_cohorts_that_last_are_the_default() -> None:
+    """Written or left out, where there is a window; without one people are put together once in any case."""
+    assert parse_policy(feed(cohort="lasting"), "", "feed") == parse_policy(feed(), "", "feed")
+    assert to_mapping(parse_policy(feed(), "", "feed"))["cohort"] == "lasting"
+    single = feed(window=None, max_delay=None)
+    del single["fields"]["booked"]
+    assert to_mapping(parse_policy(single, "", "feed"))["cohort"] == "window"
     assert "cohort" not in to_mapping(parse_policy(feed(protect="row"), "", "feed"))
 
 

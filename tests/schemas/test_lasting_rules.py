@@ -46,7 +46,7 @@ def test_what_is_given_holds() -> None:
     assert (policy.cohort_size, policy.intake, policy.max_outdated) == (10, 40, 0.1)
 
 
-@pytest.mark.parametrize("mapping", [feed(), feed(protect="row"), feed(cohort="window")])
+@pytest.mark.parametrize("mapping", [feed(protect="row"), feed(cohort="window")])
 def test_other_policies_hold_none_of_it(mapping: dict[str, Any]) -> None:
     """No member has a value, and nothing of it is written: digests of such policies are what they were."""
     policy = read(mapping)
@@ -107,9 +107,17 @@ REFUSED = {
     "half a newcomer": (lasting(intake=99.5), "intake: must be a whole number", "at least 2"),
     "all outdated": (lasting(max_outdated=1), "max_outdated: must be a share of a window's rows", "below 1"),
     "less than none": (lasting(max_outdated=-0.1), "max_outdated: must be a share", "at least 0"),
-    "cohort_size alone": (feed(cohort_size=5), "cohort_size: belongs to cohort: lasting", "leave it out"),
+    "cohort_size alone": (
+        feed(cohort="window", cohort_size=5),
+        "cohort_size: belongs to cohort: lasting",
+        "leave it out",
+    ),
     "intake alone": (feed(cohort="window", intake=100), "intake: belongs to cohort: lasting", "leave it out"),
-    "max_outdated alone": (feed(max_outdated=0.1), "max_outdated: belongs to cohort: lasting", "or say"),
+    "max_outdated alone": (
+        feed(cohort="window", max_outdated=0.1),
+        "max_outdated: belongs to cohort: lasting",
+        "or say",
+    ),
     "deadline": (
         lasting(solver={"deadline": "3s"}),
         "solver.deadline: 3000ms would make groups that last depend on the machine",

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
-from kanonflow.schemas.policy import Field, Policy, Protection, Quasi, QuasiType, Role
+from kanonflow.schemas.policy import Cohort, Field, Policy, Protection, Quasi, QuasiType, Role
 
 NUMERIC, DATE, CATEGORICAL = QuasiType.NUMERIC, QuasiType.DATE, QuasiType.CATEGORICAL
 SCHEMA = pa.schema(
@@ -57,7 +57,10 @@ def bound_policy(k: int = 3, protect: Protection = Protection.ROW, individual: b
         )
         for name in SCHEMA.names
     ]
-    policy = Policy(name="test", k=k, fields=tuple(fields), window_ms=86_400_000, protect=protect)
+    afresh = Cohort.WINDOW if protect is Protection.INDIVIDUAL else None
+    policy = Policy(
+        name="test", k=k, fields=tuple(fields), window_ms=86_400_000, protect=protect, cohort=afresh
+    )
     return bind(policy, SCHEMA, text=False, source="the test's rows")
 
 

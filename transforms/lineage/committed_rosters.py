@@ -3,7 +3,7 @@
     OUT/restricted/cohorts/PARTITION/NUMBER.people.avro   who entered: digest, cohort, frozen values
     OUT/restricted/cohorts/PARTITION/NUMBER.boxes.avro    the cohorts' boxes; the segment is committed once it is there
     OUT/restricted/cohorts/PARTITION/END.groups.arrow     which cohorts a release put together, for the next search
-    OUT/restricted/cohorts/PARTITION/continued.json       of a run that continues another: how many segments it began with
+    OUT/restricted/cohorts/PARTITION/continued.json       of a run that continues another: what it began with
 
 PARTITION is the partition's key in hex, NUMBER the segment's in six digits, END the window's end in ms. The first two
 say in their header what they are (``roster_lineage.CommittedSegment``); no file of them is ever replaced but by
@@ -92,12 +92,17 @@ class CommittedRosters:
 
     def in_the_way(self, slot: Slot) -> CommittedSegment | None:
         """The committed segment that a release must not stand beside; None: there is none."""
-        if slot.roster is None:
+        mark = slot.roster
+        if mark is None:
             return None
-        count = slot.roster.segments
-        numbers = sorted({number for number in (0, count - 2, count - 1, count) if number >= 0})
-        found = (self._segment(slot.partition, number) for number in numbers)
-        return judge_roster(slot, [segment for segment in found if segment is not None])
+        last = mark.segments - 1
+        found = {
+            number: self._segment(slot.partition, number, BOXES) for number in {0, last - 1, last, last + 1}
+        }
+        if mark.entered and found[last] is None:
+            # Not committed yet, but its people are: a place that another segment cannot have any more.
+            found[last] = self._segment(slot.partition, last, PEOPLE)
+        return judge_roster(slot, [segment for segment in found.values() if segment is not None])
 
     def commit(self, slot: Slot, people: bytes, boxes: bytes) -> CommittedSegment | None:
         """Create the files of the segment that came with a release; the segment that stands in its place, None: none.
@@ -106,7 +111,7 @@ class CommittedRosters:
         Two that are on their way at once create the same name: one of them sees the other.
         Precondition: the release's slot is taken. Its roster says that people entered.
         """
-        assert slot.roster is not None and slot.roster.entered
+        assert slot.roster is not None
         folder = partition_cohorts(self.output, slot.partition)
         for each in (cohorts_directory(self.output), folder):
             make_directory(each, private=True)
@@ -123,8 +128,10 @@ class CommittedRosters:
             make_directory(each, private=True)
         self._create(FileSystems.join(folder, f"{slot.window_end}{GROUPS}"), groups, same=_any)
 
-    def _segment(self, partition: bytes, number: int) -> CommittedSegment | None:
-        path = FileSystems.join(partition_cohorts(self.output, partition), segment_file(number, BOXES))
+    def _segment(self, partition: bytes, number: int, kind: str) -> CommittedSegment | None:
+        if number < 0:
+            return None
+        path = FileSystems.join(partition_cohorts(self.output, partition), segment_file(number, kind))
         if path not in self._seen:
             if not FileSystems.exists(path):
                 return None

@@ -129,7 +129,7 @@ def _assemble(
     bound: BoundPolicy,
     release_id: str,
     window: tuple[int | None, int | None],
-    frozen: FrozenGroups | None,
+    frozen: FrozenGroups | None = None,
 ) -> pa.Table:
     schema = release_arrow_schema(bound)
     columns: dict[str, pa.Array | pa.ChunkedArray] = box_columns(boxes)

@@ -57,7 +57,7 @@ from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.release.window_structures import earlier_structure, solver_shape
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.rows.elements import MatchingRecord, Release
-from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, search_seed
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, people_key, search_seed
 
 
 class WindowResult(NamedTuple):
@@ -191,7 +191,7 @@ def people_of(rows: pa.Table, due: Due) -> People:
         return People(None, np.empty(0, dtype=np.uint64))
     encoded = whole(rows.column(field.name)).dictionary_encode()
     names = render_text(encoded.dictionary).to_pylist()
-    digests = person_digests(names, due.secret.lasting.derive("partition", "people"))
+    digests = person_digests(names, people_key(due.secret))
     return People(np.asarray(encoded.indices).astype(np.int64), digests)
 
 

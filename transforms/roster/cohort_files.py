@@ -1,8 +1,8 @@
 """Who entered with a release, as Avro: OUT/restricted/cohorts/PARTITION/NUMBER.people.avro and .boxes.avro.
 
-Two files a segment (``lineage/committed_rosters`` says where they are and when they count). ``boxes`` has the corners of the new cohorts' boxes, and with the digests and cohorts in ``people``
-it is what a later run goes on from. ``people`` also has everybody's frozen values, for the audit; a person who is
-forgotten loses those, and the box stays as it is.
+Two files a segment; ``lineage/committed_rosters`` says where they are and when they count. ``boxes`` has the corners of
+the new cohorts' boxes, and with the digests and cohorts in ``people`` it is what a later run goes on from. ``people``
+also has everybody's frozen values, for the audit; a person who is forgotten loses those, and the box stays as it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def entered_people(
 ) -> EnteredPeople:
     """The two files of a segment. pool: whom it took in. slot: of the release. Equal arguments give equal bytes."""
     after = segment.after
-    told = {
+    told: dict[str, object] = {
         "epoch": epoch_text(segment.head.epoch),
         "partition": slot.partition.hex(),
         "release_id": release_id,

@@ -291,6 +291,11 @@ def order_key(secret: Secret) -> bytes:
     return secret.derive("order")
 
 
+def people_key(secret: Secret) -> bytes:
+    """The key of the digests by which individuals are recognized from release to release, 32 bytes."""
+    return secret.lasting.derive("partition", "people")
+
+
 def publish_key(secret: Secret, release: str, members_digest: bytes, content_digest: bytes) -> bytes:
     """The key of one publication's keystream: HKDF(secret, "publish", release id, members, content), 32 bytes.
 

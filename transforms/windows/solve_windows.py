@@ -56,7 +56,7 @@ from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.windows.bags import Bags, with_bags
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
-from kanonflow.transforms.windows.step import PartitionStep, StateAfter
+from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
@@ -130,6 +130,7 @@ class SolveWindows(beam.DoFn):
         published: EarlierReleases | None = None,
         clock: Clock = time.monotonic,
         epoch: int = 0,
+        continued: EarlierCohorts | None = None,
     ) -> None:
         self._bound = bound
         self._source = secret
@@ -138,6 +139,7 @@ class SolveWindows(beam.DoFn):
         self._published = published
         self._clock = clock
         self._epoch = epoch
+        self._continued = continued
         self._met: set[bytes] = set()
         self._rosters = _Rosters()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
@@ -163,6 +165,7 @@ class SolveWindows(beam.DoFn):
             self._matching_records,
             self._published,
             self._epoch,
+            self._continued,
         )
 
     @with_bags

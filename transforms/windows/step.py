@@ -13,8 +13,8 @@ Both do what this step says, so the releases are the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -25,7 +25,10 @@ from kanonflow.transforms.release.lasting_window import release_lasting_window
 from kanonflow.transforms.release.rejected import at_places, rejected_records
 from kanonflow.transforms.release.release_window import Clock, WindowResult, earliest_deadline, expire
 from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.continued import Continued, domains_of
+from kanonflow.transforms.roster.pool import empty_pool
 from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
+from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.row_places import RowPlaces
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id
@@ -65,6 +68,13 @@ class PublishedReleases(Protocol):
         """The same for parts of a window that were published and that it does not have now."""
 
 
+class EarlierCohorts(Protocol):
+    """Whom partitions know before their first row; see ``ContinuedCohorts``."""
+
+    def of(self, key: bytes) -> Continued | None:
+        """What a partition begins with; None: with nobody. The same whenever it is asked."""
+
+
 class StateAfter(NamedTuple):
     """What a step leaves. warm: None: the warm state is dropped.
 
@@ -88,6 +98,7 @@ class PartitionStep:
     matching_records: make one of each release (matching_record.py).
     published: what there is to compare with; None: nothing is released again.
     epoch: with ``cohort: lasting``, of partitions that begin with this job, a number of 63 bits.
+    continued: with ``cohort: lasting``, whom an earlier run of the epoch has put together; None: nobody.
     """
 
     bound: BoundPolicy
@@ -97,6 +108,7 @@ class PartitionStep:
     matching_records: bool = False
     published: PublishedReleases | None = None
     epoch: int = 0
+    continued: EarlierCohorts | None = None
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
         """Where a batch of rows of a window goes, and the clock after it."""
@@ -161,7 +173,7 @@ class PartitionStep:
         self, key: bytes, action: Action, clock: PartitionClock, held: Held
     ) -> Iterator[WindowResult | StateAfter]:
         slot, published = ReleaseSlot(key, self.window_end(action), 0), self.published
-        warm = held.warm()
+        warm, begun, segments = self._begun(key, held.warm())
         number = window_number(action.at, self.bound.policy)
         if action.kind == "expire":
             rows = held.take(clock.late, late_only=True)
@@ -173,9 +185,8 @@ class PartitionStep:
             version = clock.version_of(number)
         if published is not None:
             version = published.secret_version(key, slot.window_end, version)
-        results = self._results(rows, warm, self.secret.of(version), slot, held)
+        results = self._results(rows, warm, self.secret.of(version), slot, begun or held.roster)
         claims, parts = clock.claims, 0
-        segments: list[bytes] = []
         roster: Roster | None = None
         for made in results:
             result, claims = self._built_on(made, claims, slot._replace(release_no=parts))
@@ -192,8 +203,27 @@ class PartitionStep:
             after = clock.released(deadline, True, self.bound.policy, parts, claims)
         yield StateAfter(after, warm, tuple(segments), roster)
 
+    def _begun(
+        self, key: bytes, warm: WarmState
+    ) -> tuple[WarmState, Callable[[RosterHead], Roster] | None, list[bytes]]:
+        """The state of a partition that has none yet and whose people an earlier run knows, its roster, its segments.
+
+        The segments become part of the state with this step: from then on nothing is read of the earlier run.
+        """
+        if self.continued is None or warm.roster is not None or (earlier := self.continued.of(key)) is None:
+            return warm, None, []
+        roster = earlier.roster
+        state = RosterState(roster.head, empty_pool(self.bound), earlier.last)
+        begun = replace(warm, domains=domains_of(roster, self.bound), roster=state)
+        return begun, lambda head: roster, [segment.to_bytes() for segment in earlier.segments]
+
     def _results(
-        self, rows: pa.Table | None, warm: WarmState, secret: Secret, slot: ReleaseSlot, held: Held
+        self,
+        rows: pa.Table | None,
+        warm: WarmState,
+        secret: Secret,
+        slot: ReleaseSlot,
+        roster: Callable[[RosterHead], Roster],
     ) -> Iterator[WindowResult]:
         """The window in one part or in several; with cohorts that last always in one, for merging is near linear."""
         if self.bound.policy.lasting:
@@ -202,7 +232,7 @@ class PartitionStep:
                 rows,
                 self.bound,
                 warm,
-                empty_roster(self.epoch) if head is None else held.roster(head),
+                empty_roster(self.epoch) if head is None else roster(head),
                 secret,
                 slot,
                 threads=self.threads,

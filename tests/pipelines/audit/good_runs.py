@@ -50,6 +50,11 @@ DAYS = 3
 PEOPLE = 36
 
 
+def afresh(protect: str) -> str:
+    """The value of ``protect``, and for individuals the line that puts them together afresh in each window."""
+    return "individual\ncohort: window" if protect == "individual" else protect
+
+
 @dataclass(frozen=True)
 class GoodRun:
     """A finished run. out: its directory; policy: its file; source: its input."""
@@ -82,7 +87,7 @@ class GoodRun:
 def make_run(folder: Path, shape: str) -> GoodRun:
     """Run the command over three days of 36 people, with matching records and public metrics."""
     protect, who = SHAPES[shape]
-    (folder / "policy.yaml").write_text(POLICY.format(protect=protect, who=who))
+    (folder / "policy.yaml").write_text(POLICY.format(protect=afresh(protect), who=who))
     (folder / "places.csv").write_text(PLACES)
     (folder / "rows.csv").write_text("\n".join(_lines(np.random.default_rng(11))) + "\n")
     secret = folder / "secret"

@@ -90,6 +90,8 @@ def bound_feed(table: pa.Table, payload: tuple[str, ...], **changes: Any) -> Bou
     for name, change in changes.pop("fields", {}).items():
         fields[name] = {**fields[name], **change}
     head = {"version": 1, "k": 5, "window": "1h", "others": "drop", **changes}
+    if "individual" in {each.get("role") for each in fields.values()} and head.get("protect") != "row":
+        head.setdefault("cohort", "window")
     return bind(parse_policy({**head, "fields": fields}, "t", "t"), table.schema, text=False, source="t")
 
 
@@ -191,7 +193,7 @@ def check(folder: Path, entry: str) -> int:
     table = feed().select(["who", "when", "lat", "number"])
     pa.csv.write_csv(table, folder / "in.csv")
     text = (
-        "version: 1\nk: 5\nwindow: 1h\nfields:\n  who: {role: individual}\n  when: {role: time}\n"
+        "version: 1\nk: 5\nwindow: 1h\ncohort: window\nfields:\n  who: {role: individual}\n  when: {role: time}\n"
         "  lat: {role: quasi, type: numeric}\n  number: " + entry + "\n"
     )
     (folder / "p.yaml").write_text(text)

@@ -51,6 +51,11 @@ ROWS = 160
 DEADLINE_MS = 25
 
 
+def afresh(protect: str) -> str:
+    """The value of ``protect``, and for individuals the line that puts them together afresh in each window."""
+    return "individual\ncohort: window" if protect == "individual" else protect
+
+
 def write_inputs(folder: Path, protect: str) -> None:
     """A feed with a unique number a row, of people with several rows, a policy and a secret."""
     rng = np.random.default_rng(11)
@@ -60,7 +65,7 @@ def write_inputs(folder: Path, protect: str) -> None:
         for number, who in enumerate(rng.integers(0, 40, ROWS))
     ]
     (folder / "in.csv").write_text("\n".join(["number,day,who,age,town", *lines]) + "\n")
-    (folder / "p.yaml").write_text(POLICY.format(protect=protect))
+    (folder / "p.yaml").write_text(POLICY.format(protect=afresh(protect)))
     (folder / "secret").write_bytes(bytes(range(100, 140)))
     (folder / "secret").chmod(0o600)
 

@@ -15,6 +15,7 @@ version: 1
 k: 3
 window: 1h
 metrics: public
+cohort: window
 solver: {evaluations_per_row: 20, threads: 1}
 fields:
   who: {role: individual}

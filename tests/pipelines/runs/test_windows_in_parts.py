@@ -29,7 +29,7 @@ fields:
 others: drop
 """
 SHAPES = {
-    "classes": POLICY,
+    "classes": POLICY + "cohort: window\n",
     "people": POLICY + "protect: row\n",
     "one window": POLICY.replace("{role: time}", "{role: identifier}")
     .replace("window: 1d\nmax_delay: 1d\nout_of_orderness: 10m\n", "")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.columns import encode as module
 from kanonflow.transforms.columns.encode import SetDomain, describe, encode, extents
-from kanonflow.transforms.release import encode as module
 from tests.transforms.window_rows import bound_policy, window_rows
 
 checked = settings(derandomize=True, deadline=None, max_examples=100)

@@ -53,7 +53,7 @@ TYPED = {
 
 def bound(text: bool = True, **head: Any) -> BoundPolicy:
     """The feed's policy bound to text or to typed columns."""
-    mapping = {"version": 1, "k": 2, "window": "1d", "fields": FIELDS, **head}
+    mapping = {"version": 1, "k": 2, "window": "1d", "cohort": "window", "fields": FIELDS, **head}
     schema = pa.schema([(name, pa.string() if text else kind) for name, kind in TYPED.items()])
     return bind(parse_policy(mapping, "", "feed"), schema, text=text, source="feed")
 

@@ -179,7 +179,7 @@ def test_the_column_stays_within() -> None:
     for table in step.tables():
         assert not [name for name in table.schema.names if name.startswith("__")]
     records = [record for each in step.rejected for record in each.records]
-    assert {"duplicate_event", "too_few_peers", "late"} <= {record["reason"] for record in records}
+    assert {"duplicate_event", "awaits_intake", "late"} <= {record["reason"] for record in records}
     assert {tuple(record["row"]) for record in records} == {bound_rows.input_columns}
     broken = [record for record in records if (record["row"]["job"] or "").startswith("pirate")]
     assert broken

@@ -13,6 +13,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError, Slot
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
+from kanonflow.transforms.roster.roster import Roster, RosterHead
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
 from kanonflow.transforms.windows.partition_clock import PartitionClock
 from kanonflow.transforms.windows.step import PartitionStep, StateAfter
@@ -159,6 +160,9 @@ class Told:
     def warm(self) -> WarmState:
         self.calls.append("warm")
         return WarmState()
+
+    def roster(self, head: RosterHead) -> Roster:
+        raise AssertionError("there is none without cohorts that last")
 
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
         self.calls.append(f"take {len(windows)}{' late' if late_only else ''}")

@@ -1,0 +1,191 @@
+"""``cohort: lasting``: are people in cohorts once and for good, and do releases consist of whole cohorts?
+
+judge_lasting(evidence, key, findings) -> LastingFigures
+
+    restricted/cohorts by itself, against releases, metrics and policy      rosters.py
+    with the key of people's digests, against the input:
+        who entered, when, with which frozen values                         entries.py
+        whose rows are in each group, and under which box and window        lasting_groups.py
+        with matching records exactly                                       lasting_records.py
+
+In the place of the graph of candidates: a row's people are those of its group, a trail's those of its cohort, whatever
+values stand in the rows. O(rows + people) but for sorting.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kanonflow.pipelines.audit.boxes import BoxBook
+from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.entries import InputRows, judge_entries, people_of_rows
+from kanonflow.pipelines.audit.lasting_groups import LastingGround, Payloads, judge_groups
+from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
+from kanonflow.pipelines.audit.read_input import avro_records
+from kanonflow.pipelines.audit.read_releases import ReleasedRows
+from kanonflow.pipelines.audit.released_groups import ReleasedGroups
+from kanonflow.pipelines.audit.report import Findings
+from kanonflow.pipelines.audit.rosters import judge_frozen_boxes, read_rosters
+from kanonflow.pipelines.audit.values import read_object
+from kanonflow.schemas.canonical_types import MILLISECONDS
+from kanonflow.schemas.policy import Policy
+
+
+@dataclass(frozen=True)
+class LastingEvidence:
+    """What was read of a run with cohorts that last.
+
+    segments: None: they cannot be judged. metrics: by release. rows: all n of the input, without digests.
+    digest_of_code: uint64, by code of the individual, None: no key was given. individual: int32 (n,), codes.
+    payload: int32 (n, p), codes. stays: bool (n,), not rejected. partition_of: the number of each release's partition,
+    as rows are numbered.
+    bounded: the run read files to their end, so that all rows of a window were there when it was released.
+    """
+
+    policy: Policy
+    released: ReleasedRows
+    box_books: Sequence[BoxBook]
+    segments: tuple[EnteredSegment, ...] | None
+    metrics: Mapping[str, Mapping[str, Any]]
+    rows: InputRows
+    digest_of_code: np.ndarray | None
+    individual: np.ndarray
+    payload: np.ndarray
+    stays: np.ndarray
+    partition_of: Sequence[int]
+    bounded: bool
+
+
+@dataclass(frozen=True)
+class LastingFigures:
+    """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
+    any cohort). followed: groups whose rows could be told, ground: for matching records; None: no key was given."""
+
+    cohorts: int | None = None
+    people: int | None = None
+    candidates: int | None = None
+    followed: int | None = None
+    ground: LastingGround | None = None
+
+
+def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
+    """Judge cohorts and groups. waiting: the run goes on."""
+    policy, heads, groups = evidence.policy, evidence.released.heads, evidence.released.groups
+    assert groups is not None
+    _judge_times(groups, evidence, findings)
+    if evidence.segments is None:
+        return LastingFigures()
+    rosters = read_rosters(
+        evidence.segments, heads, evidence.partition_of, policy, evidence.metrics, findings
+    )
+    if rosters is None:
+        findings.add("who stands behind the rows was not audited further: the cohorts are not whole")
+        return LastingFigures()
+    judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
+    fewest = int(rosters.members.min()) if len(rosters.members) else None
+    figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
+    if waiting:
+        _judge_overdue(evidence, findings)
+    if evidence.digest_of_code is None:
+        return figures
+    rows = replace(evidence.rows, digest=evidence.digest_of_code[evidence.individual])
+    person = people_of_rows(rows, rosters)
+    judge_entries(
+        rows,
+        person,
+        rosters,
+        heads,
+        evidence.partition_of,
+        policy,
+        [book.book.column.name for book in evidence.box_books],
+        findings,
+        # Repeats of an event are in the input, and nobody is seen by one.
+        bounded=evidence.bounded and policy.event_id is None and not waiting,
+    )
+    ground = LastingGround(policy, heads, groups, rosters, evidence.box_books, rows.end, person)
+    unfollowed = judge_groups(ground, _payloads(evidence), findings)
+    known = person[evidence.stays]
+    sizes = rosters.members[rosters.cohort[known[known >= 0]]]
+    return replace(
+        figures,
+        candidates=int(sizes.min()) if len(sizes) else fewest,
+        followed=len(groups.release) - unfollowed,
+        ground=ground,
+    )
+
+
+def _payloads(evidence: LastingEvidence) -> Payloads:
+    record = np.flatnonzero(evidence.stays)
+    _, number, _ = group_rows(np.concatenate([evidence.payload[record], evidence.released.payload]))
+    return Payloads(record, number[: len(record)].astype(np.int64), number[len(record) :].astype(np.int64))
+
+
+def _judge_times(groups: ReleasedGroups, evidence: LastingEvidence, findings: Findings) -> None:
+    """A release was made when the windows of all of its rows had ended, and none of them was due before."""
+    policy, heads = evidence.policy, evidence.released.heads
+    assert policy.window_ms is not None
+    end = np.array([head.end or 0 for head in heads], np.int64)[groups.release]
+    wrong = (groups.end > end) | (groups.start + policy.window_ms + policy.waiting_ms < end)
+    wrong |= (end - policy.window_offset_ms) % policy.window_ms != 0
+    if wrong.any():
+        releases = np.unique(groups.release[wrong])
+        findings.add(
+            f"{int(wrong.sum())} groups have a window that their release cannot hold rows of",
+            *(heads[number].release_id for number in releases),
+        )
+
+
+def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
+    """Where rows may wait: those whose time is over are out. Counted by payload, over the whole feed."""
+    heads = evidence.released.heads
+    last = np.full(int(evidence.rows.partition.max(initial=0)) + 1, np.iinfo(np.int64).min)
+    for head, place in zip(heads, evidence.partition_of, strict=True):
+        if place >= 0 and head.end is not None:
+            last[place] = max(int(last[place]), head.end)
+    over = evidence.stays & (evidence.rows.end + evidence.policy.waiting_ms <= last[evidence.rows.partition])
+    over &= evidence.rows.end > -(2**61)
+    payload = evidence.payload[over]
+    _, number, _ = group_rows(np.concatenate([payload, evidence.released.payload]))
+    count = int(number.max(initial=-1)) + 1
+    due = np.bincount(number[: len(payload)], minlength=count)
+    missing = int(np.maximum(due - np.bincount(number[len(payload) :], minlength=count), 0).sum())
+    if missing:
+        findings.add(f"{missing} records whose time is over are neither released nor rejected")
+
+
+def told_metrics(folder: Path) -> dict[str, dict[str, Any]]:
+    """The metrics of published releases, by id, in ``folder``."""
+    return {
+        record["release_id"]: record
+        for path in sorted(folder.glob("*.avro"))
+        for record in avro_records(path)
+        if record.get("released", True)
+    }
+
+
+def with_told_ends(released: ReleasedRows, metrics: Mapping[str, Mapping[str, Any]]) -> ReleasedRows:
+    """The releases with the ends that their metrics tell; the newest window of the rows where there are none.
+
+    With cohorts that last, rows name their group's window: only the metrics say when a release was made.
+    """
+    heads = []
+    for head in released.heads:
+        end = read_object(metrics.get(head.release_id, {}).get("window_end"), MILLISECONDS)
+        heads.append(head if end is None else replace(head, end=end))
+    return replace(released, heads=tuple(heads))
+
+
+def read_to_the_end(folder: Path) -> bool:
+    """Whether the run in ``folder`` was one over files, by its restricted/run.json."""
+    path = folder / "restricted" / "run.json"
+    try:
+        record = json.loads(path.read_text()) if path.is_file() else None
+    except ValueError:
+        return False
+    return isinstance(record, dict) and "rejected_files" in record and "job" not in record

@@ -1,0 +1,39 @@
+"""What is asked about cohorts that outlive a run: to go on from them, and to forget people in them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kanonflow.pipelines.options.secret_flags import add_secret_flags
+
+
+def add_continue(parser: argparse.ArgumentParser) -> None:
+    """The flag of runs with ``cohort: lasting``."""
+    parser.add_argument(
+        "--continue",
+        dest="continues",
+        metavar="DIR",
+        help="with cohort: lasting: begin with the cohorts of the run whose --output (or --restricted) DIR was, in its"
+        " epoch; without it an epoch begins",
+    )
+
+
+def add_forget(commands: Any, exit_codes: str) -> None:
+    """Add the command to the parser's."""
+    forget = commands.add_parser(
+        "forget",
+        allow_abbrev=False,
+        help="delete what the cohorts of a run hold of people",
+        description="Deletes the frozen values of people from the cohorts of a run. Their places stay, and so does what"
+        " the boxes of their cohorts tell: docs/cohorts.md. Prints how many were found, never a name.",
+        epilog=exit_codes,
+    )
+    forget.add_argument("output", metavar="DIR", help="the --output of the run, or its --restricted")
+    forget.add_argument(
+        "--individual-file",
+        required=True,
+        metavar="FILE",
+        help="whom: values of the individual's field, one a line",
+    )
+    add_secret_flags(forget)

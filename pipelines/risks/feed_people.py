@@ -1,0 +1,134 @@
+"""Who comes in which window, whose attributes change, who stands in two partitions, and who is like whom."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.risks.trails import Trails
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
+
+Numbers = NDArray[np.int64]
+
+
+class WindowPeople(NamedTuple):
+    """People by window, over the windows of each partition from its first row to its last.
+
+    windows: how many. newcomers, returning: medians of the people a window who are seen for the first time, and not.
+    later_newcomers: median of the newcomers in windows after a partition's first; None: there are none.
+    once: people with rows in one window only. small: windows with fewer than k people, and at least one.
+    """
+
+    windows: int
+    newcomers: float
+    returning: float
+    later_newcomers: float | None
+    once: int
+    small: int
+
+
+def window_people(trails: Trails, k: int) -> WindowPeople:
+    """How people come and come back. O(q log q)."""
+    place = trails.partition[trails.pair_member]
+    new = trails.pair_window == trails.first[trails.pair_member]
+    newcomers: list[Numbers] = []
+    present: list[Numbers] = []
+    for own in _runs(place):
+        windows = trails.pair_window[own] - trails.pair_window[own].min()
+        present.append(np.bincount(windows))
+        newcomers.append(np.bincount(windows[new[own]], minlength=present[-1].size))
+    if not present:
+        return WindowPeople(0, 0.0, 0.0, None, 0, 0)
+    came, here = np.concatenate(newcomers), np.concatenate(present)
+    later = np.concatenate([each[1:] for each in newcomers])
+    once = np.bincount(trails.person[trails.pair_member], minlength=trails.people) == 1
+    return WindowPeople(
+        here.size,
+        float(np.median(came)),
+        float(np.median(here - came)),
+        float(np.median(later)) if later.size else None,
+        int(once.sum()),
+        int(((here > 0) & (here < k)).sum()),
+    )
+
+
+def _runs(sorted_numbers: Numbers) -> list[slice]:
+    """Where each number stands, one slice a number."""
+    borders = np.flatnonzero(np.diff(sorted_numbers)) + 1
+    ends = [0, *borders.tolist(), sorted_numbers.size]
+    return [slice(start, end) for start, end in pairwise(ends) if end > start]
+
+
+class Varying(NamedTuple):
+    """A field of people. people: with more than one value. rows: with a value other than their person's first.
+
+    valued: rows with a value.
+    """
+
+    field: str
+    people: int
+    rows: int
+    valued: int
+
+    @property
+    def share(self) -> float:
+        """Of the rows with a value, those with another than their person's first."""
+        return self.rows / self.valued if self.valued else 0.0
+
+
+def varying_fields(trails: Trails, bound: BoundPolicy) -> tuple[Varying, ...]:
+    """How far each quasi-identifier is a person's.
+
+    A person's first value is the least of its first window that has one. A missing value is no other value.
+    O(d n log n).
+    """
+    return tuple(
+        Varying(column.name, *_varying(trails, trails.rows.column(column.name))) for column in bound.quasis
+    )
+
+
+def _varying(trails: Trails, column: pa.ChunkedArray) -> tuple[int, int, int]:
+    array = whole(column)
+    there = np.flatnonzero(np.asarray(array.is_valid()))
+    value, who, window = dense_ranks(sort_keys(array))[there], trails.who[there], trails.window[there]
+    order = np.lexsort((value, window, who))
+    who, value = who[order], value[order]
+    begins = np.append(True, who[1:] != who[:-1])[: who.size]
+    first = value[begins][np.cumsum(begins) - 1]
+    other = value != first
+    return int(np.unique(who[other]).size), int(other.sum()), int(there.size)
+
+
+def in_several(trails: Trails, bound: BoundPolicy) -> dict[str, int]:
+    """Of each partition field, people with more than one value of it. O(n log n) a field."""
+    found = {}
+    for name in bound.policy.partition_by:
+        codes = trails.rows.column(name).combine_chunks().dictionary_encode("encode").indices
+        pairs = np.unique(np.stack([trails.who, np.asarray(codes).astype(np.int64)], axis=1), axis=0)
+        found[name] = int((np.bincount(pairs[:, 0], minlength=trails.people) > 1).sum())
+    return found
+
+
+def with_equals(trails: Trails, bound: BoundPolicy) -> int:
+    """Members who have all quasi-identifiers, as of their first window, in common with another of their partition.
+
+    Two accounts of one human look so. O(d n log n).
+    """
+    early = np.flatnonzero(trails.window == trails.first[trails.member])
+    member = trails.member[early]
+    key = trails.partition.copy()
+    for column in bound.quasis:
+        array = whole(trails.rows.column(column.name)).take(pa.array(early))
+        rank = dense_ranks(sort_keys(array)).astype(np.int64)
+        order = np.lexsort((rank, np.asarray(array.is_null()), member))
+        begins = np.append(True, np.diff(member[order]) > 0)[: order.size]
+        value = np.zeros(key.size, dtype=np.int64)
+        value[member[order][begins]] = rank[order][begins]
+        _, value = np.unique(value, return_inverse=True)
+        _, key = np.unique(key * (int(value.max(initial=0)) + 1) + value, return_inverse=True)
+    return int((np.bincount(key)[key] > 1).sum()) if key.size else 0

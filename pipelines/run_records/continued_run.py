@@ -1,0 +1,234 @@
+"""``--continue DIR``: a run that begins with the cohorts of an earlier one, in the same epoch.
+
+    OUT/restricted/run.json      has what a later run must agree with (``cohorts``), and whether this one continued
+    OUT/restricted/cohorts/...   begins as a copy of DIR's, so that a chain of runs needs its last directory only
+
+What the earlier run's pool held is not carried over: who was seen there and did not enter is new here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.text_values import render_text
+from kanonflow.transforms.columns.range_values import range_values
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.files.create_if_absent import (
+    Outcome,
+    create_if_absent,
+    is_local,
+    make_directory,
+    read_whole,
+)
+from kanonflow.transforms.files.state_versions import StateError
+from kanonflow.transforms.lineage.committed_rosters import (
+    BOXES,
+    CONTINUED,
+    GROUPS,
+    PEOPLE,
+    cohorts_directory,
+    segment_file,
+)
+from kanonflow.transforms.roster.continued import Continued
+from kanonflow.transforms.roster.continued_cohorts import read_continued
+
+_SEGMENT = re.compile(rf"(\d{{6}}){re.escape(BOXES)}")
+_GROUPS = re.compile(rf"(-?\d+){re.escape(GROUPS)}")
+
+
+class ContinueError(Exception):
+    """The run that --continue names cannot be continued by this one; the message says why and what to do."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """The run to continue. directory: its output. record: its run.json. bound: the policy of the new run.
+
+    epoch: of both.
+    """
+
+    directory: str
+    record: Mapping[str, Any]
+    bound: BoundPolicy
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that goes on."""
+        return int(self.record["epoch"], 16)
+
+
+def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dict[str, Any]:
+    """What run.json holds for a run that continues this one. earlier: the run that this one continues."""
+    policy = bound.policy
+    assert policy.individual is not None
+    size = policy.cohort_size
+    if earlier is not None and size is not None:
+        size = min(size, earlier.record["cohorts"]["cohort_size"])
+    return {
+        "individual": policy.individual.name,
+        "quasi": [
+            [column.name, _kind(column.field.quasi), str(column.arrow_type)] for column in bound.quasis
+        ],
+        "partition_by": list(policy.partition_by),
+        "cohort_size": size,
+    }
+
+
+def _kind(quasi: Any) -> str:
+    return str(quasi.type)
+
+
+def earlier_run(
+    directory: str, output: str, record: Mapping[str, Any] | None, bound: BoundPolicy
+) -> EarlierRun:
+    """The run to continue. record: its run.json, None: there is none.
+
+    Raises ContinueError: it is no run with cohorts that last, or one whose people or boxes mean something else.
+    """
+    if not bound.policy.lasting:
+        raise ContinueError(
+            "--continue: for a policy with cohort: lasting; this one puts nobody together for good"
+        )
+    if _place(directory) == _place(output):
+        raise ContinueError(
+            "--continue: DIR is --output itself; to go on with a run that stopped say --resume"
+        )
+    if record is None:
+        raise ContinueError(f"--continue {directory}: no run's output, it has no restricted/run.json")
+    before = record.get("cohorts")
+    if not isinstance(before, dict) or "epoch" not in record or not any(_partitions(directory)):
+        raise ContinueError(
+            f"--continue {directory}: it has no cohorts; its policy was not cohort: lasting, or nobody entered. Leave"
+            " the flag out, and an epoch begins"
+        )
+    now = cohorts_record(bound)
+    differences = [
+        f"{what} ({before[name]} there, {now[name]} here)"
+        for name, what in (("individual", "the individual"), ("partition_by", "partition_by"))
+        if before[name] != now[name]
+    ]
+    there, here = ({name: kinds for name, *kinds in each["quasi"]} for each in (before, now))
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    if names or list(there) != list(here):
+        fields = ", ".join(names) or "their order"
+        differences.append(f"the quasi-identifiers or their types ({fields})")
+    if bound.policy.k > before["cohort_size"]:
+        differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
+    if differences:
+        raise ContinueError(
+            f"--continue {directory}: its cohorts do not fit this policy, which differs in {'; '.join(differences)}."
+            " Put that back, or leave the flag out: an epoch begins then, and what was published before and what will"
+            " be are not covered together"
+        )
+    return EarlierRun(directory, record, bound)
+
+
+def copy_cohorts(earlier: EarlierRun, output: str) -> int:
+    """Begin the cohorts of ``output`` with those of the earlier run; how many people are known.
+
+    Every segment is read first, so that nothing is copied of a run that is damaged. Copying again changes nothing.
+    Raises ContinueError: a file is damaged, a value lies outside of a declared domain, or other cohorts are there.
+    """
+    people, copied = 0, set()
+    for name, folder in _partitions(earlier.directory):
+        segments, groups = _files_of(folder)
+        try:
+            found = read_continued(folder, segments, groups, earlier.bound)
+            roster = found.roster
+        except (StateError, OSError) as error:
+            raise ContinueError(
+                f"--continue {earlier.directory}: its cohorts cannot be read ({error}). Leave the flag out, and an"
+                " epoch begins"
+            ) from None
+        if roster.head.epoch != earlier.epoch:
+            raise ContinueError(
+                f"--continue {earlier.directory}: its cohorts are of another epoch than its run.json"
+            )
+        _refuse_outside(earlier, found)
+        people += roster.head.people
+        _copy(folder, FileSystems.join(cohorts_directory(output), name), segments, groups, earlier.directory)
+        copied.add(name)
+    if {name for name, _ in _partitions(output)} != copied:
+        raise _others(output)
+    return people
+
+
+def refuse_cohorts(output: str) -> None:
+    """Raise ContinueError if a directory without releases holds cohorts: of a run that continued another."""
+    if any(_partitions(output)):
+        raise _others(output)
+
+
+def _copy(folder: str, target: str, segments: int, groups: str | None, directory: str) -> None:
+    make_directory(target, private=True)
+    files = [segment_file(number, kind) for number in range(segments) for kind in (PEOPLE, BOXES)]
+    for name in [*files, *([] if groups is None else [groups])]:
+        data = read_whole(FileSystems.join(folder, name))
+        if create_if_absent(FileSystems.join(target, name), data, private=True) is Outcome.DIFFERENT:
+            raise _others(os.path.dirname(os.path.dirname(os.path.dirname(target))))
+    began = json.dumps({"segments": segments, "groups": groups}).encode()
+    if create_if_absent(FileSystems.join(target, CONTINUED), began, private=True) is Outcome.DIFFERENT:
+        raise _others(os.path.dirname(os.path.dirname(os.path.dirname(target))))
+
+
+def _others(output: str) -> ContinueError:
+    return ContinueError(f"{output} holds cohorts of another run, though no release; choose another --output")
+
+
+def _refuse_outside(earlier: EarlierRun, found: Continued) -> None:
+    """Raise ContinueError if a frozen value lies outside of a domain that the policy declares now."""
+    corners = found.roster.corners
+    assert corners is not None
+    for column in earlier.bound.quasis:
+        values = whole(corners.column(column.name))
+        outside = False
+        if column.domain is not None:
+            numbers, valid = range_values(values)
+            outside = bool(((numbers < column.domain[0]) | (numbers > column.domain[1]))[valid].any())
+        elif column.categories is not None:
+            texts = render_text(values.unique().drop_null()).to_pylist()
+            outside = bool(np.setdiff1d(texts, column.categories).size)
+        if outside:
+            raise ContinueError(
+                f"--continue {earlier.directory}: field {column.name} has values there outside of the domain that this"
+                " policy declares; declare a domain that holds them"
+            )
+
+
+def _partitions(output: str) -> Iterator[tuple[str, str]]:
+    """Name and folder of each partition that has a segment."""
+    folder = cohorts_directory(output)
+    if is_local(folder):
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    else:
+        pattern = FileSystems.join(folder, "*", segment_file(0, BOXES))
+        found = FileSystems.match([pattern])[0].metadata_list
+        names = sorted(FileSystems.split(FileSystems.split(each.path)[0])[1] for each in found)
+    for name in names:
+        place = FileSystems.join(folder, name)
+        if FileSystems.exists(FileSystems.join(place, segment_file(0, BOXES))):
+            yield name, place
+
+
+def _files_of(folder: str) -> tuple[int, str | None]:
+    """How many segments a partition's folder has, and its newest file of groups."""
+    found = FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list
+    names = [FileSystems.split(each.path)[1] for each in found]
+    numbers = [int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))]
+    ends = [int(match[1]) for name in names if (match := _GROUPS.fullmatch(name))]
+    return max(numbers) + 1, f"{max(ends)}{GROUPS}" if ends else None
+
+
+def _place(directory: str) -> str:
+    return os.path.realpath(directory) if is_local(directory) else directory.rstrip("/")

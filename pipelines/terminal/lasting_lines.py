@@ -1,0 +1,139 @@
+"""What a person at the terminal reads of cohorts that last: who is known, who waits for what, what boxes are worth."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kanonflow.schemas.policy import Policy
+
+Record = Mapping[str, Any]
+
+
+class LastingFigures(NamedTuple):
+    """Of all partitions after their last steps, and of all releases.
+
+    known, cohorts: people and cohorts. pool: people who wait for an intake, by the window end with which they must
+    enter at the latest; None: that time is over, or not known.
+    merged, kept, groups: of the releases. candidates: smallest cohort of anybody released.
+    newcomers_loss: mean over intakes of the GCP of newcomers' rows, by people; None: nobody entered.
+    outdated: by field, share of released rows outside of their frozen box in the release where it is largest.
+    """
+
+    known: int
+    cohorts: int
+    pool: tuple[tuple[dt.datetime | None, int], ...]
+    merged: int
+    kept: int
+    groups: int
+    candidates: int | None
+    newcomers_loss: float | None
+    outdated: Mapping[str, float]
+
+
+def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) -> LastingFigures | None:
+    """The figures of metrics records; None where none is of ``cohort: lasting``.
+
+    waiting_ms: how long a row may wait under the policy; None: not known.
+    """
+    steps = sorted((each for each in records if each.get("epoch") is not None), key=turn)
+    if not steps:
+        return None
+    last: dict[str, Record] = {}
+    begun: dict[str, dt.datetime | None] = {}
+    for each in steps:
+        partition, end = each["partition"], each["window_end"]
+        if each["people_entered"] or not each["pool"]:
+            begun.pop(partition, None)
+        if each["pool"]:
+            begun.setdefault(partition, _time(end))
+        last[partition] = each
+    pool: dict[dt.datetime | None, int] = {}
+    for partition, each in last.items():
+        if each["pool"]:
+            must = _deadline(begun[partition], _time(each["window_end"]), waiting_ms)
+            pool[must] = pool.get(must, 0) + each["pool"]
+    released = [each for each in steps if each["released"]]
+    smallest = [each["epoch_candidates"]["minimum"] for each in released if each["epoch_candidates"]]
+    entered = [each for each in released if each["gcp_newcomers"] is not None]
+    people = sum(each["people_entered"] or 0 for each in entered)
+    outdated: dict[str, float] = {}
+    for each in released:
+        for field, rows in each["outdated_values"].items():
+            outdated[field] = max(outdated.get(field, 0.0), rows / max(each["rows_released"], 1))
+    return LastingFigures(
+        sum(each["people_known"] or 0 for each in last.values()),
+        sum(each["cohorts"] or 0 for each in last.values()),
+        tuple(sorted(pool.items(), key=lambda item: (item[0] is None, item[0] or dt.datetime.min))),
+        sum(each["groups_merged"] or 0 for each in released),
+        sum(each["groups_kept"] or 0 for each in released),
+        sum(each["classes"] or 0 for each in released),
+        min(smallest, default=None),
+        sum(each["gcp_newcomers"] * (each["people_entered"] or 0) for each in entered) / people
+        if people
+        else None,
+        outdated,
+    )
+
+
+def lasting_lines(figures: LastingFigures, policy: Policy | None = None) -> tuple[str, ...]:
+    """One to four lines: the cohorts, their groups, who waits for what, and what has become outdated.
+
+    policy: says what those who wait are waiting for, and above which share values are outdated; None: that is left out.
+    """
+    least = (
+        "" if figures.candidates is None else f", candidates over the epoch {figures.candidates:,} or more"
+    )
+    lines = [f"{figures.known:,} people known in {figures.cohorts:,} cohorts{least}"]
+    if figures.groups:
+        loss = "" if figures.newcomers_loss is None else f"; newcomers lose {figures.newcomers_loss:.4f}"
+        lines.append(
+            f"groups: {figures.groups:,}, of which {figures.merged:,} merged cohorts and {figures.kept:,} were kept"
+            f" from the release before{loss}"
+        )
+    lines += [waiting_line(people, must, policy, first=not figures.known) for must, people in figures.pool]
+    if policy is not None and policy.max_outdated is not None:
+        above = {name: share for name, share in figures.outdated.items() if share > policy.max_outdated}
+        if above:
+            named = ", ".join(f"{name} ({share:.1%})" for name, share in sorted(above.items()))
+            lines.append(
+                f"values outside of their boxes in more than {policy.max_outdated:.1%} of a release's rows"
+                f" (max_outdated): {named}; a people file and a renewal are due"
+            )
+    return tuple(lines)
+
+
+def waiting_line(people: int, must: dt.datetime | None, policy: Policy | None, *, first: bool) -> str:
+    """Who waits for the next intake, and for what."""
+    waits = "1 person waits" if people == 1 else f"{people:,} people wait"
+    line = f"{waits} for the {'first' if first else 'next'} intake"
+    if policy is None or policy.intake is None:
+        return line
+    if must is None:
+        return f"{line}: {policy.intake:,} people, or a row that must leave while {policy.cohort_size} or more wait"
+    return f"{line}: {policy.intake:,} people, or until {must.day} {must:%b %H:%M}"
+
+
+def turn(record: Record) -> tuple[float, int, bool]:
+    """When a step was, among those of its partition; of a release that was withheld once, the published one last."""
+    end = record["window_end"]
+    seconds = end.timestamp() if hasattr(end, "timestamp") else float(end or 0)
+    return seconds, record["release_no"], record["released"]
+
+
+def _time(end: Any) -> dt.datetime | None:
+    """The end of a window as an instant; a number is milliseconds since 1970."""
+    if end is None or isinstance(end, dt.datetime):
+        return end
+    return dt.datetime.fromtimestamp(float(end) / 1000.0, dt.UTC)
+
+
+def _deadline(
+    begun: dt.datetime | None, now: dt.datetime | None, waiting_ms: int | None
+) -> dt.datetime | None:
+    """When the first row of a pool must leave; None when that is over."""
+    if begun is None or now is None or waiting_ms is None:
+        return None
+    must = begun + dt.timedelta(milliseconds=waiting_ms)
+    return must if must > now else None

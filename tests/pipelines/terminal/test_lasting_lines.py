@@ -1,0 +1,116 @@
+"""What the closing table and the live line tell of cohorts that last."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines
+from kanonflow.pipelines.terminal.progress import people_shown
+from kanonflow.pipelines.terminal.summary import summarize
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import parse_policy
+from tests.pass_through import metrics_record
+
+DAY = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+NOT_OUT: dict[str, Any] = {"released": False, "gcp": None}
+
+
+def policy(**head: Any) -> Policy:
+    """A policy of days in which rows wait for two."""
+    fields = {
+        "who": "individual",
+        "when": "time",
+        "age": {"role": "quasi", "type": "numeric"},
+        "pay": "sensitive",
+    }
+    mapping = {"version": 1, "k": 5, "window": "1d", "max_delay": "2d", "cohort": "lasting", "fields": fields}
+    return parse_policy(mapping | head, "", "t")
+
+
+def step(day: int, pool: int, known: int = 0, **changes: Any) -> Mapping[str, Any]:
+    """The record of a window that ended so many days after the first of January."""
+    told = {"epoch": "00", "people_known": known, "cohorts": known // 5, "pool": pool, "rows_released": 100}
+    return metrics_record(f"r{day}", window_end=DAY + dt.timedelta(day), release_no=day, **(told | changes))
+
+
+def entered(day: int, people: int, pool: int = 0, **changes: Any) -> Mapping[str, Any]:
+    """The record of an intake."""
+    more = {"people_entered": people, "gcp_newcomers": 0.2, "epoch_candidates": {"minimum": 5, "mean": 6.0}}
+    return step(day, pool, people, **(more | changes))
+
+
+def lines(records: list[Mapping[str, Any]], **head: Any) -> str:
+    """The lines under a policy, the records in no order."""
+    chosen = policy(**head)
+    mixed = random.Random(3).sample(records, len(records))
+    figures = lasting_figures(mixed, chosen.waiting_ms)
+    assert figures is not None
+    return "\n".join(lasting_lines(figures, chosen))
+
+
+def test_who_waits_for_the_first_intake_and_for_what() -> None:
+    """Seen first in the window that ends on the first, two days to wait: until the third."""
+    told = lines([step(0, 40, **NOT_OUT), step(1, 69, **NOT_OUT)])
+    assert "69 people wait for the first intake: 1,000 people, or until 3 Jan 00:00" in told
+    assert "0 people known in 0 cohorts" in told
+    assert "groups" not in told
+
+
+def test_after_an_intake_the_clock_begins_anew() -> None:
+    """Who came on the fourth may wait until the sixth; in one window nobody waited."""
+    records = [step(0, 40, **NOT_OUT), entered(2, 60), step(3, 1, 60), step(4, 1, 60)]
+    assert "1 person waits for the next intake: 1,000 people, or until 6 Jan 00:00" in lines(records)
+    assert "wait" not in lines(records[:2])
+
+
+def test_when_their_rows_are_gone_who_was_seen_waits_for_company() -> None:
+    """Three people, fewer than a cohort, are still there after their deadline."""
+    told = lines([step(0, 3, **NOT_OUT), step(5, 3, **NOT_OUT)])
+    assert (
+        "3 people wait for the first intake: 1,000 people, or a row that must leave while 5 or more wait"
+        in told
+    )
+
+
+def test_groups_candidates_and_newcomers_are_sums_minima_and_means() -> None:
+    """Over the releases; what each partition knows is added up."""
+    records = [
+        entered(0, 30, classes=6, groups_merged=2, groups_kept=None),
+        entered(1, 10, classes=8, groups_merged=1, groups_kept=4, gcp_newcomers=0.4, people_known=40),
+        entered(0, 20, classes=1, partition="01", epoch_candidates={"minimum": 7, "mean": 7.0}, gcp_newcomers=0.2),
+    ]  # fmt: skip
+    told = lines(records)
+    assert "60 people known in 6 cohorts, candidates over the epoch 5 or more" in told
+    assert "groups: 15, of which 3 merged cohorts and 4 were kept from the release before" in told
+    assert "newcomers lose 0.2333" in told
+
+
+@pytest.mark.parametrize(("rows", "due"), [(2, False), (3, True)])
+def test_outdated_values_are_told_above_max_outdated(rows: int, due: bool) -> None:
+    """At 2 of 100 rows nothing, at 3 the field and what is due."""
+    told = lines([entered(0, 30), step(1, 0, 30, outdated_values={"age": rows, "town": 0})])
+    assert ("age (3.0%); a people file and a renewal are due" in told) is due
+    assert "town" not in told
+
+
+def test_other_policies_have_no_such_lines() -> None:
+    """Neither in the table nor in the live line."""
+    record = metrics_record("a")
+    assert lasting_figures([record]) is None
+    assert summarize({}, [record], 1.0, dataclasses.replace(policy())).lasting == ()
+    assert people_shown([record]) == ""
+
+
+def test_the_table_and_the_live_line_have_them() -> None:
+    """Also where no policy is at hand, but then not what is waited for."""
+    records = [entered(0, 30), step(1, 4, 30)]
+    assert "30 people known" in summarize({}, records, 1.0, policy()).render()
+    told = summarize({}, records, 1.0).render()
+    assert told.endswith("4 people wait for the next intake")
+    assert people_shown([records[-1], step(1, 6, 10, partition="01")]) == "40 people in, 10 wait"

@@ -1,0 +1,31 @@
+"""What a partition begins with where an earlier run of the epoch knew people in it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.columns.encode import RangeDomain, SetDomain, encode
+from kanonflow.transforms.roster.roster import Roster, Segment, empty_roster
+from kanonflow.transforms.roster.window_groups import LastGroups
+
+
+class Continued(NamedTuple):
+    """What a partition begins with. segments: of its roster, in order. last: groups of the last release."""
+
+    segments: tuple[Segment, ...]
+    last: LastGroups
+
+    @property
+    def roster(self) -> Roster:
+        """All segments put together. Raises StateError: they do not follow each other."""
+        roster = empty_roster(self.segments[0].head.epoch)
+        for segment in self.segments:
+            roster = roster.followed_by(segment)
+        return roster
+
+
+def domains_of(roster: Roster, bound: BoundPolicy) -> dict[str, RangeDomain | SetDomain]:
+    """The domains of a partition whose roster it is: all values of its boxes, which are all that ever entered them."""
+    assert roster.corners is not None
+    return encode(roster.corners, bound, None, {}).domains
