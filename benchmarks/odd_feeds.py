@@ -87,16 +87,17 @@ def with_guests(table: pa.Table, cards: Cards, share: float, seed: int) -> pa.Ta
 
 
 def as_a_trickle(table: pa.Table, cards: Cards, settled: int, every: int, seed: int) -> pa.Table:
-    """Whoever comes within the first ``settled`` days, and then one newcomer in ``every`` days.
+    """Only people who come within the first ``settled`` days; but some of them, drawn, later: one in ``every`` days.
 
-    Newcomers are drawn from the others; who is not drawn is left out, and a newcomer's rows before the day that is his.
+    Of these newcomers the rows before their day are left out. So they come as often as the others do.
     """
     rng = np.random.default_rng(seed)
     owner, first = cards.owner(table)
     days = cards.days(table)
     begins = np.full(first.size, np.iinfo(np.int64).max)
-    begins[np.unique(owner[days < settled])] = 0
-    later = rng.permutation(np.flatnonzero(begins))[: int(days.max() - settled + 1) // every]
+    early = np.unique(owner[days < settled])
+    begins[early] = 0
+    later = rng.permutation(early)[: int(days.max() - settled + 1) // every]
     begins[later] = settled + every * np.arange(later.size)
     return table.filter(pa.array(days >= begins[owner]))
 

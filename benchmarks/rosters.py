@@ -64,7 +64,8 @@ ROSTERS = (
     "people", "segments", "cohorts", "bytes a person", "reading ms", "following ms",
 )  # fmt: skip
 WINDOWS = (
-    "people", "newcomers", "roster", "ms", "cohorts here", "released", "people entered", "warm state bytes", "segment bytes",
+    "people", "newcomers", "roster", "ms", "cohorts here", "released", "people entered", "warm state bytes",
+    "segment bytes",
 )  # fmt: skip
 
 

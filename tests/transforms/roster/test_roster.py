@@ -61,6 +61,22 @@ def test_segments_in_bytes_and_in_any_order_are_the_roster() -> None:
     assert roster_of(segments[1].head, data).head == segments[1].head
 
 
+@pytest.mark.parametrize("parts", [1, 2, 9])
+def test_all_segments_at_once_hold_what_each_of_them_says(parts: int) -> None:
+    """Beside the obvious twin, a dictionary: the cohort of everybody, its members, its segment, its box."""
+    roster, segments = grown(parts)
+    at_once = roster_of(roster.head, [each.to_bytes() for each in segments])
+    of = {int(who): int(c) for each in segments for who, c in zip(each.people, each.cohort, strict=True)}
+    assert at_once.people.tolist() == sorted(of)
+    assert at_once.cohort.tolist() == [of[who] for who in sorted(of)]
+    assert at_once.members.tolist() == [list(of.values()).count(c) for c in range(3 * parts)]
+    for number, each in enumerate(segments):
+        for c in np.unique(each.cohort):
+            assert at_once.generation[c] == number
+            own = each.corners.filter(pa.array(np.asarray(each.corners.column(COHORT)) == c))
+            assert at_once.boxes(np.array([c]))[0].equals(own.combine_chunks())
+
+
 def test_a_roster_finds_people_and_boxes() -> None:
     """Everybody in the cohort that was given; nobody else; the corners of some cohorts in their order."""
     roster, segments = grown()
@@ -101,6 +117,11 @@ def test_what_does_not_follow_is_refused() -> None:
     again = Segment(roster.head, segments[0].people, segments[0].cohort + 9, segments[0].corners)
     with pytest.raises(StateError, match="known already"):
         roster.followed_by(again)
+    twice = replace(segments[0], people=np.repeat(segments[0].people[::2], 2))
+    with pytest.raises(StateError, match="known already"):
+        empty_roster(77).followed_by(twice)
+    with pytest.raises(StateError, match="nobody"):
+        roster.followed_by(replace(again, people=again.people[:0], cohort=again.cohort[:0]))
     with pytest.raises(StateError):
         roster_of(roster.head, [segments[0].to_bytes(), segments[2].to_bytes()])
     with pytest.raises(StateError, match="not all are there"):
