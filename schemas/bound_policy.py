@@ -27,6 +27,8 @@ from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import RESERVED
 
+OF_COHORTS = ("person", "cohort", "forgotten")
+"""Columns of the files in restricted/cohorts beside the quasi-identifiers."""
 _EPOCH = date(1970, 1, 1)
 _DAY_MS = 86_400_000
 Ends = tuple[int, int] | tuple[float, float]
@@ -166,6 +168,13 @@ def _published_name_mistakes(policy: Policy) -> Iterator[str]:
     published = {field.name for field in (*policy.quasis, *policy.payload)}
     reserved = (*RESERVED, "class_id") if policy.lasting else RESERVED
     taken: dict[str, str] = dict.fromkeys(reserved, "the release itself")
+    if policy.lasting:
+        for field in policy.quasis:
+            if avro_name(field.name) in OF_COHORTS:
+                yield (
+                    f"fields.{field.name}: restricted/cohorts has a column {avro_name(field.name)} of its own beside "
+                    "the quasi-identifiers; rename the field in the input, or say cohort: window"
+                )
     for name in sorted(published):
         published_name = avro_name(name)
         if published_name in taken:

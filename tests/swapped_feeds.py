@@ -211,7 +211,8 @@ def _groups(result: WindowResult) -> list[list[str]]:
 def _rejected(record: Mapping[str, Any], feed: TrailFeed) -> tuple[Any, ...]:
     """A rejected row without what is its person's."""
     row = record["row"]
-    told = (record["reason"], record["field"], record["message"], record["window_end"], row["when"])
+    # Not the message: it lists what else is wrong with a row that is rejected in any case.
+    told = (record["reason"], record["field"], record["window_end"], row["when"])
     return (*told, row.get("event"), row["amount"], row["tag"])
 
 

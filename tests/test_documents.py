@@ -56,7 +56,8 @@ def test_the_readme_runs(
     released, rejected = map(int, re.findall(r"\d+", capsys.readouterr().out))
     assert released > 300
     assert released + rejected == 400
-    assert len(list(Path("out/release").glob("*.avro"))) == 2
+    # Two days of newcomers, who wait for each other and enter together.
+    assert len(list(Path("out/release").glob("*.avro"))) == 1
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

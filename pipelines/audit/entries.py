@@ -92,7 +92,8 @@ def judge_entries(
                 "entered",
                 *_ids(heads, rosters.entered[own[strange]]),
             )
-    due = rows.readable & (person >= 0)
+    # Also by a row whose values cannot be read: its person had been seen, and waited.
+    due = (person >= 0) & (rows.end > _NOWHERE)
     due[due] &= rows.end[due] + policy.waiting_ms == entry[person[due]]
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
     came = np.bincount(rosters.entered, minlength=len(heads))

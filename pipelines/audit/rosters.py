@@ -84,7 +84,7 @@ def read_rosters(
             f"(fewest: {int(rosters.members.min())})",
             *(heads[number].release_id for number in np.unique(rosters.cohort_entered[small])),
         )
-    _judge_once(rosters, findings)
+    _judge_once(rosters, policy, findings)
     _judge_partitions(rosters, heads, partition_of, findings)
     _judge_counts(rosters, heads, partition_of, metrics, findings)
     return rosters
@@ -188,7 +188,8 @@ def _joined(parts: Sequence[np.ndarray], kind: Any) -> np.ndarray:
     return np.concatenate([np.zeros(0, kind), *parts]).astype(kind)
 
 
-def _judge_once(rosters: Rosters, findings: Findings) -> None:
+def _judge_once(rosters: Rosters, policy: Policy, findings: Findings) -> None:
+    """Nobody enters twice; in two partitions only if the policy accepts the risk of a field that parts the feed."""
     order = np.lexsort((rosters.partition, rosters.person))
     person, partition = rosters.person[order], rosters.partition[order]
     again = person[1:] == person[:-1]
@@ -196,7 +197,8 @@ def _judge_once(rosters: Rosters, findings: Findings) -> None:
     if same:
         findings.add(f"{same} people entered more than once: they stand in two cohorts")
     other = len(np.unique(person[1:][again & (partition[1:] != partition[:-1])]))
-    if other:
+    accepted = any(policy.field(name).accept_risk is not None for name in policy.partition_by)
+    if other and not accepted:
         findings.add(
             f"{other} people entered in two partitions: whoever links their rows finds them in both cohorts"
         )

@@ -107,6 +107,11 @@ def earlier_run(
         )
     if record is None:
         raise ContinueError(f"--continue {directory}: no run's output, it has no restricted/run.json")
+    if "job" in record and not FileSystems.exists(FileSystems.join(directory, "restricted", "ended")):
+        raise ContinueError(
+            f"--continue {directory}: a stream writes there whose feed has not ended. End it with kanonflow stop, or go"
+            " on with it by --resume: two runs must not take newcomers into one roster"
+        )
     before = record.get("cohorts")
     if not isinstance(before, dict) or "epoch" not in record or not any(_partitions(directory)):
         raise ContinueError(
@@ -177,6 +182,15 @@ def continue_once(earlier: EarlierRun, output: str) -> None:
         raise ContinueError(
             f"--continue {earlier.directory}: another run continues it already (restricted/{CONTINUED_BY} names its"
             " output). Continue that one, or, if nothing of it was published, delete that file"
+        )
+
+
+def refuse_continued(output: str) -> None:
+    """Raise ContinueError if another run continues the run of ``output``: it must not take anybody in any more."""
+    if FileSystems.exists(FileSystems.join(output, "restricted", CONTINUED_BY)):
+        raise ContinueError(
+            f"{output}: another run continues its cohorts (restricted/{CONTINUED_BY} names its output), and both would"
+            " take newcomers in. Go on with that one, or, if nothing of it was published, delete that file"
         )
 
 

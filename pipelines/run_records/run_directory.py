@@ -36,6 +36,7 @@ from kanonflow.pipelines.run_records.continued_run import (
     copy_cohorts,
     earlier_run,
     refuse_cohorts,
+    refuse_continued,
 )
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
@@ -202,6 +203,8 @@ def open_run_directory(
             " elsewhere. Choose another --output, or continue that run with --resume: rows must not be published twice."
             " (anonymize --second-release does it all the same, and says what it costs.)"
         )
+    if used:
+        refuse_continued(output)
     if used and stream is not None:
         _refuse_stream(output, stream, record or {})
     if used and record is None:

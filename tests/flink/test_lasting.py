@@ -17,8 +17,10 @@ from tests.small_feeds import HOUR, START, Row, hourly
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 HOURS = 9
-FEED = hourly(HOURS, 60, 60, towns=("Bonn", "Kiel"))
-POLICY = policy_text(partition_by=["town"], cohort="lasting", max_delay="2h", intake=30)
+TOWNS = ("Bonn", "Kiel")
+# Everybody at home: who is in two partitions is in two cohorts.
+FEED = [each | {"town": TOWNS[int(str(each["who"])[1:]) % 2]} for each in hourly(HOURS, 60, 60)]
+POLICY = policy_text(partition_by=["town"], cohort="lasting", max_delay="2h", intake=12)
 
 
 def hours(first: int, last: int) -> list[Row]:
@@ -86,7 +88,8 @@ def test_the_roster_outlives_machines_jobs_and_secrets(
     told = [each for each in records(run.output / "restricted" / "metrics") if each["released"]]
     assert {each["versions"]["secret"] for each in told} == {"1", "2"}
     assert len({each["epoch"] for each in told}) == 1
-    assert sum(each["people_entered"] > 0 for each in told) >= 4
+    # The first intake of each partition, and at least one later one by a job that went on.
+    assert sum(each["people_entered"] > 0 for each in told) >= 3
     cohorts = run.output / "restricted" / "cohorts"
     for partition in {each["partition"] for each in told}:
         mine = sorted(

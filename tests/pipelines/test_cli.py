@@ -53,7 +53,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     faults: dict[str, Any] = {"lose": 0, "fail": False}
 
     def make(
-        bound: BoundPolicy, secret: Secret, *, matching_records: bool, published: Any
+        bound: BoundPolicy, secret: Secret, *, matching_records: bool, published: Any, **_: Any
     ) -> beam.PTransform:
         assert not matching_records
         inner = PassThrough(bound, lose=faults["lose"])

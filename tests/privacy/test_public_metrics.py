@@ -27,14 +27,16 @@ from tests.small_feeds import SECRET, Row, bound_feed, feed_policy, row
 Record = Mapping[str, Any]
 
 CLASSES = {
-    "as_is": "release_id policy window_start window_end k protect cohort rows_released",
+    "as_is": "release_id policy window_start window_end k protect cohort rows_released epoch",
     "rounded": "gcp ncp",
     "count": "individuals classes",
     "ledger": "rows_waiting rows_rejected waiting_reasons",
     "withheld": "partition release_no released digest kind solver start warm rows_new rows_waited waiting_shared"
     " rejected_shared gcp_hull release_gcp release_ncp sil loss_start loss_end lower_bound warm_loss cold_loss"
     " warm_kept lattice_nodes nodes_seeded last_cold_evaluations evaluations deadline_struck solve_ms publish_ms"
-    " peer_retention linked_candidates guaranteed_candidates candidates_min tied_edges diversity domains versions",
+    " peer_retention linked_candidates guaranteed_candidates candidates_min tied_edges diversity domains versions"
+    " cohorts people_known pool people_entered groups_merged groups_kept epoch_candidates gcp_newcomers"
+    " outdated_values",
 }
 SCHEMA = metrics_schema()
 EVALUATIONS = 20  # a row, as feed_policy has them

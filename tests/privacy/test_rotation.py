@@ -219,7 +219,7 @@ def test_a_resumed_run_over_files_is_finished_under_its_own_secret(tmp_path: Pat
     lines = [f"{20 + number % 9},2024-03-0{1 + number % 2},{number}.5" for number in range(40)]
     (tmp_path / "in.csv").write_text("\n".join(["age,day,amount", *lines]) + "\n")
     (tmp_path / "p.yaml").write_text(
-        "version: 1\nk: 3\nwindow: 1d\ncohort: window\nsolver: {evaluations_per_row: 20, threads: 1}\nfields:\n"
+        "version: 1\nk: 3\nwindow: 1d\nsolver: {evaluations_per_row: 20, threads: 1}\nfields:\n"
         "  age: {role: quasi, type: numeric, as: int}\n  day: {role: time}\n  amount: {role: sensitive, as: double}\n"
     )
     for letter in "ab":

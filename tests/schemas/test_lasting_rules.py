@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.lasting_rules import LARGEST_COHORT
 from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Policy, SolverChoice
@@ -207,3 +209,14 @@ def test_programs_are_held_to_the_same_rules(changes: dict[str, Any], start: str
     with pytest.raises(PolicyError) as caught:
         replace(read(lasting()), **changes)
     assert caught.value.mistakes[0].startswith(start)
+
+
+@pytest.mark.parametrize("name", ["person", "cohort", "forgotten"])
+def test_names_of_the_cohorts_own_columns_are_refused(name: str) -> None:
+    """Of quasi-identifiers, which stand beside them in restricted/cohorts; of other fields, and otherwise, they may be."""
+    mapping = lasting()
+    mapping["fields"] = {**mapping["fields"], name: {"role": "quasi", "type": "categorical"}}
+    columns = pa.schema([(field.name, pa.string()) for field in read(mapping).fields])
+    with pytest.raises(PolicyError, match=f"restricted/cohorts has a column {name}"):
+        bind(read(mapping), columns, text=True, source="feed")
+    bind(read(mapping | {"cohort": "window"}), columns, text=True, source="feed")

@@ -34,8 +34,8 @@ class RangeDomain:
 
     @property
     def extent(self) -> float:
-        """U - L, at most the largest double."""
-        return min(float(self.high - self.low), sys.float_info.max)
+        """U - L, at most the largest double; 0 where no value was seen."""
+        return min(max(float(self.high - self.low), 0.0), sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,10 @@ def value_digests(values: pa.Array) -> NDArray[np.uint64]:
 _NULL = value_digests(pa.array([None], pa.string()))
 
 
+# Its ends are crossed: a range from 0 would reach from there to the first value, and dull the field for good.
+_NOTHING_SEEN = RangeDomain(0, -1, declared=False)
+
+
 def _encode_range(
     column: BoundColumn, rows: pa.Table, known: RangeDomain | SetDomain | None
 ) -> tuple[NDArray[np.float64], RangeDomain]:
@@ -83,11 +87,9 @@ def _encode_range(
     else:
         seen = values[valid]
         ends = [seen.min().item(), seen.max().item()] if seen.size else []
-        if isinstance(known, RangeDomain):
+        if isinstance(known, RangeDomain) and known.low <= known.high:
             ends += [known.low, known.high]
-        domain = (
-            RangeDomain(min(ends), max(ends), declared=False) if ends else RangeDomain(0, 0, declared=False)
-        )
+        domain = RangeDomain(min(ends), max(ends), declared=False) if ends else _NOTHING_SEEN
     width = domain.extent
     scaled = _above(values, domain.low) / width if width > 0 else np.zeros(len(values))
     # Rounding may leave [0, 1] by a hair; classification has kept everything inside a declared domain.
@@ -183,7 +185,9 @@ def describe(domains: Domains) -> dict[str, str]:
     """Each domain for the metrics: its ends or its size, and whether it was declared or running."""
     described = {}
     for name, domain in domains.items():
-        if isinstance(domain, RangeDomain):
+        if isinstance(domain, RangeDomain) and domain.low > domain.high:
+            described[name] = "no value yet"
+        elif isinstance(domain, RangeDomain):
             described[name] = f"[{domain.low}, {domain.high}] {'declared' if domain.declared else 'running'}"
         else:
             described[name] = (

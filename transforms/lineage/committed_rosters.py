@@ -12,12 +12,9 @@ say in their header what they are (``roster_lineage.CommittedSegment``); no file
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from io import BytesIO
 from typing import Any
 
-import fastavro
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.transforms.files.create_if_absent import (
@@ -29,6 +26,7 @@ from kanonflow.transforms.files.create_if_absent import (
 )
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment, judge_roster
+from kanonflow.transforms.lineage.segment_header import told_of
 
 PEOPLE = ".people.avro"
 BOXES = ".boxes.avro"
@@ -50,17 +48,6 @@ def partition_cohorts(output: str, partition: bytes) -> str:
 def segment_file(number: int, kind: str) -> str:
     """The name of a segment's file. kind: PEOPLE or BOXES."""
     return f"{number:06}{kind}"
-
-
-def told_of(data: bytes) -> dict[str, Any]:
-    """What the header of a segment's file says of it. Raises ValueError: it is no such file."""
-    try:
-        told = json.loads(fastavro.reader(BytesIO(data)).metadata["avro.schema"])["kanonflow"]
-    except Exception:  # whatever the decoder trips over, it is none
-        raise ValueError("no file of a segment") from None
-    if not isinstance(told, dict):
-        raise ValueError("no file of a segment")
-    return told
 
 
 def segment_told(told: Mapping[str, Any]) -> CommittedSegment:

@@ -18,7 +18,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.avro_encoding import avro_file
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.state_versions import damaged
-from kanonflow.transforms.lineage.committed_rosters import told_of
+from kanonflow.transforms.lineage.segment_header import told_of
 from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead, Segment

@@ -171,7 +171,7 @@ def make_run(
         made += partition.finish()
     for result in made:
         refused += result.rejected
-        _write_result(out, result, release_avro_schema(bound))
+        _write_result(out, result, release_avro_schema(bound, EPOCH))
     _put(out / "restricted/rejected/all.avro", records_file(refused, rejected_schema(), "all"))
     if stop_after is None and not any(map(late, told)):
         _put(out / "restricted/run.json", b'{"rejected_files": 1}')

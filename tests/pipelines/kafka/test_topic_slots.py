@@ -42,7 +42,7 @@ def test_a_topic_gets_no_release_that_does_not_go_on_from_what_is_there(tmp_path
     bound = bound_feed(feed_policy(people=True, max_delay="2h"))
     topic = Topic()
     address = kafka_sink_address("kafka://nowhere:9092/out?format=avro")
-    sink = kafka_sink._WriteRelease(address, bound, "run", str(tmp_path))
+    sink = kafka_sink._WriteRelease(address, bound, "run", str(tmp_path), 0)
     sink._topic = topic  # type: ignore[assignment]
 
     def written(release: Release) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.risks.lasting_risks import LastingRisks, lasting_risks
 from kanonflow.pipelines.risks.trails import Feed
-from tests.pipelines.risks.toy_feeds import BEGIN, toy_bound
+from tests.pipelines.risks.toy_feeds import BEGIN, kept_rows, toy_bound
 
 PEOPLE, HOURS, K = 240, 12, 4
 FIELDS = {"age": {"role": "quasi", "type": "numeric", "domain": [0, 1000]}}
@@ -69,7 +69,7 @@ def measured(*payload: str, later: int = 0, **head: Any) -> LastingRisks:
     table = feed(later)
     fields = {**FIELDS, **head.pop("fields", {})}
     bound = toy_bound(table, k=K, payload=payload, fields=fields, **head)
-    return lasting_risks(Feed(table.select(list(bound.input_columns)).cast(bound.canonical_schema)), bound)
+    return lasting_risks(Feed(kept_rows(table, bound)), bound)
 
 
 def mistakes(risks: LastingRisks) -> list[str]:
@@ -178,7 +178,7 @@ def test_fewer_people_than_a_cohort_have_nothing_to_simulate() -> None:
     """Told, and no error."""
     table = feed().slice(0, 2)
     bound = toy_bound(table, k=K, payload=["amount"], fields=FIELDS, **WAITING)
-    rows = table.select(list(bound.input_columns)).cast(bound.canonical_schema)
+    rows = kept_rows(table, bound)
     for some in (rows, rows.slice(0, 0)):
         assert "nobody would enter" in lasting_risks(Feed(some), bound).render()
 

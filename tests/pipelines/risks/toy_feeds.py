@@ -52,4 +52,10 @@ def toy(rows: Sequence[Visit], **head: Any) -> tuple[Trails, BoundPolicy]:
     """Trails of visits, and their policy. ``columns`` of ``head``: further columns of the table."""
     table = visits(rows, **head.pop("columns", {}))
     bound = toy_bound(table, **head)
-    return trails_of(table.select(list(bound.input_columns)).cast(bound.canonical_schema), bound), bound
+    return trails_of(kept_rows(table, bound), bound), bound
+
+
+def kept_rows(table: pa.Table, bound: BoundPolicy) -> pa.Table:
+    """The fields that a policy keeps, in its types."""
+    kept = pa.schema([bound.canonical_schema.field(name) for name in bound.input_columns])
+    return table.select(list(bound.input_columns)).cast(kept)

@@ -22,7 +22,7 @@ from tests.privacy.test_retries import Failure, after_the_solve
 def folder(tmp_path: Path) -> Path:
     """A small feed of six days, a policy and a secret."""
     write_feed(FeedShape(rows=600, days=6, seed=3), tmp_path)
-    (tmp_path / "p.yaml").write_text(POLICY)
+    (tmp_path / "p.yaml").write_text(POLICY + "cohort: window\n")
     (tmp_path / "secret").write_bytes(bytes(range(100, 140)))
     (tmp_path / "secret").chmod(0o600)
     return tmp_path

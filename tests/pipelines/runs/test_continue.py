@@ -302,6 +302,12 @@ def test_a_directory_is_continued_once(
     assert anonymize(place, "01.csv", tmp_path / "two", "--continue", str(first)) == 2
     assert "another run continues it already" in capsys.readouterr().err
     assert not list((tmp_path / "two").glob("release/*"))
+    # Nor does the run itself go on beside the one that continues it.
+    capsys.readouterr()
+    arguments = ["--input", str(place / "in" / "00.csv"), "--policy", str(place / "policy.yaml")]
+    secret = ["--secret-file", str(place / "secret")]
+    assert main(["anonymize", *arguments, *secret, "--output", str(first), "--resume", "--quiet"]) == 2
+    assert "another run continues its cohorts" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "one")
     assert anonymize(place, "01.csv", tmp_path / "one", "--continue", str(first)) == 0
 

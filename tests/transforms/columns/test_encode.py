@@ -122,3 +122,16 @@ def test_encoding_commutes_with_any_order_of_rows(n: int, seed: int, turn: int) 
     np.testing.assert_array_equal(one.table.numeric[order], other.table.numeric)
     np.testing.assert_array_equal(one.table.categorical[order], other.table.categorical)
     assert describe(one.domains) == describe(other.domains)
+
+
+def test_a_field_that_nobody_had_a_value_of_has_no_domain_yet() -> None:
+    """The first value begins the domain; a range that reached to 0 would dull the field for good."""
+    bound = bound_policy()
+    rows = window_rows(6, 2, bound)
+    name = next(column.name for column in bound.quasis if column.kind is not None and column.domain is None)
+    place = rows.schema.get_field_index(name)
+    empty = rows.set_column(place, rows.schema.field(place), pa.nulls(6, rows.schema.field(place).type))
+    first = encode(empty, bound, None, {}).domains
+    assert describe(first)[name] == "no value yet"
+    assert extents(first)[name] == 0.0
+    assert encode(rows, bound, None, first).domains[name] == encode(rows, bound, None, {}).domains[name]

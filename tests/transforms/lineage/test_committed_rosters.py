@@ -15,11 +15,11 @@ from kanonflow.transforms.lineage.committed_rosters import (
     partition_cohorts,
     segment_file,
     segment_told,
-    told_of,
 )
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
+from kanonflow.transforms.lineage.segment_header import told_of
 from kanonflow.transforms.rows.elements import Release
 from tests.lasting_feeds import EPOCH, KEY, growing_feed, lasting_policy, releases_of
 from tests.small_feeds import row
