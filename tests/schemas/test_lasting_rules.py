@@ -213,7 +213,7 @@ def test_programs_are_held_to_the_same_rules(changes: dict[str, Any], start: str
 
 @pytest.mark.parametrize("name", ["person", "cohort", "forgotten"])
 def test_names_of_the_cohorts_own_columns_are_refused(name: str) -> None:
-    """Of quasi-identifiers, which stand beside them in restricted/cohorts; of other fields, and otherwise, they may be."""
+    """Of quasi-identifiers, which stand beside them in restricted/cohorts; with cohort: window they may be."""
     mapping = lasting()
     mapping["fields"] = {**mapping["fields"], name: {"role": "quasi", "type": "categorical"}}
     columns = pa.schema([(field.name, pa.string()) for field in read(mapping).fields])
