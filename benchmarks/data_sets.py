@@ -24,6 +24,7 @@ from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_choices import Cohort
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.schemas.value_units import to_units
 from kanonflow.solvers.problem.table import Table
@@ -99,6 +100,19 @@ def with_window(policy: Policy, window_ms: int) -> Policy:
     return replace(policy, window_ms=window_ms, max_delay_ms=2 * window_ms, state_ttl_ms=0)
 
 
+def with_method(policy: Policy, method: str) -> Policy:
+    """The policy with another method. One class of everybody makes no cohorts: ``pass-through`` has classes afresh."""
+    solver = replace(policy.solver, method=method)
+    return replace(afresh(policy) if method == "pass-through" else policy, solver=solver)
+
+
+def afresh(policy: Policy) -> Policy:
+    """The policy with ``cohort: window`` in the place of cohorts that last."""
+    if not policy.lasting:
+        return policy
+    return replace(policy, cohort=Cohort.WINDOW, cohort_size=None, intake=None, max_outdated=None)
+
+
 def write_slice(
     data: DataSet, target: Path, *, rows: int | None = None, days: int | None = None, path: Path | None = None
 ) -> Path:
@@ -134,11 +148,16 @@ def _first_days(lines: Iterable[str], column: int, days: int) -> Iterator[str]:
         yield line
 
 
-def read_feed(path: Path, policy: Policy, *, days: int | None = None, rows: int | None = None) -> Feed:
+def read_feed(
+    path: Path, policy: Policy, *, days: int | None = None, rows: int | None = None, lasting: bool = False
+) -> Feed:
     """The feed of a file under a policy, classified and split as in the pipeline; rejected rows are left out.
 
     days: only windows that begin before so many days from the first row's day have passed. rows: only the first rows.
+    lasting: leave cohorts that last as they are; else individuals are put together afresh in each window, which is what
+    most benchmarks measure.
     """
+    policy = policy if lasting else afresh(policy)
     files = find_inputs([str(path)])
     schema = input_schema(files)
     bound = bind(policy, schema.columns, text=schema.text, source=path.name)

@@ -448,7 +448,7 @@ def main(argv: list[str] | None = None) -> int:
         " documents warn of.",
     )
     try:
-        feed = read_feed(data_path(SPARKOV), lasting_policy(), days=arguments.days)
+        feed = read_feed(data_path(SPARKOV), lasting_policy(), days=arguments.days, lasting=True)
     except MissingDataError as missing:
         findings.skipped.append(str(missing))
         return publish(findings, arguments, begun)

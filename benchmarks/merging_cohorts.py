@@ -9,7 +9,7 @@ group x NCP of the hull of its cohorts' boxes, by rows, of each window; the mean
 No floor: every cohort by itself, which is what remains of the loss if nobody has to be merged. CPU us a row: of
 ``merge_cohorts`` over all windows by all their rows. Kept: groups that are a group of the last window restricted to the
 cohorts here, by groups. Evaluations to the loss of the cold search with the default budget: the least of the budgets
-tried, as a mean over windows.
+tried, as a mean over windows. No ratios are formed: losses stand beside each other, of equal windows.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ accounts go by. A cluster of its own for each run.
 
 replay: all files are there; the job reads them as fast as it can. Each solver's run is one after the other: the
 policy's own; ``l-greedy``, a start without search, which is what the rest of the pipeline costs; ``pass-through``, one
-class of everybody, whose boxes hold the whole domain and are dear to write. Ratios are of rows/s in one run of this
-script. With ``--kills`` TaskManagers are killed (SIGKILL) and started again, evenly over the feed.
+class of everybody (``cohort: window``), whose boxes hold the whole domain and are dear to write. Ratios
+are of rows/s in one run of this script. With ``--kills`` TaskManagers are killed (SIGKILL) and started again, evenly
+over the feed.
 
 soak: a file each second, at an even pace of event time, so that a window closes every ``--window-seconds``.
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import yaml
 from numpy.typing import NDArray
 
-from benchmarks.data_sets import DAY_MS, example_policy
+from benchmarks.data_sets import DAY_MS, example_policy, with_method
 from kanonflow.pipelines.commands.demo_feed import FEED_START, FeedShape, demo_feed
 from kanonflow.schemas.avro_schema import transaction_schema
 from kanonflow.schemas.policy import Role
@@ -78,7 +78,8 @@ def write_stream_policy(method: str, path: Path) -> Path:
         replace(field, role=Role.INSENSITIVE) if field.name in (PARTITION, REFERENCE) else field
         for field in policy.fields
     )
-    solver = replace(policy.solver, threads=1, method=policy.solver.method if method == OWN else method)
+    policy = policy if method == OWN else with_method(policy, method)
+    solver = replace(policy.solver, threads=1)
     policy = replace(policy, fields=fields, solver=solver, partition_by=(PARTITION,))
     path.write_text(yaml.safe_dump(to_mapping(policy), sort_keys=False), encoding="utf-8")
     return path

@@ -9,7 +9,8 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import no_annotations
 
 from kanonflow.schemas.avro_schema import metrics_defaults, release_arrow_schema
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
+from kanonflow.transforms.release.rejected import fault_records
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, Release, from_ipc, to_ipc
 
@@ -43,6 +44,10 @@ class _Publish(beam.DoFn):
 
     def process(self, batch: RawBatch) -> Iterable[Any]:
         rows, rejected = classify(from_ipc(batch.ipc), self._bound)
+        if FAULT_COLUMN in rows.schema.names:
+            # To this stand-in nobody is known.
+            rejected = [*rejected, *fault_records(rows, self._bound)]
+            rows = rows.filter(rows.column(FAULT_COLUMN).is_null())
         if batch.broken or rejected:
             yield TaggedOutput("rejected", RejectedRows(batch.name, (*batch.broken, *rejected)))
         rows = rows.slice(self._lose)
@@ -59,6 +64,8 @@ def exact_boxes(rows: pa.Table, bound: BoundPolicy, release_id: str) -> pa.Table
     values: dict[str, list[Any]] = {"release_id": [release_id] * rows.num_rows}
     window = None if bound.policy.time is None else 0
     values |= dict.fromkeys(("window_start", "window_end"), [window] * rows.num_rows)
+    if bound.policy.lasting:
+        values["class_id"] = list(range(rows.num_rows))
     for column in bound.quasis:
         own = rows.column(column.name).to_pylist()
         values[column.published_name] = [

@@ -327,7 +327,7 @@ def test_policy_check_reports_all_mistakes_at_once(
 
 
 def test_verify_ends_with_the_audits_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 0 when the audit passed, 1 when it failed; its report is printed, as text or as JSON."""
     audited: list[Any] = []
@@ -343,11 +343,13 @@ def test_verify_ends_with_the_audits_verdict(
             return "{}"
 
     def audit(*paths: Any, delimiter: str | None, **checks: Any) -> Report:
-        assert checks == {"waiting": False, "matching_records": False, "known": 0, "recipe": None}
+        assert checks == {"waiting": False, "matching_records": False, "known": 0}
         audited.append((*paths, delimiter))
         return Report(len(audited) == 1)
 
     monkeypatch.setattr("kanonflow.pipelines.audit.audit.audit", audit)
+    monkeypatch.chdir(tmp_path)
+    Path("p").write_text("version: 1\nk: 2\nfields:\n  age: {role: quasi, type: numeric}\n")
     flags = ["verify", "--policy", "p", "--input", "a", "--input", "b", "--release", "r"]
     assert cli.main(flags) == 0
     assert cli.main([*flags, "--json", "--delimiter", "tab"]) == 1

@@ -134,7 +134,7 @@ def test_nights_that_continue_each_other_give_what_one_run_gives(
 
 
 def test_newcomers_of_a_later_night_are_a_segment_of_their_own(
-    place: Path, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, founded: Path, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The new directory has the earlier segments byte for byte, and one more of whoever came; two who are too few for
     a cohort are rejected, and the run says so."""
@@ -153,7 +153,8 @@ def test_newcomers_of_a_later_night_are_a_segment_of_their_own(
     lines = (place / "in" / "01.csv").read_text().splitlines()
     few = [line.replace("p", "q", 1) for line in lines[1:3]]
     (tmp_path / "in" / "few.csv").write_text("\n".join([*lines, *few]) + "\n")
-    assert anonymize(tmp_path, "few.csv", tmp_path / "few", "--continue", str(first)) == 0
+    again = Path(shutil.copytree(founded, tmp_path / "again"))
+    assert anonymize(tmp_path, "few.csv", tmp_path / "few", "--continue", str(again)) == 0
     assert "2 rows waited for other people" in capsys.readouterr().err
 
 
