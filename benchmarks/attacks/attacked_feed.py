@@ -55,7 +55,7 @@ ROWS, PEOPLE, CLASSES = "rows", "row mode", "classes"
 _HEADS: dict[str, dict[str, str]] = {
     ROWS: {"protect": "row"},
     PEOPLE: {"protect": "row"},
-    CLASSES: {"protect": "individual"},
+    CLASSES: {"protect": "individual", "cohort": "window"},
 }
 
 
@@ -70,7 +70,7 @@ def attacked_policy(source: Source, mode: str, fields: dict[str, Any] | None = N
     Raises NotAvailableError: this version's policy refuses it.
     """
     mapping = to_mapping(example_policy(source.policy))
-    for key in ("protect", "cohort"):
+    for key in ("protect", "cohort", "cohort_size", "intake", "max_outdated"):
         mapping.pop(key, None)
     mapping["solver"] = {"evaluations_per_row": EVALUATIONS, "threads": 1}
     mapping["fields"][source.name] = {"role": "insensitive"}
