@@ -41,7 +41,7 @@ _COVERS = {
 _COVERS_LASTING = (
     "cohort: lasting. All rows of a person, linked over all releases of an epoch, belong to a given individual with a"
     " probability of at most 1/k, for a reader who knows everybody's attributes as of entry, the method, and in which"
-    " release each person first appears.",
+    " release each person entered.",
     "It does not cover a reader who knows anything about when or how often somebody was active (a purchase with its"
     " day, a holiday, a closed account), payload that hints at the person over many rows, nor several epochs, policies"
     " or outputs over the same people. What all people of a cohort share is certain. docs/guarantees.md has the rest.",
