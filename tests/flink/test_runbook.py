@@ -78,7 +78,7 @@ def test_the_trial_in_the_guide_to_kafka(broker: Broker, tmp_path: Path) -> None
     finally:
         here("python -m deploy.flink.session down || true")
         here(down)
-    told = re.search(r"gives (\d) releases of about ([\d,]+) of the ([\d,]+) rows", trial)
+    told = re.search(r"gives (\d) releases? of about ([\d,]+) of the ([\d,]+) rows", trial)
     assert told is not None
     releases, about, rows = (int(figure.replace(",", "")) for figure in told.groups())
     found = [re.search(rf"^{name} +(\S+)$", said, re.MULTILINE) for name in FIGURES]
