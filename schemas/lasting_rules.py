@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
-from kanonflow.schemas.policy_choices import SolverChoice
-from kanonflow.schemas.policy_fields import Field, Role
+from kanonflow.schemas.policy_fields import Role
+from kanonflow.schemas.policy_parts import PolicyParts
 
 LARGEST_COHORT = 255
 """People a cohort at most: the largest classes that the solvers make."""
@@ -16,32 +16,7 @@ _OF_LASTING = ("cohort_size", "intake", "max_outdated")
 _OTHERWISE = "or say cohort: window"
 
 
-class LastingPolicy(Protocol):
-    """The attributes of a policy that the rules read."""
-
-    @property
-    def k(self) -> int: ...
-    @property
-    def fields(self) -> tuple[Field, ...]: ...
-    @property
-    def window_ms(self) -> int | None: ...
-    @property
-    def protect(self) -> str: ...
-    @property
-    def cohort(self) -> str | None: ...
-    @property
-    def cohort_size(self) -> int | None: ...
-    @property
-    def intake(self) -> int | None: ...
-    @property
-    def max_outdated(self) -> float | None: ...
-    @property
-    def solver(self) -> SolverChoice: ...
-    @property
-    def by_levels(self) -> bool: ...
-
-
-def rules_of_lasting(policy: LastingPolicy) -> Iterator[str]:
+def rules_of_lasting(policy: PolicyParts) -> Iterator[str]:
     """Mistakes in what a policy says of cohorts that last."""
     if policy.cohort != "lasting":
         for key in _OF_LASTING:
@@ -60,7 +35,7 @@ def rules_of_lasting(policy: LastingPolicy) -> Iterator[str]:
     yield from _rules_of_fields(policy)
 
 
-def _rules_of_sizes(policy: LastingPolicy) -> Iterator[str]:
+def _rules_of_sizes(policy: PolicyParts) -> Iterator[str]:
     size, intake, outdated = policy.cohort_size, policy.intake, policy.max_outdated
     sizes = {"k": policy.k} if _whole(policy.k) else {}
     if not _whole(size):
@@ -80,7 +55,7 @@ def _rules_of_sizes(policy: LastingPolicy) -> Iterator[str]:
         yield "max_outdated: must be a share of a window's rows, at least 0 and below 1; leave it out for 0.02"
 
 
-def _rules_of_search(policy: LastingPolicy) -> Iterator[str]:
+def _rules_of_search(policy: PolicyParts) -> Iterator[str]:
     choice = policy.solver
     if choice.deadline_ms is not None:
         yield (
@@ -101,7 +76,7 @@ def _rules_of_search(policy: LastingPolicy) -> Iterator[str]:
         )
 
 
-def _rules_of_fields(policy: LastingPolicy) -> Iterator[str]:
+def _rules_of_fields(policy: PolicyParts) -> Iterator[str]:
     for field in policy.fields:
         if field.role is Role.TIME and field.quasi is not None:
             yield (

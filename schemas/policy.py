@@ -47,7 +47,8 @@ MAX_OUTDATED = 0.02
 class Policy:
     """A complete, valid policy. Durations are integer milliseconds; ``window_ms`` None: one single window.
 
-    max_delay_ms counts from the end of a row's own window and is also the allowed lateness;
+    max_delay_ms counts from the end of a row's own window and is also the allowed lateness (with cohorts that last,
+    whole windows of it: ``waiting_ms``);
     out_of_orderness_ms is how long a window stays open after its end; max_ahead_ms how much later than its arrival a
     row's time may be where the source tells arrivals (None: a day), as streams do and files do not; state_ttl_ms is
     how long state that nothing uses is kept (by default 30 days, or twice window + max_delay when that is longer).

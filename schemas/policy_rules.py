@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol
 
 from kanonflow.schemas.diversity_declaration import rules_of_diversity
 from kanonflow.schemas.lasting_rules import rules_of_lasting
-from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import (
     DATE_UNITS,
     PLAIN_VALUES,
@@ -23,6 +21,7 @@ from kanonflow.schemas.policy_fields import (
     Role,
     decimal_value,
 )
+from kanonflow.schemas.policy_parts import PolicyParts
 
 RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -30,49 +29,6 @@ LEAST_PART = 10
 """``max_window_rows`` is at least this many times k: parts smaller than that would have no choice of peers."""
 MOST_GRID_DIGITS = 15
 """Significant digits of a grid: a double holds every multiple of it up to 2**53 exactly."""
-
-
-class PolicyParts(Protocol):
-    """The attributes of a policy that the rules read."""
-
-    @property
-    def version(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def k(self) -> int: ...
-    @property
-    def fields(self) -> tuple[Field, ...]: ...
-    @property
-    def window_ms(self) -> int | None: ...
-    @property
-    def window_offset_ms(self) -> int: ...
-    @property
-    def max_delay_ms(self) -> int: ...
-    @property
-    def out_of_orderness_ms(self) -> int: ...
-    @property
-    def max_ahead_ms(self) -> int | None: ...
-    @property
-    def state_ttl_ms(self) -> int: ...
-    @property
-    def partition_by(self) -> tuple[str, ...]: ...
-    @property
-    def max_window_rows(self) -> int: ...
-    @property
-    def protect(self) -> str: ...
-    @property
-    def cohort(self) -> str | None: ...
-    @property
-    def cohort_size(self) -> int | None: ...
-    @property
-    def intake(self) -> int | None: ...
-    @property
-    def max_outdated(self) -> float | None: ...
-    @property
-    def solver(self) -> SolverChoice: ...
-    @property
-    def by_levels(self) -> bool: ...
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:

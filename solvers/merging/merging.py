@@ -196,8 +196,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
     limit = task.evaluations
     if limit is None:
         limit = EVALUATIONS_PER_ROW * int(task.rows.sum())
-    # One cohort has nobody near.
-    if limit > 0 and c > 1:
+    if limit > 0:
         groups = begun.groups
         work = build_workspace(c, c + MOST, task.seed, log=LOG)
         search(people, groups, near, work, build_ruin(people), limit)

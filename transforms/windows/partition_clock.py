@@ -30,7 +30,10 @@ class Arrival(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What is due. kind: release, expire or forget. at: the window end (release) or the deadline (expire), ms."""
+    """What is due. kind: release, expire or forget. at: the window end (release) or the deadline (expire), ms.
+
+    With ``cohort: lasting`` a deadline is a window end, and what is due then may be a release (``step``).
+    """
 
     kind: str
     at: int

@@ -3,7 +3,8 @@
     act(key, action, clock, held)   ->   WindowResult, WindowResult, ..., StateAfter
 
     release   the rows due are taken, the window goes out in one part or several, each names what it was built on
-    expire    waiting and late rows whose time is over are rejected
+    expire    waiting and late rows whose time is over are rejected; with ``cohort: lasting`` they are a reason for an
+              intake first, and what then can go out is a release
     forget    the warm state is dropped
 
 ``SolveWindows`` keeps the state in cells of a runner and fires by its timer, ``PartitionInMemory`` keeps it in memory.
