@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
@@ -26,6 +26,7 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import RESERVED
+from kanonflow.schemas.text_form import ISO, CsvForm, TextForm
 
 OF_COHORTS = ("person", "cohort", "forgotten")
 """Columns of the files in restricted/cohorts beside the quasi-identifiers."""
@@ -45,6 +46,7 @@ class BoundColumn:
     from_text: whether its values arrive as text and are cast.
     kind: of a numeric or date quasi-identifier, what ``grid.snap_outward`` calls its values; else None.
     domain: of those, the declared domain in the units of ``kind`` (for "float" floats, else ints).
+    form: how its cells are written where they are text (schemas/text_inputs.py).
     """
 
     field: Field
@@ -52,6 +54,7 @@ class BoundColumn:
     from_text: bool
     kind: str | None = None
     domain: Ends | None = None
+    form: TextForm = ISO
 
     @property
     def name(self) -> str:
@@ -128,10 +131,13 @@ class BoundPolicy:
         return {column.name: column for column in self.columns}[name]
 
 
-def bind(policy: Policy, input_schema: pa.Schema, *, text: bool, source: str) -> BoundPolicy:
+def bind(
+    policy: Policy, input_schema: pa.Schema, *, text: bool, source: str, csv: bool = False
+) -> BoundPolicy:
     """The policy bound to an input.
 
-    input_schema: the input's columns; with ``text`` only their names count (CSV).
+    input_schema: the input's columns; with ``text`` only their names count (CSV, JSON).
+    csv: whether cells of text are those of CSV files, which the policy's ``csv`` is about.
     source: what an error calls the input.
 
     In a typed input, a field's ``as`` counts for columns of text only; other columns keep their own types.
@@ -144,11 +150,16 @@ def bind(policy: Policy, input_schema: pa.Schema, *, text: bool, source: str) ->
             continue
         arrow = pa.string() if text else input_schema.types[input_schema.names.index(field.name)]
         if column := _bind_column(field, arrow, text, mistakes):
-            columns.append(column)
+            columns.append(replace(column, form=_form(field, policy.csv if csv else None)))
     mistakes += _published_name_mistakes(policy)
     if mistakes:
         raise PolicyError(mistakes, f"{policy.name} does not fit {source}")
     return BoundPolicy(policy, tuple(columns), text)
+
+
+def _form(field: Field, csv: CsvForm | None) -> TextForm:
+    csv = csv or CsvForm()
+    return TextForm(csv.decimal, csv.thousands, csv.nulls, field.format, field.timezone, field.fold)
 
 
 def _name_mistakes(policy: Policy, names: list[str]) -> Iterator[str]:
@@ -187,7 +198,12 @@ def _published_name_mistakes(policy: Policy) -> Iterator[str]:
 
 def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[str]) -> BoundColumn | None:
     where = f"fields.{field.name}"
-    from_text = text or pa.types.is_null(arrow) or (is_text(arrow) and field.value not in (None, "string"))
+    from_text = (
+        text
+        or pa.types.is_null(arrow)
+        or (is_text(arrow) and (field.value not in (None, "string") or field.format is not None))
+        or (pa.types.is_integer(arrow) and field.format is not None)
+    )
     canonical = type_of_text(field) if from_text else canonical_type(field, arrow)
     if canonical is None:
         mistakes.append(f"{where}: columns of type {arrow} are not supported; give it role: identifier")

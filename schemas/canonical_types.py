@@ -8,6 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kanonflow.schemas.policy_fields import Field, QuasiType, Role, decimal_value
+from kanonflow.schemas.text_form import EPOCH, directives_of, has_time
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -27,7 +28,8 @@ MOST_QUASI_DIGITS = 18
 
 
 def type_of_text(field: Field) -> pa.DataType:
-    """The canonical type of a field whose values arrive as text: what the policy says, else by its role."""
+    """The canonical type of a field whose values arrive as text: what the policy says, else by its role, else by its
+    format."""
     if field.value is not None:
         decimal = decimal_value(field.value)
         declared = pa.decimal128(*decimal) if decimal else _PLAIN[field.value]
@@ -37,8 +39,18 @@ def type_of_text(field: Field) -> pa.DataType:
     if field.quasi is not None and field.quasi.type is QuasiType.NUMERIC:
         return pa.float64()
     if field.quasi is not None and field.quasi.type is QuasiType.DATE:
-        return pa.date32()
+        return _as_needed(field, MICROSECONDS) if _names_instants(field) else pa.date32()
+    if field.format is not None or field.timezone is not None:
+        return MICROSECONDS if has_time(field.format) or field.timezone is not None else pa.date32()
     return pa.string()
+
+
+def _names_instants(field: Field) -> bool:
+    """Whether what is said of a field's text makes instants of it, whatever day that is somewhere."""
+    form = field.format
+    if field.timezone is not None or form in EPOCH:
+        return True
+    return form is not None and any(part.letter == "z" for part in directives_of(form))
 
 
 def canonical_type(field: Field, arrow: pa.DataType) -> pa.DataType | None:

@@ -45,6 +45,9 @@ def read_field(name: str, entry: object, mistakes: list[str]) -> Field:
         found.get("diversity"),
         found.get("closeness"),
         found.get("accept_risk"),
+        found.get("format"),
+        found.get("timezone"),
+        found.get("fold"),
     )
 
 

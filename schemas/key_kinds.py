@@ -269,6 +269,30 @@ class Names:
 
 
 @dataclass(frozen=True)
+class Words:
+    """Words, as a list; one may stand alone. example: what a value looks like, for documents."""
+
+    example: str
+
+    @property
+    def told(self) -> str:
+        return self.example
+
+    def read(self, value: object, key: str, mistakes: list[str], where: str) -> tuple[str, ...] | None:
+        words = [value] if isinstance(value, str) else value
+        if isinstance(words, list | tuple) and all(isinstance(word, str) for word in words):
+            return tuple(words)
+        mistakes.append(f"{where}{key}: must be a list of words (put numbers and null in quotes)")
+        return None
+
+    def write(self, value: tuple[str, ...]) -> object:
+        return list(value)
+
+    def schema(self) -> JsonSchema:
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
+
+@dataclass(frozen=True)
 class Given:
     """A value that only its neighbours give a meaning to: whoever reads the mapping reads it.
 

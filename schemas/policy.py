@@ -12,6 +12,7 @@ from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
+from kanonflow.schemas.text_form import CsvForm
 
 __all__ = [
     "Cohort",
@@ -60,6 +61,7 @@ class Policy:
     k. intake: newcomers enter when so many wait, or when a row of one must leave; by default 200 k, and with no
     max_delay at once (cohort_size). max_outdated: share of a window's rows whose values have left their frozen box
     above which the run says that a renewal is due, by default 0.02.
+    csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     notes: what the reader of a file has to say about its spelling; no part of what the policy is.
 
     Raises PolicyError with all mistakes at once.
@@ -84,6 +86,7 @@ class Policy:
     cohort_size: int | None = None
     intake: int | None = None
     max_outdated: float | None = None
+    csv: CsvForm | None = None
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
     notes: tuple[str, ...] = member(default=(), compare=False)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from kanonflow.schemas.former_keys import FORMER
 from kanonflow.schemas.key_kinds import Group, JsonSchema, Key, keys_schema
 from kanonflow.schemas.policy_fields import Role
-from kanonflow.schemas.policy_keys import FIELD, HEAD, SOLVER
+from kanonflow.schemas.policy_keys import CSV, FIELD, HEAD, SOLVER
 
 _TABLES = (
     ("At the top", HEAD),
     ("Under `solver`", SOLVER),
+    ("Under `csv`", CSV),
     ("Of a field", FIELD),
 )
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.text_form import Fold
 
 
 class Role(StrEnum):
@@ -124,6 +125,9 @@ class Field:
     quasi: set for ``role: quasi`` and for a time field that is also a quasi-identifier.
     diversity, closeness: what every class must show of a sensitive field; None: nothing.
     accept_risk: why a payload field is published although it was measured to tell more than 1/k; None: it is not to be.
+    format: of dates and times, how text spells them; None: as ISO 8601 does.
+    timezone: where local times without a zone are; None: UTC. fold: what one that exists twice, or not at all, means;
+        None: such a cell is a bad value.
     """
 
     name: str
@@ -133,6 +137,9 @@ class Field:
     diversity: Diversity | None = None
     closeness: Closeness | None = None
     accept_risk: str | None = None
+    format: str | None = None
+    timezone: str | None = None
+    fold: Fold | None = None
 
     @property
     def also_quasi(self) -> bool:

@@ -1,7 +1,7 @@
 """Every key of a policy, once: what reads, writes and documents policies goes by these tables.
 
-HEAD: the keys at the top of a policy file. SOLVER: those under ``solver``. FIELD: those of a field under ``fields``, of
-which QUASI are for quasi-identifiers. Rules that need more than one key are in ``policy_rules``.
+HEAD: the keys at the top of a policy file. SOLVER, CSV: those under ``solver`` and ``csv``. FIELD: those of a field
+under ``fields``, of which QUASI are for quasi-identifiers. Rules that need more than one key are in ``policy_rules``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kanonflow.schemas.key_kinds import (
     Reason,
     Text,
     Whole,
+    Words,
     Written,
     YesNo,
     plain,
@@ -33,8 +34,20 @@ from kanonflow.schemas.policy_fields import (
     QuasiType,
     Role,
 )
+from kanonflow.schemas.text_form import CsvForm, Fold
 
-__all__ = ["DURATIONS", "FIELD", "HEAD", "LATER", "NO_SLIDING", "OF_LASTING", "QUASI", "SLIDING", "SOLVER"]
+__all__ = [
+    "CSV",
+    "DURATIONS",
+    "FIELD",
+    "HEAD",
+    "LATER",
+    "NO_SLIDING",
+    "OF_LASTING",
+    "QUASI",
+    "SLIDING",
+    "SOLVER",
+]
 
 SLIDING = ("slide", "every", "period")
 """Keys of sliding windows in other systems."""
@@ -199,6 +212,28 @@ FIELD = (
         default_told="by the role",
     ),
     Key(
+        "format",
+        Text("such as %d.%m.%Y, or epoch_s, epoch_ms"),
+        "Of dates and times, how text spells them (%Y %y %m %b %B %d %H %I %p %M %S %f %z), or since 1970 as a number.",
+        "format",
+        default_told="ISO 8601",
+    ),
+    Key(
+        "timezone",
+        Text("such as Europe/Prague"),
+        "Of times, where those without a zone of their own are local.",
+        "timezone",
+        default_told="UTC",
+    ),
+    Key(
+        "fold",
+        Choice(Fold),
+        "Of a timezone, what a local time means that exists twice, or not at all: by the offset before the clocks"
+        " change, or by that after.",
+        "fold",
+        default_told="such a time is a bad value",
+    ),
+    Key(
         "also_quasi",
         YesNo(),
         "Of the time field: published generalized as well.",
@@ -300,6 +335,55 @@ OF_LASTING = (
     ),
 )
 
+CSV = (
+    Key(
+        "delimiter",
+        Text("one sign, or tab"),
+        "What separates cells.",
+        "delimiter",
+        default_told="that of , ; tab | which the header has most of",
+    ),
+    Key(
+        "encoding",
+        Text("such as cp1250, utf-16"),
+        "Of the files.",
+        "encoding",
+        "utf-8",
+        written=Written.CHANGED,
+    ),
+    Key(
+        "decimal",
+        Text(". or ,"),
+        "What stands before a number's fraction.",
+        "decimal",
+        ".",
+        written=Written.CHANGED,
+    ),
+    Key(
+        "thousands",
+        Text(", . space ' or _"),
+        "What stands between groups of three digits; space: also a no-break space.",
+        "thousands",
+        default_told="nothing",
+    ),
+    Key(
+        "nulls",
+        Words('such as [NA, "-"]'),
+        "Words that mean null, besides the empty cell.",
+        "nulls",
+        (),
+        written=Written.CHANGED,
+    ),
+    Key(
+        "quote",
+        Text("one sign, or ''"),
+        "What stands around a cell that holds delimiters or line ends; '': nothing does.",
+        "quote",
+        '"',
+        written=Written.CHANGED,
+    ),
+)
+
 HEAD = (
     Key(
         "version",
@@ -368,6 +452,13 @@ HEAD = (
         default_told="lasting; window where there is no window",
     ),
     *OF_LASTING,
+    Key(
+        "csv",
+        Group(CSV, CsvForm),
+        "How CSV files of the input are written.",
+        "csv",
+        default_told="UTF-8, decimal point, empty cells are null",
+    ),
     Key(
         "metrics",
         Choice(MetricsAccess),

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import Field
+from kanonflow.schemas.text_form import CsvForm
 
 
 class PolicyParts(Protocol):
@@ -45,6 +46,8 @@ class PolicyParts(Protocol):
     def intake(self) -> int | None: ...
     @property
     def max_outdated(self) -> float | None: ...
+    @property
+    def csv(self) -> CsvForm | None: ...
     @property
     def solver(self) -> SolverChoice: ...
     @property

@@ -22,6 +22,7 @@ from kanonflow.schemas.policy_fields import (
     decimal_value,
 )
 from kanonflow.schemas.policy_parts import PolicyParts
+from kanonflow.schemas.text_form import TextForm, has_time, rules_of_csv, rules_of_form
 
 RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -39,6 +40,7 @@ def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str
     """
     mistakes = list(_rules_of_the_whole(policy))
     mistakes += rules_of_lasting(policy)
+    mistakes += () if policy.csv is None else rules_of_csv(policy.csv)
     mistakes += _rules_of_time(policy, unread)
     mistakes += _rules_of_roles(policy, unread)
     mistakes += _rules_of_partitions(policy, unread)
@@ -143,6 +145,7 @@ def _rules_of_field(field: Field) -> Iterator[str]:
         yield f"{where}.type: a quasi-identifier needs a type: numeric, date or categorical"
     if field.accept_risk is not None:
         yield from _rules_of_accepted_risk(where, field)
+    yield from _rules_of_text(where, field)
     if field.quasi is not None:
         if field.role not in (Role.QUASI, Role.TIME):
             yield f"{where}: only role: quasi, or a time field with also_quasi: true, can be generalized"
@@ -150,6 +153,19 @@ def _rules_of_field(field: Field) -> Iterator[str]:
             yield f"{where}.type: a time field that is also a quasi-identifier needs type: date"
         yield from _rules_of_quasi(where, field.quasi)
         yield from _rules_of_value(where, field)
+
+
+def _rules_of_text(where: str, field: Field) -> Iterator[str]:
+    form = TextForm(format=field.format, timezone=field.timezone, fold=field.fold)
+    kind = None if field.quasi is None else field.quasi.type
+    if field.value is not None:
+        days, instants = field.value == "date", field.value == "timestamp"
+    elif field.role is Role.TIME:
+        days, instants = False, True
+    else:  # the role decides, or the column of a typed input, or the format itself
+        open_ = kind is QuasiType.DATE or field.role in (Role.SENSITIVE, Role.INSENSITIVE)
+        days, instants = open_ and not has_time(field.format), open_
+    yield from rules_of_form(where, form, instants=instants, days=days)
 
 
 def _rules_of_accepted_risk(where: str, field: Field) -> Iterator[str]:

@@ -1,14 +1,18 @@
 """What a text input says: the one statement that the run's reader and the audit's own reader both follow.
 
 CSV files
-    Encoding    UTF-8, with or without a byte order mark; gzip where the file begins as gzip does.
+    Encoding    UTF-8 unless the policy's ``csv`` says another; with or without a byte order mark, which is no part of
+                the header in any encoding. gzip where the file begins as gzip does. Bytes that are no character of the
+                encoding are as those that are not UTF-8, below.
     Lines       end with LF, CRLF or CR. Empty lines say nothing, also before the header. A line of spaces is a row.
     Delimiter   the one given, else that one of ``DELIMITERS`` which the header has most of outside of quotes.
-    Quotes      a cell that begins with ``"`` goes on to the next single ``"``, over delimiters and line ends; ``""``
+    Quotes      (``"``, or the policy's; where that is '', a quote is a character like others)
+                a cell that begins with ``"`` goes on to the next single ``"``, over delimiters and line ends; ``""``
                 in it is one quote. What follows the closing quote belongs to the cell. A quote elsewhere in a cell,
                 also behind a space, is a character like others. A backslash is one too.
     Header      the first row: every column named, no name twice, all text. Else the file is refused.
-    Cells       as they stand, spaces included. An empty cell is null, whether quoted or not. A word such as NULL is a
+    Cells       as they stand, spaces included. An empty cell is null, whether quoted or not. So is one that is, without
+                the spaces around it, a word of the policy's ``nulls``, quoted or not; else a word such as NULL is a
                 text. There is no limit to a cell, but a row of more than ``MOST_ROW_BYTES`` may end a file's reading.
 
 JSON messages
@@ -24,12 +28,35 @@ Rows that are none (they are rejected as ``unparseable``, one record each, and t
 
 Cells as values of a type
     Spaces around are no matter, but to text. ASCII digits only.
-    whole numbers    ``[+-]digits`` within the type
+    whole numbers    ``[+-]digits`` within the type, also with a fraction of zeros, as in 17850.0
     other numbers    ``[+-]digits[.digits][e[+-]ddd]``, also ``.5`` and ``5.``; finite; decimals without rounding
     booleans         true, false, 1, 0, in any case
     dates            ``YYYY-MM-DD``
     instants         ``YYYY-MM-DD[ T]HH:MM[:SS[.f]][Z|+hh:mm]``, up to nine places of a second, cut to the type's unit;
-                     without a zone in UTC; a date alone is its midnight
+                     without a zone in the field's ``timezone``, else in UTC; a date alone is its midnight there
+    Of CSV files, the point of all numbers is the policy's ``decimal``. Where it has ``thousands``, digits before the
+    point may stand in groups of three with that sign between all of them (a first group of one to three digits), or
+    without any; a space stands for each of ``text_form.BLANKS``.
+
+Dates and instants of a field with a ``format`` (text_form.py), in all text, and in columns of whole numbers
+    Nothing but what the format says is taken. What stands between directives stands there exactly.
+    %Y               four digits, from 0001
+    %y               two digits: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068
+    %m %d            two digits, or one where no digit stands beside the directive; months 1 to 12, days of that month
+    %b %B            the month's English name, its first three letters (%b) or all (%B), in any case
+    %H %I            two digits, or one as above; 0 to 23, with %p (AM, PM, in any case) 1 to 12
+    %M %S            two digits, 0 to 59
+    %f               one to nine digits of a second
+    %z               Z, +hh, +hhmm or +hh:mm
+    epoch_s, epoch_ms   ``[+-]digits``, or with a fraction of zeros: whole seconds or milliseconds since 1970 UTC
+    A day takes what the format says of the time for nothing (it must be there all the same). An instant of which it
+    says no time is that day's midnight. A column of whole numbers is written with as many digits as the format takes,
+    with zeros in front, where it takes always the same number of them.
+    A year beyond 9999 or before 1 is a bad value.
+
+Local times (``timezone``, where the text, or the type of a typed column, says no zone)
+    One that exists once is that instant. One that exists twice, or not at all, is a bad value; with ``fold: first`` it
+    is read with the offset that holds before the clocks change, with ``fold: second`` with the one after.
 
 tests/pipelines/feeds/test_text_inputs.py holds a table of cases that runs through both readers.
 """
