@@ -11,11 +11,14 @@ from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.commands.row_mode_notes import ends_of_ranges_notes, row_mode_notes
 from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, find_inputs, input_schema
+from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.input_fit import InputFit
+from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.pipelines.risks.lasting_risks import LastingRiskError, lasting_risks
 from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
 from kanonflow.pipelines.risks.trails import read_feed
-from kanonflow.schemas.bound_policy import bind
+from kanonflow.pipelines.risks.window_sizes import window_sizes
 from kanonflow.schemas.draft import draft_policy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy, Protection
@@ -72,8 +75,9 @@ class PolicyCheck(NamedTuple):
 def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
-    Over files the risks of every payload field are measured (see ``payload_risks``), and under ``cohort: lasting``
-    those of the feed as a whole (see ``lasting_risks``).
+    Over files a sample spread over all of them is cast (see ``input_fit``). If it fits, the risks of every payload
+    field are measured (see ``payload_risks``), and under ``cohort: lasting`` those of the feed as a whole (see
+    ``lasting_risks``).
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
@@ -82,19 +86,49 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     table = ""
     refusal: PolicyError | None = None
     if patterns:
-        files = find_inputs(patterns)
-        schema = input_schema(files, delimiter)
-        bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
-        dropped = [name for name in schema.columns.names if name not in bound.input_columns]
-        lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
-        lines += [f"- {line}" for line in values_without_leaf(files, bound, delimiter)]
-        risks = payload_risks(read_sample(files, bound, delimiter), bound)
-        table, refusal = f"\n{risks.render()}", risks.refusal(path)
-        if policy.lasting:
-            found = lasting_risks(read_feed(files, bound, delimiter), bound)
-            table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
+        over = _over_files(policy, path, patterns, delimiter)
+        lines, table, refusal = [*lines, *over.lines], over.table, over.refusal
     lines += [f"- {note}" for note in _notes(policy)]
     return PolicyCheck("\n".join(map(printable, lines)) + table, refusal)
+
+
+class _OverFiles(NamedTuple):
+    """lines: for the head. table: of figures, as text. refusal: why the policy cannot be used over the files."""
+
+    lines: list[str]
+    table: str
+    refusal: PolicyError | None
+
+
+def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: str | None) -> _OverFiles:
+    """What the files look like under the policy, and what their people and payload tell."""
+    files, schema, bound, csv = bind_input(policy, patterns, delimiter)
+    dropped = [name for name in schema.columns.names if name not in bound.input_columns]
+    fit = sampled_fit(files, bound, csv)
+    misfit = refused_input(fit, files, csv, ", ".join(patterns))
+    verdict = "fits" if misfit is None else "does not fit"
+    lines = [f"{verdict} {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}"]
+    lines += [f"- {line}" for line in values_without_leaf(files, bound, csv.delimiter)]
+    table = f"\n{fit.render()}"
+    if misfit is not None:
+        # What is left of such an input says nothing of its payload.
+        return _OverFiles(lines, table, misfit)
+    rows = read_sample(files, bound, csv.delimiter)
+    people = window_sizes(rows, bound)
+    lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]
+    risks = payload_risks(rows, bound)
+    table, refusal = f"{table}\n{risks.render()}", risks.refusal(path)
+    if policy.lasting:
+        found = lasting_risks(read_feed(files, bound, csv.delimiter), bound)
+        table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
+    if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
+        refusal = _together(few, refusal, path)
+    return _OverFiles(lines, table, refusal)
+
+
+def _are_all(rows: pa.Table, fit: InputFit) -> bool:
+    """Whether the rows that risks are measured on are all that the files have: so are those of the sample then."""
+    return fit.whole and rows.num_rows >= fit.rows - fit.unfit
 
 
 def _together(first: PolicyError | None, second: PolicyError | None, source: str) -> PolicyError | None:

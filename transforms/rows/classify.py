@@ -184,6 +184,14 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
     return values, bad
 
 
+def problems_of(
+    column: BoundColumn, raw: pa.Array, source: str | None = None
+) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
+    """What ``classify`` finds of one column by itself: its canonical values, and each problem as (mask, reason)."""
+    checked = _check(column, raw, source)
+    return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
+
+
 def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
     """Mask of the times whose window, or the last release that may take them, no reader of dates can hold."""
     size = policy.window_ms or 0
