@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
@@ -66,10 +66,15 @@ def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> s
 
 
 class PolicyCheck(NamedTuple):
-    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can."""
+    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can.
+
+    policy: as it was read. figures: of the payload, as JSON has them; None: none was measured.
+    """
 
     text: str
     refusal: PolicyError | None
+    policy: Policy
+    figures: dict[str, Any] | None = None
 
 
 def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
@@ -85,19 +90,24 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
     table = ""
     refusal: PolicyError | None = None
+    figures = None
     if patterns:
         over = _over_files(policy, path, patterns, delimiter)
-        lines, table, refusal = [*lines, *over.lines], over.table, over.refusal
+        lines, table, refusal, figures = [*lines, *over.lines], over.table, over.refusal, over.figures
     lines += [f"- {note}" for note in _notes(policy)]
-    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal)
+    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal, policy, figures)
 
 
 class _OverFiles(NamedTuple):
-    """lines: for the head. table: of figures, as text. refusal: why the policy cannot be used over the files."""
+    """lines: for the head. table: of figures, as text. refusal: why the policy cannot be used over the files.
+
+    figures: of the payload, None where it was not measured.
+    """
 
     lines: list[str]
     table: str
     refusal: PolicyError | None
+    figures: dict[str, Any] | None = None
 
 
 def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: str | None) -> _OverFiles:
@@ -123,7 +133,7 @@ def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: s
         table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
     if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
         refusal = _together(few, refusal, path)
-    return _OverFiles(lines, table, refusal)
+    return _OverFiles(lines, table, refusal, risks.figures())
 
 
 def _are_all(rows: pa.Table, fit: InputFit) -> bool:
@@ -136,22 +146,6 @@ def _together(first: PolicyError | None, second: PolicyError | None, source: str
     if first is None or second is None:
         return first or second
     return LastingRiskError([*first.mistakes, *second.mistakes], source)
-
-
-def unmeasured(policy: Policy, path: str) -> str:
-    """A line for runs over files, which do not measure payload themselves; empty when every risk is accepted.
-
-    Why not: it reads the input a second time, and takes seconds; and a run that goes on must not be refused by a
-    measure that came out otherwise.
-    """
-    fields = [field.name for field in policy.payload if field.accept_risk is None]
-    if not fields:
-        return ""
-    told = (
-        f"Published as they are, not measured here: {', '.join(fields)}. What they tell about people:"
-        f" kanonflow policy check {path} --input ..."
-    )
-    return f"{printable(told)}\n"
 
 
 def _notes(policy: Policy) -> list[str]:
