@@ -90,9 +90,7 @@ def proposed_form(cells: pa.StringArray, column: BoundColumn, *, csv: bool = Tru
     best = _best(rest, column, csv=csv) if len(rest) else None
     if best is not None:
         read, csv_keys, field_keys, beside = best
-        return ProposedForm(
-            (*csv_keys, *said), field_keys, nulls + read * len(rest) / len(cells), beside
-        )
+        return ProposedForm((*csv_keys, *said), field_keys, nulls + read * len(rest) / len(cells), beside)
     return ProposedForm(said, (), nulls) if words else None
 
 
@@ -108,7 +106,11 @@ def _best(cells: pa.StringArray, column: BoundColumn, *, csv: bool) -> _Found | 
     # A few first: most candidates read none of them.
     found: list[_Found] = []
     for kind, form, csv_keys, field_keys in _candidates(column, csv=csv):
-        if _read(few, kind, form) == 0 and len(tried) > _TRIED_FIRST and _read(tried[-_TRIED_FIRST:], kind, form) == 0:
+        if (
+            _read(few, kind, form) == 0
+            and len(tried) > _TRIED_FIRST
+            and _read(tried[-_TRIED_FIRST:], kind, form) == 0
+        ):
             continue
         share = _read(tried, kind, form)
         if share >= LEAST_SHARE and _plausible(tried, form):
@@ -212,4 +214,3 @@ def _keys(keys: Iterable[tuple[str, object]]) -> Iterator[str]:
 
 def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-

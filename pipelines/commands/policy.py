@@ -24,6 +24,7 @@ from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.solver_check import check_solver
 
 _COVERS = {
@@ -60,8 +61,9 @@ _RULED = (
 def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
     """A policy (YAML) with every field of the files unclassified. Raises InputError."""
     files = find_inputs(patterns)
-    schema = input_schema(files, delimiter)
-    columns = _guessed_types(files[0], delimiter) if schema.text else schema.columns
+    form = with_delimiter(None, delimiter)
+    schema = input_schema(files, form)
+    columns = _guessed_types(files[0], form) if schema.text else schema.columns
     return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
 
 
@@ -118,18 +120,18 @@ def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: s
     misfit = refused_input(fit, files, csv, ", ".join(patterns))
     verdict = "fits" if misfit is None else "does not fit"
     lines = [f"{verdict} {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}"]
-    lines += [f"- {line}" for line in values_without_leaf(files, bound, csv.delimiter)]
+    lines += [f"- {line}" for line in values_without_leaf(files, bound, csv)]
     table = f"\n{fit.render()}"
     if misfit is not None:
         # What is left of such an input says nothing of its payload.
         return _OverFiles(lines, table, misfit)
-    rows = read_sample(files, bound, csv.delimiter)
+    rows = read_sample(files, bound, csv)
     people = window_sizes(rows, bound)
     lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]
     risks = payload_risks(rows, bound)
     table, refusal = f"{table}\n{risks.render()}", risks.refusal(path)
     if policy.lasting:
-        found = lasting_risks(read_feed(files, bound, csv.delimiter), bound)
+        found = lasting_risks(read_feed(files, bound, csv), bound)
         table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
     if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
         refusal = _together(few, refusal, path)
@@ -198,11 +200,11 @@ def _waiting_of_lasting(policy: Policy) -> str:
     )
 
 
-def _guessed_types(file: InputFile, delimiter: str | None) -> pa.Schema:
+def _guessed_types(file: InputFile, form: CsvForm) -> pa.Schema:
     """Types that the first rows of a CSV file look like; what a user then confirms."""
     assert file.format is FileFormat.CSV
-    names = csv_header(file.path, delimiter).columns
-    for rows, _ in read_csv(file.path, names, delimiter):
+    names = csv_header(file.path, form).columns
+    for rows, _ in read_csv(file.path, names, form):
         if rows is not None:
             return _reparsed(rows)
     return pa.schema([(name, pa.string()) for name in names])

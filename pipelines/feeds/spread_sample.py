@@ -113,19 +113,15 @@ def _spread(count: int, most: int) -> list[int]:
 
 def _thinned(rows: pa.Table, most: int) -> pa.Table:
     return (
-        rows
-        if rows.num_rows <= most
-        else rows.take(pa.array(_spread(rows.num_rows, most))).combine_chunks()
+        rows if rows.num_rows <= most else rows.take(pa.array(_spread(rows.num_rows, most))).combine_chunks()
     )
 
 
-def _through(
-    file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int, most_read: int
-) -> FileSample:
+def _through(file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int, most_read: int) -> FileSample:
     """Every so many-th row of the file, or of as much of it as may be read."""
     tables: list[pa.Table] = []
     broken, read, front = 0, 0, False
-    for batch in read_batches(file, columns, csv.delimiter):
+    for batch in read_batches(file, columns, csv):
         if read > most_read:
             front = True
             break
@@ -188,7 +184,7 @@ def _at_offsets(
     """Rows behind offsets, one random offset in each of as many equal parts of the file; None: that is not sound."""
     if not codecs.lookup(csv.encoding).name.startswith(_PLAIN_ENCODINGS):
         return None
-    header = csv_header(file.path, csv.delimiter)
+    header = csv_header(file.path, csv)
     part = file.size // places
     offsets = [place * part + int(rng.integers(max(1, part - PIECE))) for place in range(places)]
     tables, broken, share = [], 0, -(-quota // places)
@@ -246,9 +242,7 @@ def _between(piece: bytes, ends: np.ndarray[tuple[int], np.dtype[np.intp]]) -> b
     return piece[int(ends[0]) + 1 : int(ends[-1]) + 1] if ends.size > 1 else None
 
 
-def _parsed(
-    rows: bytes, header: CsvHeader, columns: Sequence[str], csv: CsvForm
-) -> tuple[pa.Table, int]:
+def _parsed(rows: bytes, header: CsvHeader, columns: Sequence[str], csv: CsvForm) -> tuple[pa.Table, int]:
     """Rows of text as a table of text, and how many of them are none."""
     try:
         text, strange = rows.decode(csv.encoding), b"\0" in rows or b"\x1a" in rows
@@ -298,6 +292,5 @@ def _joined(file: InputFile, columns: Sequence[str], csv: CsvForm, tables: Seque
     """The tables as one; without any, one of the file's types that has no rows."""
     if tables:
         return pa.concat_tables(tables)
-    schema = file_schema(file, csv.delimiter)
+    schema = file_schema(file, csv)
     return pa.schema([schema.field(name) for name in columns]).empty_table()
-

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from kanonflow.pipelines.feeds.csv_files import csv_header
-from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, InputSchema, find_inputs, input_schema
+from kanonflow.pipelines.feeds.input_files import InputFile, InputSchema, find_inputs, input_schema
 from kanonflow.pipelines.fit.text_mends import delimiter_mend, encoding_mend
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.text_form import CsvForm
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
 
 
 class BoundInput(NamedTuple):
@@ -29,16 +28,10 @@ def bind_input(policy: Policy, patterns: Sequence[str], delimiter: str | None = 
 
     Raises InputError, PolicyError; where the encoding or the delimiter is to blame, they say what to write.
     """
-    files, csv = find_inputs(patterns), csv_form(policy, delimiter)
+    files, csv = find_inputs(patterns), with_delimiter(policy.csv, delimiter)
     schema = read_schema(files, csv)
     try:
-        bound = bind(
-            policy,
-            schema.columns,
-            text=schema.text,
-            source=", ".join(patterns),
-            csv=files[0].format is FileFormat.CSV,
-        )
+        bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
     except PolicyError as error:
         mend = wrong_delimiter(files[0], schema, csv)
         if not mend:
@@ -47,16 +40,10 @@ def bind_input(policy: Policy, patterns: Sequence[str], delimiter: str | None = 
     return BoundInput(files, schema, bound, csv)
 
 
-def csv_form(policy: Policy, delimiter: str | None = None) -> CsvForm:
-    """How CSV files are written: as the policy says, but for a delimiter of the command line."""
-    csv = policy.csv or CsvForm()
-    return csv if delimiter is None else replace(csv, delimiter=delimiter)
-
-
 def read_schema(files: Sequence[InputFile], csv: CsvForm) -> InputSchema:
     """The schema of the files. Raises InputError, with the encoding that would read a header that is no text."""
     try:
-        return input_schema(files, csv.delimiter)
+        return input_schema(files, csv)
     except InputError as error:
         mends = {file.path: encoding_mend(file, csv) for file in files if str(error).startswith(file.path)}
         mend = next(filter(None, mends.values()), "")
@@ -67,6 +54,6 @@ def read_schema(files: Sequence[InputFile], csv: CsvForm) -> InputSchema:
 
 def wrong_delimiter(file: InputFile, schema: InputSchema, csv: CsvForm) -> str:
     """What to say of the delimiter when a header came out as one column; "": nothing."""
-    if file.format is not FileFormat.CSV or len(schema.columns.names) > 1:
+    if not schema.csv or len(schema.columns.names) > 1:
         return ""
-    return delimiter_mend(schema.columns.names[0], csv_header(file.path, csv.delimiter).delimiter)
+    return delimiter_mend(schema.columns.names[0], csv_header(file.path, csv).delimiter)

@@ -158,7 +158,7 @@ class InputFit:
         for field in sorted(above, key=lambda field: -field.share):
             reasons = ", ".join(sorted(field.faults, key=lambda reason: -field.faults[reason]))
             where = f", most in {field.file} ({_percent(field.in_file)})" if field.file else ""
-            mend = "correct the values, or the field\'s declaration"
+            mend = "correct the values, or the field's declaration"
             if field.proposed is not None:
                 mend = f"would fit: {field.proposed.render(field.name)}"
             yield (
@@ -168,7 +168,7 @@ class InputFit:
         if torn:
             yield (
                 f"{self.broken_file}: {_percent(self.broken / self.rows)} of the {self._rows()} are none"
-                f" ({_UNPARSEABLE}); {limit}. Expected as many values as the header names, in the file\'s encoding;"
+                f" ({_UNPARSEABLE}); {limit}. Expected as many values as the header names, in the file's encoding;"
                 f" {broken_mend or _TORN}"
             )
 
@@ -264,9 +264,12 @@ def _notes(column: BoundColumn, texts: pa.Array, *, csv: bool) -> Iterator[str]:
         zoned = pc.match_substring_regex(texts, _ZONED)
         # Epochs and formats with a zone are instants by themselves.
         form = column.form.format or ""
-        if not pc.any(zoned).as_py() and not form.startswith("epoch") and "%z" not in form and pc.any(
-            pc.match_substring(texts, ":")
-        ).as_py():
+        if (
+            not pc.any(zoned).as_py()
+            and not form.startswith("epoch")
+            and "%z" not in form
+            and pc.any(pc.match_substring(texts, ":")).as_py()
+        ):
             yield (
                 "its times say no zone and are read as UTC; where they are local, say timezone: (such as"
                 " Europe/Prague)"

@@ -41,7 +41,9 @@ def encoding_mend(file: InputFile, csv: CsvForm) -> str:
         return ""
     if guess in ("cp1250", "cp1252"):
         other = "cp1252 (Western Europe)" if guess == "cp1250" else "cp1250 (Central Europe)"
-        return f"bytes that are not UTF-8: say csv: {{encoding: {guess}}}, or {other}, by which it was written"
+        return (
+            f"bytes that are not UTF-8: say csv: {{encoding: {guess}}}, or {other}, by which it was written"
+        )
     return f"it is written in {guess}: say csv: {{encoding: {guess}}}"
 
 

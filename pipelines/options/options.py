@@ -376,7 +376,9 @@ def _add_policy(commands: Any) -> None:
     policy = commands.add_parser("policy", help="draft or check a policy; its JSON Schema")
     actions = policy.add_subparsers(dest="action", required=True, metavar="ACTION")
     draft = actions.add_parser(
-        "draft", allow_abbrev=False, help="print a policy with every field of a file, and what the data say of each"
+        "draft",
+        allow_abbrev=False,
+        help="print a policy with every field of a file, and what the data say of each",
     )
     draft.add_argument("--input", required=True, metavar="FILE", action="append")
     _add_delimiter(draft)

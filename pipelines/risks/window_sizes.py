@@ -61,7 +61,9 @@ class WindowSizes(NamedTuple):
 def window_sizes(rows: pa.Table, bound: BoundPolicy) -> WindowSizes:
     """Individuals by window of canonical rows. O(n log n)."""
     policy, field = bound.policy, bound.policy.individual
-    counts = np.array([_people(batch, field and field.name) for _, _, batch in split(rows, bound)], dtype=np.int64)
+    counts = np.array(
+        [_people(batch, field and field.name) for _, _, batch in split(rows, bound)], dtype=np.int64
+    )
     return WindowSizes(
         rows.num_rows,
         _people(rows, field and field.name),

@@ -33,7 +33,7 @@ def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm
     if not open_fields:
         return ""
     begin = time.perf_counter()
-    risks = payload_risks(read_sample(files, bound, csv.delimiter), bound)
+    risks = payload_risks(read_sample(files, bound, csv), bound)
     refusal = risks.refusal(bound.policy.name)
     if refusal is not None:
         raise refusal
