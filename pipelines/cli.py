@@ -284,7 +284,8 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
         tell(json.dumps(policy_schema(), indent=2))
         return DONE
-    from kanonflow.pipelines.commands.policy import check_policy, draft_from_input
+    from kanonflow.pipelines.commands.draft import draft_from_input
+    from kanonflow.pipelines.commands.policy import check_policy
 
     if arguments.action == "draft":
         tell(draft_from_input(arguments.input, arguments.delimiter), end="")

@@ -1,7 +1,7 @@
 """Which form would read cells that the declared one does not: what a policy should say of a field, found by trying.
 
-Candidates are those of ``text_form``, tried by the cast that a run uses. No cell is in what is returned: words that mean
-null are from a list of ours, formats are no values.
+Candidates are those of ``text_form``, tried by the cast that a run uses. No cell is in what is returned: words that
+mean null are from a list of ours, formats are no values.
 """
 
 from __future__ import annotations

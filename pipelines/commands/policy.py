@@ -1,7 +1,6 @@
-"""``kanonflow policy draft`` and ``policy check``."""
+"""``kanonflow policy check``."""
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -9,8 +8,6 @@ import pyarrow.csv
 
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.commands.row_mode_notes import ends_of_ranges_notes, row_mode_notes
-from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
-from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, find_inputs, input_schema
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
@@ -19,12 +16,10 @@ from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
 from kanonflow.pipelines.risks.trails import read_feed
 from kanonflow.pipelines.risks.window_sizes import window_sizes
-from kanonflow.schemas.draft import draft_policy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
-from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.solver_check import check_solver
 
 _COVERS = {
@@ -56,15 +51,6 @@ _RULED = (
     " and who waits, then depend on these values: somebody who knows the method and works out what the search would"
     " have done without the rules can learn from where it did not (minimality)."
 )
-
-
-def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
-    """A policy (YAML) with every field of the files unclassified. Raises InputError."""
-    files = find_inputs(patterns)
-    form = with_delimiter(None, delimiter)
-    schema = input_schema(files, form)
-    columns = _guessed_types(files[0], form) if schema.text else schema.columns
-    return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
 
 
 class PolicyCheck(NamedTuple):
@@ -129,7 +115,8 @@ def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: s
     people = window_sizes(rows, bound)
     lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]
     risks = payload_risks(rows, bound)
-    table, refusal = f"{table}\n{risks.render()}", risks.refusal(path)
+    refusal: PolicyError | None = risks.refusal(path)
+    table = f"{table}\n{risks.render()}"
     if policy.lasting:
         found = lasting_risks(read_feed(files, bound, csv), bound)
         table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
@@ -198,21 +185,3 @@ def _waiting_of_lasting(policy: Policy) -> str:
         f"Newcomers wait until there are {policy.intake:,} of them, or until a row of one has waited for max_delay;"
         f" then all enter in cohorts of {policy.cohort_size} or more. Larger intakes lose less."
     )
-
-
-def _guessed_types(file: InputFile, form: CsvForm) -> pa.Schema:
-    """Types that the first rows of a CSV file look like; what a user then confirms."""
-    assert file.format is FileFormat.CSV
-    names = csv_header(file.path, form).columns
-    for rows, _ in read_csv(file.path, names, form):
-        if rows is not None:
-            return _reparsed(rows)
-    return pa.schema([(name, pa.string()) for name in names])
-
-
-def _reparsed(rows: pa.RecordBatch) -> pa.Schema:
-    text = pa.BufferOutputStream()
-    pa.csv.write_csv(rows, text)
-    return pa.csv.read_csv(
-        pa.BufferReader(text.getvalue()), parse_options=pa.csv.ParseOptions(newlines_in_values=True)
-    ).schema

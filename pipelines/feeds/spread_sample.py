@@ -1,7 +1,7 @@
 """Some rows of every part of a feed: what is looked at before anything is released.
 
-The first rows of a feed say little of the rest of it: a system was replaced, an export changed its dates in May. So rows
-are taken from places spread over all of it, at most ``MOST_ROWS`` of them, the same ones for the same seed.
+The first rows of a feed say little of the rest of it: a system was replaced, an export changed its dates in May. So
+rows are taken from places spread over all of it, at most ``MOST_ROWS`` of them, the same ones for the same seed.
 
     Parquet  row groups spread over each file       Avro  blocks behind byte offsets spread over each file
     CSV      lines behind byte offsets spread over each file. Small feeds are read through. So are files in which a byte
@@ -12,7 +12,7 @@ are taken from places spread over all of it, at most ``MOST_ROWS`` of them, the 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -64,7 +64,7 @@ class FileSample(NamedTuple):
     front: bool = False
 
     @property
-    def count(self) -> int:
+    def looked_at(self) -> int:
         """The rows that were looked at, those that are none included."""
         return self.rows.num_rows + self.broken
 

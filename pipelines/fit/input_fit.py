@@ -45,7 +45,7 @@ class InputMisfitError(PolicyError):
     def __str__(self) -> str:
         """One line a mistake."""
         head = f"{self.source}: the input does not fit the policy, and nothing was released"
-        if self.exit_code == 2:  # noqa: PLR2004
+        if self.exit_code == 2:
             head = f"{self.source}: the input does not fit"
         return "\n".join(map(printable, [head, *(f"  - {mistake}" for mistake in self.mistakes)]))
 
@@ -136,7 +136,7 @@ class InputFit:
             table.append(("(rows)", "", "", "", _percent(self.broken / self.rows), _UNPARSEABLE))
         widths = [max(len(line[place]) for line in table) for place in range(5)]
         for line in table:
-            cells = [f"{line[place]:{'<' if place < 2 else '>'}{widths[place]}}" for place in range(5)]  # noqa: PLR2004
+            cells = [f"{line[place]:{'<' if place < 2 else '>'}{widths[place]}}" for place in range(5)]
             lines.append("  ".join([*cells, line[5]]).rstrip())
         lines += [printable(f"- {field.name}: {note}") for field in self.fields for note in field.notes]
         return "\n".join(lines)
@@ -192,10 +192,10 @@ def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool)
     bad = [np.zeros(sample.rows.num_rows, dtype=bool) for sample in samples]
     fields = tuple(_field(column, samples, bad) for column in bound.columns)
     broken = sum(sample.broken for sample in samples)
-    torn = max(samples, key=lambda sample: sample.broken / max(1, sample.count)) if samples else None
+    torn = max(samples, key=lambda sample: sample.broken / max(1, sample.looked_at)) if samples else None
     return InputFit(
         fields,
-        sum(sample.count for sample in samples),
+        sum(sample.looked_at for sample in samples),
         broken,
         broken + sum(int(each.sum()) for each in bad),
         sum(sample.places for sample in samples),
@@ -223,14 +223,14 @@ def _field(column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray
             if column.from_text and reason != "missing_value" and is_text(raw.type):
                 misfits.append(raw.filter(pa.array(mask)).cast(pa.string()))
         marked |= own
-        share = float(own.sum()) / max(1, sample.count)
+        share = float(own.sum()) / max(1, sample.looked_at)
         if share > in_worst:
             worst, in_worst = sample.file.path, share
         values.append(read)
         if is_text(raw.type):
             texts.append(raw.cast(pa.string()))
     everything = pa.chunked_array(values, column.arrow_type)
-    rows = sum(sample.count for sample in samples)
+    rows = sum(sample.looked_at for sample in samples)
     csv = bool(samples) and samples[0].file.format is FileFormat.CSV
     most = max(faults, key=lambda reason: faults[reason]) if faults else ""
     cells = pa.chunked_array(misfits, pa.string()).combine_chunks()
@@ -296,4 +296,4 @@ def _share(mask: pa.Array) -> float:
 
 
 def _percent(share: float) -> str:
-    return "0" if share == 0 else f"{share:.1%}" if share >= 0.001 else "<0.1%"  # noqa: PLR2004
+    return "0" if share == 0 else f"{share:.1%}" if share >= 0.001 else "<0.1%"

@@ -47,6 +47,15 @@ def encoding_mend(file: InputFile, csv: CsvForm) -> str:
     return f"it is written in {guess}: say csv: {{encoding: {guess}}}"
 
 
+def likely_encoding(file: InputFile) -> str | None:
+    """The encoding that a CSV file looks to be written in; None: UTF-8, or it cannot be told."""
+    try:
+        guess = guessed_encoding(_pieces(file))
+    except (OSError, BeamIOError):
+        return None
+    return None if guess == "utf-8" else guess
+
+
 def guessed_encoding(pieces: Sequence[bytes]) -> str | None:
     """The encoding that bytes from a text file are in, the first piece from its beginning; None: compressed, or none.
 
@@ -66,7 +75,7 @@ def guessed_encoding(pieces: Sequence[bytes]) -> str | None:
         return "utf-16-le" if odd > even else "utf-16-be"
     if all(map(_is_utf8, pieces)):
         return "utf-8"
-    high = [byte for byte in data if byte >= 0x80]  # noqa: PLR2004
+    high = [byte for byte in data if byte >= 0x80]
     central = sum(byte in _OF_CENTRAL_EUROPE for byte in high)
     return "cp1250" if 2 * central >= len(high) else "cp1252"
 
@@ -76,15 +85,21 @@ def delimiter_mend(header: str, delimiter: str) -> str:
 
     header: its text. delimiter: the sign that it was read with.
     """
-    counts = {sign: header.count(sign) for sign in _SIGNS if sign != delimiter}
-    sign = max(counts, key=lambda each: counts[each])
-    if not counts[sign]:
+    sign = frequent_sign(header, delimiter)
+    if sign is None:
         return ""
     told = "tab" if sign == "\t" else f'"{sign}"'
     return (
-        f"the header is one column when it is read by {_named(delimiter)}, and has {counts[sign]} of {_named(sign)}:"
-        f" say csv: {{delimiter: {told}}}"
+        f"the header is one column when it is read by {_named(delimiter)}, and has {header.count(sign)} of"
+        f" {_named(sign)}: say csv: {{delimiter: {told}}}"
     )
+
+
+def frequent_sign(header: str, delimiter: str) -> str | None:
+    """The sign beside ``delimiter`` that a header has most of; None: it has none that separates anywhere."""
+    counts = {sign: header.count(sign) for sign in _SIGNS if sign != delimiter}
+    sign = max(counts, key=lambda each: counts[each])
+    return sign if counts[sign] else None
 
 
 def _named(sign: str) -> str:

@@ -48,8 +48,8 @@ class WindowSizes(NamedTuple):
             return None
         return PolicyError(
             [
-                f"k: is {k}, and all of the input has {self.people:,} {self._who()}: nothing could be released. Lower k,"
-                " or take more of the feed"
+                f"k: is {k}, and all of the input has {self.people:,} {self._who()}: nothing could be released. Lower"
+                " k, or take more of the feed"
             ],
             source,
         )
@@ -61,12 +61,11 @@ class WindowSizes(NamedTuple):
 def window_sizes(rows: pa.Table, bound: BoundPolicy) -> WindowSizes:
     """Individuals by window of canonical rows. O(n log n)."""
     policy, field = bound.policy, bound.policy.individual
-    counts = np.array(
-        [_people(batch, field and field.name) for _, _, batch in split(rows, bound)], dtype=np.int64
-    )
+    name = None if field is None else field.name
+    counts = np.array([_people(batch, name) for _, _, batch in split(rows, bound)], dtype=np.int64)
     return WindowSizes(
         rows.num_rows,
-        _people(rows, field and field.name),
+        _people(rows, name),
         counts.size,
         int((counts < policy.k).sum()),
         int(counts.max(initial=0)),
