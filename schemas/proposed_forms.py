@@ -128,8 +128,8 @@ def _other_reading(best: _Found, found: list[_Found]) -> str:
     if not isinstance(form, str):
         mine = dict(csv_keys)
         for other, keys, _, _ in found:
-            there = dict(keys)
-            if other >= share and there.get("decimal") == mine.get("thousands") is not None:
+            signs = dict(keys)
+            if other >= share and signs.get("decimal") == mine.get("thousands") is not None:
                 return f"csv: {{{', '.join(_keys(keys))}}} reads as many and means other numbers: say which it is"
         return ""
     turned = form.replace("%d", "%\0").replace("%m", "%d").replace("%\0", "%m")

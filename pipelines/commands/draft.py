@@ -99,7 +99,7 @@ def _measured(
         policy = parse_policy(yaml.safe_load(text), "", name)
         bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=name)
     except PolicyError as error:
-        return _ask_about(proposal.fields, error.mistakes)
+        return _ask_about(proposal.fields, [each for each in error.mistakes if _FIELD.match(each)])
     rows = read_sample(files, bound, csv)
     mistakes = list(getattr(payload_risks(rows, bound).refusal(name), "mistakes", ()))
     if policy.lasting and rows.num_rows:

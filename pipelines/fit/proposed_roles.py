@@ -35,6 +35,7 @@ NEAR_UNIQUE = 0.95
 STEADY = 0.01
 """Share of an individual's rows that may differ from the rest in what is still an attribute of it."""
 FEW_CATEGORIES = 50
+_KNOWN = "known of people beforehand (quasi), or what is studied (sensitive)?"
 _LEAST_REPEATING = 0.5
 _DAY_SECONDS = 86_400
 _OF_PEOPLE = re.compile(
@@ -78,6 +79,11 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int) -> Proposal:
         else:
             drafted = _alone(found, facts[name])
         fields[name] = drafted
+    if not any(field.keys.get("role") == "quasi" for field in fields.values()):
+        # Something must be known of people, or there is nothing to generalize: which field, the data cannot tell.
+        for name, field in fields.items():
+            if field.keys.get("role") == "sensitive":
+                fields[name] = _asked(_quasi(columns[name], facts[name], field.reason), _KNOWN)
     window, told = _window(columns, facts, when, people, k)
     if who is None:
         told = (
@@ -167,7 +173,7 @@ def _alone(found: FoundType, fact: ColumnFacts) -> DraftedField:
     if pa.types.is_string(kind) and fact.distinct > FEW_CATEGORIES:
         return _asked(_payload(found, f"text with {fact.distinct:,} values"), "does it say who somebody is?")
     return _asked(
-        _quasi(found, fact, ""), "known of people beforehand (quasi), or what is studied (sensitive)?"
+        _quasi(found, fact, ""), _KNOWN
     )
 
 

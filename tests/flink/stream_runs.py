@@ -102,7 +102,7 @@ class StreamRun:
         command = [
             *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream"),
             *("--policy", str(self.policy), "--source", self.source, *output),
-            *("--secret-file", str(self.secret), f"--job_name={self.name}"),
+            *("--secret-file", str(self.secret), f"--job_name={self.name}", "--unmeasured"),
             *(["--quiet"] if quiet else []),
             *self.cluster.flags(checkpointing_ms),
             *(f"--parallelism={parallelism}", *extra),

@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "demo": ("demo --rows 10 --days 1 --output {out}", "kanonflow.pipelines.commands.demo_feed.write_feed"),
     "stream": (
-        "stream --policy {policy} --source {folder} --output {out}",
+        "stream --policy {policy} --source {folder} --output {out} --unmeasured",
         "kanonflow.pipelines.runs.stream.stream_feed",
     ),
     "verify": (
