@@ -172,9 +172,7 @@ def _alone(found: FoundType, fact: ColumnFacts) -> DraftedField:
         return DraftedField({"role": "identifier"}, _near_unique(fact))
     if pa.types.is_string(kind) and fact.distinct > FEW_CATEGORIES:
         return _asked(_payload(found, f"text with {fact.distinct:,} values"), "does it say who somebody is?")
-    return _asked(
-        _quasi(found, fact, ""), _KNOWN
-    )
+    return _asked(_quasi(found, fact, ""), _KNOWN)
 
 
 def _near_unique(fact: ColumnFacts) -> str:
