@@ -126,7 +126,6 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.commands.policy import unmeasured
     from kanonflow.pipelines.commands.policy_location import read_policy_at
     from kanonflow.pipelines.options.options import run_options
     from kanonflow.pipelines.runs.anonymize_files import anonymize_files
@@ -140,8 +139,6 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.second_release:
         options = second_release_options(options)
     _warn(policy)
-    if not options.quiet:
-        tell(unmeasured(policy, arguments.policy), sys.stderr, end="")
     summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
     if summary is None:
         return DONE
@@ -151,6 +148,7 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.commands.policy_location import read_policy_at
     from kanonflow.pipelines.options.options import run_options
+    from kanonflow.pipelines.run_records.payload_check import refuse_unchecked
     from kanonflow.pipelines.runs.dataflow_jobs import check_runner
     from kanonflow.pipelines.runs.feed_address import feed_address, stream_places
     from kanonflow.pipelines.runs.stream import stream_feed
@@ -161,6 +159,8 @@ def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     _refuse_policy_as_secret(arguments)
     policy = read_policy_at(arguments.policy)
     _warn(policy)
+    if not arguments.unmeasured:
+        refuse_unchecked(places.directory, policy)
     source = feed_address(arguments.source, arguments.schema, arguments.delimiter)
     summary = stream_feed(policy, source, options, topic=places.topic)
     return DONE if summary is None else _conclude_stream(summary, quiet=options.quiet)
@@ -284,16 +284,30 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
         tell(json.dumps(policy_schema(), indent=2))
         return DONE
-    from kanonflow.pipelines.commands.policy import check_policy, draft_from_input
+    from kanonflow.pipelines.commands.draft import draft_from_input
+    from kanonflow.pipelines.commands.policy import check_policy
 
     if arguments.action == "draft":
         tell(draft_from_input(arguments.input, arguments.delimiter), end="")
     else:
-        check = check_policy(arguments.policy, arguments.input, arguments.delimiter)
-        tell(check.text)
-        if check.refusal is not None:
-            raise check.refusal
+        _check(check_policy(arguments.policy, arguments.input, arguments.delimiter), arguments.stream_output)
     return DONE
+
+
+def _check(check: "PolicyCheck", stream_output: str | None) -> None:  # type: ignore[name-defined] # noqa: F821
+    """Print what was found, and keep it for the stream that will write to ``stream_output``. Raises the refusal."""
+    from kanonflow.pipelines.options.options import OptionsError
+    from kanonflow.pipelines.run_records.payload_check import write_check
+
+    tell(check.text)
+    if check.refusal is not None:
+        raise check.refusal
+    if stream_output is None:
+        return
+    if check.figures is None:
+        raise OptionsError("--for keeps what was measured: it goes with --input")
+    output = stream_output.rstrip("/") or "/"
+    tell(f"kept in {write_check(output, check.policy, check.figures, time.time_ns() // 1_000_000)}")
 
 
 def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:

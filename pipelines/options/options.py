@@ -342,6 +342,12 @@ def _add_stream(commands: Any) -> None:
         "--detach", action="store_true", help="submit the job to its cluster, and do not wait for its end"
     )
     stream.add_argument(
+        "--unmeasured",
+        action="store_true",
+        help="run although no check of the payload is in DIR/restricted/check.json (policy check --input SAMPLE --for"
+        " DIR)",
+    )
+    stream.add_argument(
         "--rewind",
         action="store_true",
         help="with --resume: go on from a state that is older than what is published. Each release that is made again"
@@ -370,13 +376,22 @@ def _add_policy(commands: Any) -> None:
     policy = commands.add_parser("policy", help="draft or check a policy; its JSON Schema")
     actions = policy.add_subparsers(dest="action", required=True, metavar="ACTION")
     draft = actions.add_parser(
-        "draft", allow_abbrev=False, help="print a policy with every field of a file, unclassified"
+        "draft",
+        allow_abbrev=False,
+        help="print a policy with every field of a file, and what the data say of each",
     )
     draft.add_argument("--input", required=True, metavar="FILE", action="append")
     _add_delimiter(draft)
     check = actions.add_parser("check", allow_abbrev=False, help="report all mistakes of a policy at once")
     check.add_argument("policy", metavar="POLICY")
     check.add_argument("--input", metavar="GLOB", action="append", help="also check that it fits these files")
+    check.add_argument(
+        "--for",
+        dest="stream_output",
+        metavar="DIR",
+        help="keep what was measured in DIR/restricted/check.json, for the stream whose --output (or --restricted) that"
+        " is",
+    )
     _add_delimiter(check)
     actions.add_parser(
         "schema",
