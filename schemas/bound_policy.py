@@ -93,11 +93,13 @@ class BoundColumn:
 @dataclass(frozen=True)
 class BoundPolicy:
     """A policy that fits an input. ``columns``: the fields that are kept, in the policy's order (identifiers
-    and dropped fields are not among them). ``text``: whether every column arrives as text."""
+    and dropped fields are not among them). ``text``: whether every column arrives as text; ``csv``: whether as cells of
+    CSV files."""
 
     policy: Policy
     columns: tuple[BoundColumn, ...]
     text: bool
+    csv: bool = False
 
     @property
     def canonical_schema(self) -> pa.Schema:
@@ -154,7 +156,7 @@ def bind(
     mistakes += _published_name_mistakes(policy)
     if mistakes:
         raise PolicyError(mistakes, f"{policy.name} does not fit {source}")
-    return BoundPolicy(policy, tuple(columns), text)
+    return BoundPolicy(policy, tuple(columns), text, csv)
 
 
 def _form(field: Field, csv: CsvForm | None) -> TextForm:

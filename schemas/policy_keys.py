@@ -34,7 +34,7 @@ from kanonflow.schemas.policy_fields import (
     QuasiType,
     Role,
 )
-from kanonflow.schemas.text_form import CsvForm, Fold
+from kanonflow.schemas.text_form import Fold, csv_form
 
 __all__ = [
     "CSV",
@@ -454,7 +454,7 @@ HEAD = (
     *OF_LASTING,
     Key(
         "csv",
-        Group(CSV, CsvForm),
+        Group(CSV, csv_form),
         "How CSV files of the input are written.",
         "csv",
         default_told="UTF-8, decimal point, empty cells are null",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -48,6 +48,25 @@ class CsvForm:
     thousands: str | None = None
     nulls: tuple[str, ...] = ()
     quote: str = '"'
+
+
+def csv_form(
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    decimal: str = ".",
+    thousands: str | None = None,
+    nulls: tuple[str, ...] = (),
+    quote: str = '"',
+) -> CsvForm:
+    """What a policy's ``csv`` holds; a delimiter may have a name there (NAMED_DELIMITERS)."""
+    named = None if delimiter is None else NAMED_DELIMITERS.get(delimiter, delimiter)
+    return CsvForm(named, encoding, decimal, thousands, nulls, quote)
+
+
+def with_delimiter(form: CsvForm | None, delimiter: str | None) -> CsvForm:
+    """A policy's ``csv``, None: nothing is said, with a delimiter that is known better; None: it is not."""
+    form = form or CsvForm()
+    return form if delimiter is None else replace(form, delimiter=delimiter)
 
 
 @dataclass(frozen=True)
@@ -103,9 +122,9 @@ def has_time(form: str | None) -> bool:
 
 def rules_of_csv(form: CsvForm) -> Iterator[str]:
     """Mistakes in what a policy says of its CSV files."""
-    if form.delimiter is not None and not _sign(form.delimiter):
+    if form.delimiter is not None and not is_sign(form.delimiter):
         yield "csv.delimiter: must be one sign, such as ';' or tab"
-    if form.quote and (not _sign(form.quote) or form.quote == form.delimiter):
+    if form.quote and (not is_sign(form.quote) or form.quote == form.delimiter):
         yield "csv.quote: must be one sign other than the delimiter, or '' where quotes mean nothing"
     if not _is_encoding(form.encoding):
         yield "csv.encoding: unknown; give one such as utf-8, utf-16, cp1250 or latin-1"
@@ -173,7 +192,7 @@ def _digit_beside(text: str) -> bool:
     return any(character.isdigit() for character in (text[:1], text[-1:]))
 
 
-def _sign(text: str) -> bool:
+def is_sign(text: str) -> bool:
     """Whether a text is one ASCII character that neither words nor numbers nor lines are made of."""
     return len(text) == 1 and (text == "\t" or (" " < text < "\x7f" and not text.isalnum()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -9,38 +10,86 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.schemas.formatted_times import cast_formatted
+from kanonflow.schemas.local_times import localize
+from kanonflow.schemas.text_form import BLANKS, ISO, TextForm
+
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 _NOTHING = pa.scalar(None, pa.string())
 
 
-def cast_text(array: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, NDArray[np.bool_]]:
+def cast_text(
+    array: pa.StringArray, kind: pa.DataType, form: TextForm = ISO
+) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Cells of text as values of a canonical type, and a mask (n,) of the cells that are none.
 
-    Bad cells are null in the result, as are empty ones (which are not bad). Numbers must be finite; instants
-    are ``YYYY-MM-DD[ T]HH:MM[:SS[.f]][Z|+hh:mm]``, without a zone in UTC, cut to the type's unit; dates are
-    ISO. Spaces around are allowed. Whether a cell is accepted does not depend on the other cells.
+    Bad cells are null in the result, as are empty ones (which are not bad) and words that mean null. Numbers must be
+    finite. Instants are in UTC, cut to the type's unit. Spaces around are allowed. Whether a cell is accepted does not
+    depend on the other cells.
 
-    The forms are those of schemas/text_inputs.py.
+    The forms are those of schemas/text_inputs.py; form: what the policy says of these cells.
 
     O(n) vectorised, and O(b log n) casts for b bad cells.
     """
-    empty = pc.equal(array, "")
-    if pc.any(empty).as_py():
-        array = pc.if_else(empty, _NOTHING, array)
+    nothing = _means_null(array, form.nulls)
+    if pc.any(nothing).as_py():
+        array = pc.if_else(nothing, _NOTHING, array)
     if pa.types.is_string(kind):
         return array, np.zeros(len(array), dtype=bool)
     if pa.types.is_binary(kind):
         return array.cast(kind), np.zeros(len(array), dtype=bool)
-    formed = _well_formed(array, _form(kind), signed=not pa.types.is_boolean(kind))
+    if form.format is not None and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return cast_formatted(pc.utf8_trim_whitespace(array), kind, form)
     if pa.types.is_timestamp(kind):
-        cast = _cast_instants
+        formed = _well_formed(array, _form(kind), signed=False)
+        values = _cast_instants(formed, kind, form)
     else:
+        written = array if pa.types.is_date(kind) or pa.types.is_boolean(kind) else _with_point(array, form)
+        formed = _well_formed(written, _form(kind), signed=not pa.types.is_boolean(kind))
+        if pa.types.is_integer(kind):
+            formed = _without_zeros(formed)
         cast = _cast_decimals if pa.types.is_decimal(kind) else _cast_halves
-    values = cast(formed, kind)
+        values = cast(formed, kind)
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind))
     bad = np.asarray(pc.and_(pc.is_valid(array), pc.is_null(values)))
     return values, bad
+
+
+def _means_null(array: pa.StringArray, words: tuple[str, ...]) -> pa.BooleanArray:
+    """Which cells are empty, or one of the words with or without spaces around it."""
+    empty = pc.equal(array, "")
+    if not words:
+        return empty
+    bare = [word.strip() for word in words if word.strip()]
+    return pc.or_(empty, pc.is_in(pc.utf8_trim_whitespace(array), value_set=pa.array(bare, pa.string())))
+
+
+def _with_point(array: pa.StringArray, form: TextForm) -> pa.StringArray:
+    """Numbers in another form as they are written in ours. A cell that breaks the form gets a sign that no number has.
+
+    Groups are of three digits with the sign between all of them, or there are none.
+    """
+    if form.decimal == "." and form.thousands is None:
+        return array
+    array = pc.utf8_trim_whitespace(array)
+    if form.thousands is not None:
+        sign = f"[{BLANKS}]" if form.thousands == " " else re.escape(form.thousands)
+        grouped = pc.match_substring_regex(
+            array, rf"^[+-]?\d{{1,3}}({sign}\d{{3}})+({re.escape(form.decimal)}\d*)?([eE][+-]?\d{{1,3}})?$"
+        )
+        array = pc.if_else(grouped, pc.replace_substring_regex(array, sign, ""), array)
+    if form.decimal != ".":
+        array = pc.replace_substring(array, ".", "!")
+        array = pc.replace_substring(array, form.decimal, ".")
+    return array
+
+
+def _without_zeros(array: pa.StringArray) -> pa.StringArray:
+    """Whole numbers without a fraction of zeros, as in 17850.0."""
+    if not pc.any(pc.match_substring(array, ".")).as_py():
+        return array
+    return pc.replace_substring_regex(array, r"\.0*$", "")
 
 
 def render_text(array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
@@ -112,18 +161,26 @@ def _exact(text: str, kind: pa.DataType) -> Decimal | None:
     return Decimal((sign, tuple(map(int, significant + "0" * zeros)), -kind.scale))
 
 
-def _cast_instants(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Instants with and without a zone apart, because a cast accepts only one of the two."""
+def _cast_instants(array: pa.Array, kind: pa.DataType, form: TextForm) -> pa.Array:
+    """Instants with and without a zone apart, because a cast accepts only one of the two; local times of no instant are
+    null."""
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
     if pc.any(pc.match_substring_regex(array, rf"\.\d{{{digits + 1}}}")).as_py():
         array = pc.replace_substring_regex(array, rf"(\.\d{{{digits}}})\d+", r"\1")
     zoned = pc.match_substring_regex(array, _ZONE)
-    naive_kind = pa.timestamp(kind.unit)
     if not pc.any(zoned).as_py():
-        return _cast_halves(array, naive_kind).cast(kind)
+        return _cast_local(array, kind, form)
     with_zone = _cast_halves(pc.if_else(zoned, array, _NOTHING), kind)
-    without = _cast_halves(pc.if_else(zoned, _NOTHING, array), naive_kind).cast(kind)
+    without = _cast_local(pc.if_else(zoned, _NOTHING, array), kind, form)
     return pc.if_else(zoned, with_zone, without)
+
+
+def _cast_local(array: pa.Array, kind: pa.DataType, form: TextForm) -> pa.Array:
+    """Times without a zone as instants."""
+    local = _cast_halves(array, pa.timestamp(kind.unit))
+    if form.timezone is None:
+        return local.cast(kind)
+    return localize(local, form.timezone, form.fold)[0].cast(kind)
 
 
 def _well_formed(array: pa.Array, form: str, *, signed: bool) -> pa.Array:
@@ -144,7 +201,7 @@ def _well_formed(array: pa.Array, form: str, *, signed: bool) -> pa.Array:
 
 def _form(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind):
-        return r"^-?\d+$"
+        return r"^-?\d+(\.0*)?$"
     if pa.types.is_boolean(kind):
         return r"^(?i:true|false|0|1)$"
     if pa.types.is_date(kind):

@@ -7,7 +7,7 @@ the pipeline's readers is used. Files are local.
 import glob
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.text_form import CsvForm
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
 
 CHUNK_ROWS = 65_536
 _PUBLISHED_FORM = "release_conflict"
@@ -97,8 +97,7 @@ def bind_input(
     messages: the files are copies of messages, of which the policy's ``csv`` says nothing.
     Raises PolicyError, InputError.
     """
-    told = CsvForm() if messages or policy.csv is None else policy.csv
-    columns = find_input(patterns, replace(told, delimiter=delimiter or told.delimiter))
+    columns = find_input(patterns, with_delimiter(None if messages else policy.csv, delimiter))
     source, csv = str(columns.files[0]), columns.text and not messages
     return bind(policy, columns.schema, text=columns.text, source=source, csv=csv), columns
 

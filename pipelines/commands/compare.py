@@ -25,6 +25,7 @@ from kanonflow.schemas.policy_fields import (
     Field,
 )
 from kanonflow.schemas.policy_rules import LEAST_PART
+from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import Secret
@@ -97,12 +98,11 @@ def compare(
     for _, changed in policies:
         check_solver(changed)
     files = find_inputs(patterns)
-    schema = input_schema(files, delimiter)
-    bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+    form = with_delimiter(policy.csv, delimiter)
+    schema = input_schema(files, form)
+    bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
     batches = [
-        from_ipc(batch.ipc)
-        for file in files
-        for batch in read_batches(file, list(bound.input_columns), delimiter)
+        from_ipc(batch.ipc) for file in files for batch in read_batches(file, list(bound.input_columns), form)
     ]
     table = pa.concat_tables(batches)
     for field in policy.fields:

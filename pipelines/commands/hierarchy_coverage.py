@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.rows.classify import one_array, read_column
 from kanonflow.transforms.rows.elements import from_ipc
 
 
-def values_without_leaf(
-    files: Sequence[InputFile], bound: BoundPolicy, delimiter: str | None = None
-) -> list[str]:
+def values_without_leaf(files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN) -> list[str]:
     """A line for each field whose hierarchy lacks values of the files, in counts only: those rows will be rejected.
 
     Reads the whole input, and only the fields with a hierarchy. Raises InputError: a file is damaged.
@@ -24,7 +24,7 @@ def values_without_leaf(
     columns = [column for column in bound.quasis if column.hierarchy is not None]
     lacking: dict[str, list[pa.Array]] = {column.name: [] for column in columns}
     for file in files if columns else ():
-        for batch in read_batches(file, [column.name for column in columns], delimiter):
+        for batch in read_batches(file, [column.name for column in columns], form):
             rows = from_ipc(batch.ipc)
             for column in columns:
                 assert column.hierarchy is not None

@@ -21,6 +21,7 @@ from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.solver_check import check_solver
 
 _COVERS = {
@@ -57,8 +58,9 @@ _RULED = (
 def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
     """A policy (YAML) with every field of the files unclassified. Raises InputError."""
     files = find_inputs(patterns)
-    schema = input_schema(files, delimiter)
-    columns = _guessed_types(files[0], delimiter) if schema.text else schema.columns
+    form = with_delimiter(None, delimiter)
+    schema = input_schema(files, form)
+    columns = _guessed_types(files[0], form) if schema.text else schema.columns
     return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
 
 
@@ -83,15 +85,16 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     refusal: PolicyError | None = None
     if patterns:
         files = find_inputs(patterns)
-        schema = input_schema(files, delimiter)
-        bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+        form = with_delimiter(policy.csv, delimiter)
+        schema = input_schema(files, form)
+        bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
         dropped = [name for name in schema.columns.names if name not in bound.input_columns]
         lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
-        lines += [f"- {line}" for line in values_without_leaf(files, bound, delimiter)]
-        risks = payload_risks(read_sample(files, bound, delimiter), bound)
+        lines += [f"- {line}" for line in values_without_leaf(files, bound, form)]
+        risks = payload_risks(read_sample(files, bound, form), bound)
         table, refusal = f"\n{risks.render()}", risks.refusal(path)
         if policy.lasting:
-            found = lasting_risks(read_feed(files, bound, delimiter), bound)
+            found = lasting_risks(read_feed(files, bound, form), bound)
             table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
     lines += [f"- {note}" for note in _notes(policy)]
     return PolicyCheck("\n".join(map(printable, lines)) + table, refusal)
@@ -170,11 +173,11 @@ def _waiting_of_lasting(policy: Policy) -> str:
     )
 
 
-def _guessed_types(file: InputFile, delimiter: str | None) -> pa.Schema:
+def _guessed_types(file: InputFile, form: CsvForm) -> pa.Schema:
     """Types that the first rows of a CSV file look like; what a user then confirms."""
     assert file.format is FileFormat.CSV
-    names = csv_header(file.path, delimiter).columns
-    for rows, _ in read_csv(file.path, names, delimiter):
+    names = csv_header(file.path, form).columns
+    for rows, _ in read_csv(file.path, names, form):
         if rows is not None:
             return _reparsed(rows)
     return pa.schema([(name, pa.string()) for name in names])

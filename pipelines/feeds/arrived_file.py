@@ -16,10 +16,11 @@ from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy, bind
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.printable import printable
+from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
 
 
-def as_input(arrived: ArrivedFile, bound: BoundPolicy, delimiter: str | None) -> InputFile:
+def as_input(arrived: ArrivedFile, bound: BoundPolicy, form: CsvForm) -> InputFile:
     """The file as the readers of bounded runs know it.
 
     Raises InputError: empty, of an unknown kind, no file of its kind, or its columns do not fit ``bound``.
@@ -27,7 +28,7 @@ def as_input(arrived: ArrivedFile, bound: BoundPolicy, delimiter: str | None) ->
     file = InputFile(arrived.path, as_text(arrived.name), arrived.size, format_of(arrived.path))
     if file.size == 0:
         raise InputError(f"{file.path}: the file is empty (0 bytes; an empty feed still has a header)")
-    problem = misfit_of_columns(file_schema(file, delimiter), bound, text=file.format is FileFormat.CSV)
+    problem = misfit_of_columns(file_schema(file, form), bound, text=file.format is FileFormat.CSV)
     if problem is not None:
         raise InputError(f"{file.path}: {problem}")
     return file
@@ -48,7 +49,9 @@ def misfit_of_columns(schema: pa.Schema, bound: BoundPolicy, *, text: bool) -> s
             types[name] = pa.string() if wanted[name].from_text else wanted[name].arrow_type
     text = text or (bound.text and all(is_text(types[name]) for name in wanted.keys() & types.keys()))
     try:
-        found = bind(bound.policy, pa.schema(list(types.items())), text=text, source="the file")
+        found = bind(
+            bound.policy, pa.schema(list(types.items())), text=text, source="the file", csv=bound.csv
+        )
     except PolicyError as error:
         return "; ".join(error.mistakes)
     differing = [
@@ -64,11 +67,11 @@ def _kind(column: BoundColumn) -> str:
 
 
 def batches_from(
-    at: FilePosition, file: InputFile, columns: Sequence[str], delimiter: str | None
+    at: FilePosition, file: InputFile, columns: Sequence[str], form: CsvForm
 ) -> Iterator[RawBatch]:
     """The batches of the file that come after ``at``, under the names that they always have. Raises InputError."""
     passed = replace(at, row_batches=0, broken_batches=0)
-    for batch in read_batches(file, columns, delimiter):
+    for batch in read_batches(file, columns, form):
         before, passed = passed, step_past(passed, file, batch)
         is_rows = passed.row_batches > before.row_batches
         # Each kind is counted by itself: how far ahead of the rows broken rows are found varies from run to run.

@@ -27,11 +27,13 @@ from typing import NamedTuple
 
 from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition, FilePosition, name_digest
 from kanonflow.pipelines.feeds.arrived_file import as_input, as_text, batches_from, refusal, step_past
+from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.directory_listing import ArrivedFile, Listing, list_arrived, look_at
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.polled_source import Chunk
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.elements import RawBatch, arrivals, arrived_at, from_ipc
 from kanonflow.transforms.rows.event_times import event_times, newest_credible
 
@@ -47,14 +49,14 @@ class ArrivingFiles:
     """The feed of a directory.
 
     directory: a local path, or one of Beam's file systems. bound: the policy, bound to what the files hold.
-    pattern: a glob that names must match. delimiter: of CSV files; None: found in each file's header.
+    pattern: a glob that names must match. form: of CSV files.
     clock: seconds since 1970; event times more than a day ahead of it do not count as progress.
     """
 
     directory: str
     bound: BoundPolicy
     pattern: str = "*"
-    delimiter: str | None = None
+    form: CsvForm = PLAIN
     clock: Callable[[], float] = time.time
 
     def open(self) -> ArrivingFilesReader:
@@ -158,8 +160,8 @@ class ArrivingFilesReader:
         if self._open is None or self._open.at != at:
             self.close()
             source = self._source
-            file = as_input(arrived, source.bound, source.delimiter)
-            batches = batches_from(at, file, source.bound.input_columns, source.delimiter)
+            file = as_input(arrived, source.bound, source.form)
+            batches = batches_from(at, file, source.bound.input_columns, source.form)
             self._open = _OpenFile(file, batches, at)
         return self._open
 

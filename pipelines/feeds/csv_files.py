@@ -5,9 +5,11 @@ read; types are no matter here (a typed read would fail the file for one bad cel
 of stops the run: no header, a header that is not UTF-8, damaged compression, a quoted value that does not end.
 """
 
+import codecs
 import contextlib
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections import Counter, deque
@@ -24,11 +26,17 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT
 
 BLOCK_BYTES = MOST_ROW_BYTES
+PLAIN = CsvForm()
 BROKEN_PER_CHUNK = 1000
 
+_SAY_ENCODING = (
+    "say in the policy how it is written, as in csv: {encoding: cp1250} or utf-16, or convert it to UTF-8"
+)
+_NO_CHARACTER = "kanonflow.no_character"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # How far back a broken row is searched for: more than the blocks that the CSV reader parses ahead.
@@ -64,14 +72,14 @@ class TextRows(NamedTuple):
     broken: tuple[BrokenRow, ...]
 
 
-def csv_header(path: str, delimiter: str | None = None) -> CsvHeader:
-    """Read the header; without ``delimiter``, that one of , ; tab | which the header has most of.
+def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
+    """Read the header; where the form names no delimiter, that one of , ; tab | which the header has most of.
 
-    Raises InputError: no header, a name missing or given twice, not UTF-8, damaged gzip.
+    Raises InputError: no header, a name missing or given twice, not of the form's encoding, damaged gzip.
     """
-    with _open(path) as stream:
+    with _open(path, form.encoding) as stream:
         try:
-            line = _first_line(stream)
+            line = _first_line(stream, form.quote)
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise _damaged(path) from None
     if not line:
@@ -79,12 +87,14 @@ def csv_header(path: str, delimiter: str | None = None) -> CsvHeader:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{path}: the header is not UTF-8 text; convert the file to UTF-8") from None
+        raise InputError(f"{path}: the header is not {form.encoding.upper()} text; {_SAY_ENCODING}") from None
     if any(character in text for character in NO_TEXT):
-        raise InputError(f"{path}: the header is not text (UTF-16?); convert the file to UTF-8")
-    delimiter = delimiter or sniff_delimiter(text)
+        told = "UTF-16?" if is_utf8(form.encoding) else form.encoding
+        raise InputError(f"{path}: the header is not text ({told}); {_SAY_ENCODING}")
+    delimiter = form.delimiter or sniff_delimiter(text, form.quote)
+    quoting: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
     try:
-        columns = next(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=False))
+        columns = next(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=False, **quoting))
     except csv.Error:
         raise InputError(
             f"{path}: the header is not readable as CSV, or a column's name is too long"
@@ -98,13 +108,13 @@ def csv_header(path: str, delimiter: str | None = None) -> CsvHeader:
     return CsvHeader(tuple(columns), delimiter)
 
 
-def sniff_delimiter(header: str) -> str:
+def sniff_delimiter(header: str, quote: str = PLAIN.quote) -> str:
     """The delimiter that occurs most often outside of quotes; a comma if none occurs."""
-    bare = "".join(header.split('"')[::2])
+    bare = "".join(header.split(quote)[::2]) if quote else header
     return max(DELIMITERS, key=bare.count)
 
 
-def read_csv(path: str, columns: Sequence[str], delimiter: str | None = None) -> Iterator[TextRows]:
+def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterator[TextRows]:
     """The file's rows in order, in batches of about 1 MiB of text, with only the ``columns`` asked for.
 
     Equal files give equal batches and equal broken rows: a retry reports the same.
@@ -112,9 +122,9 @@ def read_csv(path: str, columns: Sequence[str], delimiter: str | None = None) ->
     Raises InputError: see ``csv_header``; damaged gzip; a row beyond 1 MiB; a quoted value that does not end, once
     the rows before it are handed on.
     """
-    header = csv_header(path, delimiter)
+    header = csv_header(path, form)
     ragged = _RaggedRows(len(header.columns))
-    with _open(path) as stream:
+    with _open(path, form.encoding) as stream:
         ragged.lines = lines = _RememberedLines(stream, header)
         rows_before = 0
         # One batch is held back: the last one ends with the row that marks the end.
@@ -125,7 +135,10 @@ def read_csv(path: str, columns: Sequence[str], delimiter: str | None = None) ->
                 pa.PythonFile(lines, mode="r"),
                 read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
                 parse_options=pyarrow.csv.ParseOptions(
-                    delimiter=header.delimiter, newlines_in_values=True, invalid_row_handler=ragged
+                    delimiter=header.delimiter,
+                    quote_char=form.quote or False,
+                    newlines_in_values=True,
+                    invalid_row_handler=ragged,
                 ),
                 convert_options=pyarrow.csv.ConvertOptions(
                     # Binary: a string column would fail the whole file for one byte that is not UTF-8.
@@ -311,8 +324,10 @@ def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _first_line(stream: BinaryIO) -> bytes:
+def _first_line(stream: BinaryIO, quote: str) -> bytes:
     """The first line that is not empty, to the end of its last quoted value; without its end."""
+    sign = quote.encode()
+    to_line_end = _TO_LINE_END if sign == b'"' else _line_ends_by(sign)
     line = b""
     while True:
         part = stream.readline(BLOCK_BYTES)
@@ -321,14 +336,73 @@ def _first_line(stream: BinaryIO) -> bytes:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         bare = line.strip(b"\r\n")
         # Lines may end with CR alone: then this one is the first of many.
-        first = _TO_LINE_END.match(bare)
-        if not part or (bare and (line.count(b'"') % 2 == 0 or (first and first.end() < len(bare)))):
+        first = to_line_end.match(bare)
+        if not part or (
+            bare and (not sign or line.count(sign) % 2 == 0 or (first and first.end() < len(bare)))
+        ):
             return bare if first is None else first.group()
         if not bare:
             line = b""
 
 
-def _open(path: str) -> BinaryIO:
+def _line_ends_by(quote: bytes) -> re.Pattern[bytes]:
+    """What finds the end of a line that may go on in quotes."""
+    if not quote:
+        return re.compile(rb"[^\r]*")
+    sign = re.escape(quote)
+    return re.compile(rb"(?:[^" + sign + rb"\r]+|" + sign + rb"[^" + sign + rb"]*" + sign + rb"?)*")
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether a file of that encoding is read as it is."""
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
+
+
+def _open(path: str, encoding: str) -> BinaryIO:
+    """The file's bytes in UTF-8, decompressed."""
+    stream = _open_bytes(path)
+    return stream if is_utf8(encoding) else io.BufferedReader(_InUtf8(stream, encoding), BLOCK_BYTES)
+
+
+class _InUtf8(io.RawIOBase):
+    """A stream of another encoding. Bytes that are no character of it come as SUB, which no text has."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+        super().__init__()
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)(_NO_CHARACTER)
+        self._ready = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and not self._ended:
+            data = self._stream.read(len(buffer))
+            self._ended = not data
+            # Half of a pair of surrogates, which some encodings can spell, is no character either.
+            text = self._decoder.decode(data, self._ended)
+            self._ready = text.encode("utf-8", _NO_CHARACTER)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _as_sub(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeDecodeError | UnicodeEncodeError)
+    return NO_TEXT[1], error.end
+
+
+codecs.register_error(_NO_CHARACTER, _as_sub)
+
+
+def _open_bytes(path: str) -> BinaryIO:
     """The file's bytes, decompressed. gzip by the standard library: Beam's reader ends a damaged file early
     and says nothing."""
     raw = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)

@@ -11,8 +11,9 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.feeds.columnar_files import avro_file_schema, parquet_file_schema
-from kanonflow.pipelines.feeds.csv_files import csv_header
+from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.text_form import CsvForm
 
 _CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
@@ -42,14 +43,18 @@ class InputFile:
 
 @dataclass(frozen=True)
 class InputSchema:
-    """The columns that all files share. ``text``: all are text (CSV), and the policy says the types."""
+    """The columns that all files share. ``text``: all are text (CSV, JSON), and the policy says the types; ``csv``: as
+    cells of CSV files."""
 
     columns: pa.Schema
     text: bool
+    csv: bool = False
 
 
-def find_inputs(patterns: Sequence[str]) -> tuple[InputFile, ...]:
+def find_inputs(patterns: Sequence[str], kind: FileFormat | None = None) -> tuple[InputFile, ...]:
     """The files that the patterns match, each once, in the order of their names.
+
+    kind: what they hold; None: their names say it.
 
     Raises InputError: a pattern matches nothing, a file is empty or of an unknown kind, or formats are mixed.
     """
@@ -60,7 +65,7 @@ def find_inputs(patterns: Sequence[str]) -> tuple[InputFile, ...]:
             raise InputError(f"--input {pattern}: no file matches")
         sizes.update((_absolute(match.path), match.size_in_bytes) for match in found)
     names = _names(sorted(sizes))
-    files = tuple(InputFile(path, name, sizes[path], format_of(path)) for path, name in names.items())
+    files = tuple(InputFile(path, name, sizes[path], kind or format_of(path)) for path, name in names.items())
     for file in files:
         if file.size == 0:
             raise InputError(f"{file.path}: the file is empty (0 bytes; an empty feed still has a header)")
@@ -72,16 +77,16 @@ def find_inputs(patterns: Sequence[str]) -> tuple[InputFile, ...]:
     return files
 
 
-def input_schema(files: Sequence[InputFile], delimiter: str | None = None) -> InputSchema:
+def input_schema(files: Sequence[InputFile], form: CsvForm = PLAIN) -> InputSchema:
     """The schema that the files share; reads headers and footers only.
 
     Raises InputError: a file is not what its name says, or two files have different columns or types.
     """
     first = files[0]
-    columns = file_schema(first, delimiter)
+    columns = file_schema(first, form)
     expected = dict(zip(columns.names, columns.types, strict=True))
     for file in files[1:]:
-        other = file_schema(file, delimiter)
+        other = file_schema(file, form)
         found = dict(zip(other.names, other.types, strict=True))
         if found != expected:
             differing = sorted(
@@ -91,10 +96,11 @@ def input_schema(files: Sequence[InputFile], delimiter: str | None = None) -> In
                 f"{file.path}: other columns or types than {first.path};"
                 f" they differ in: {', '.join(differing)}"
             )
-    return InputSchema(columns, first.format is FileFormat.CSV)
+    text = first.format is FileFormat.CSV
+    return InputSchema(columns, text, text)
 
 
-def file_schema(file: InputFile, delimiter: str | None = None) -> pa.Schema:
+def file_schema(file: InputFile, form: CsvForm = PLAIN) -> pa.Schema:
     """The schema of one file; for CSV every column is a string. Raises InputError."""
     match file.format:
         case FileFormat.AVRO:
@@ -102,7 +108,7 @@ def file_schema(file: InputFile, delimiter: str | None = None) -> pa.Schema:
         case FileFormat.PARQUET:
             return parquet_file_schema(file.path)
         case FileFormat.CSV:
-            names = csv_header(file.path, delimiter).columns
+            names = csv_header(file.path, form).columns
             return pa.schema([(name, pa.string()) for name in names])
 
 
@@ -136,4 +142,7 @@ def format_of(path: str) -> FileFormat:
         return FileFormat.PARQUET
     if name.endswith(_CSV_ENDINGS):
         return FileFormat.CSV
-    raise InputError(f"{path}: unknown kind of file; expected .avro, .parquet, {', '.join(_CSV_ENDINGS)}")
+    raise InputError(
+        f"{path}: unknown kind of file; expected .avro, .parquet, {', '.join(_CSV_ENDINGS)};"
+        " --input-format says what files of another name hold"
+    )

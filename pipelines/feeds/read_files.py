@@ -11,8 +11,9 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from kanonflow.pipelines.feeds.columnar_files import read_avro, read_parquet
-from kanonflow.pipelines.feeds.csv_files import BrokenRow, read_csv
+from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, read_csv
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
+from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc, to_ipc
 from kanonflow.transforms.sinks.sinks import NAMESPACE
 
@@ -24,31 +25,29 @@ class ReadBatches(beam.PTransform):
     Counters: ``rows_read`` (broken rows included), ``read_microseconds``.
     """
 
-    def __init__(
-        self, files: Sequence[InputFile], columns: Sequence[str], delimiter: str | None = None
-    ) -> None:
+    def __init__(self, files: Sequence[InputFile], columns: Sequence[str], form: CsvForm = PLAIN) -> None:
         super().__init__()
         self._files = tuple(files)
         self._columns = tuple(columns)
-        self._delimiter = delimiter
+        self._form = form
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection[RawBatch]:
         return (
             pbegin
             | "Files" >> beam.Create(self._files, reshuffle=False)  # InputFile
             | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._delimiter))  # RawBatch
+            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._form))  # RawBatch
         )
 
 
-def read_batches(file: InputFile, columns: Sequence[str], delimiter: str | None = None) -> Iterator[RawBatch]:
+def read_batches(file: InputFile, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterator[RawBatch]:
     """One file as RawBatch elements; every reading gives the same ones, rows in the order of the file.
 
     Raises InputError: the file is damaged.
     """
     # Two counters: how far ahead of the rows the broken rows are found varies from run to run.
     with_rows, without_rows = count(), count()
-    for rows, broken in _rows(file, columns, delimiter):
+    for rows, broken in _rows(file, columns, form):
         records = tuple(unparseable(file, row) for row in broken)
         if rows is None:
             yield RawBatch(
@@ -77,7 +76,7 @@ def unparseable(file: InputFile, row: BrokenRow) -> dict[str, Any]:
 
 
 def _rows(
-    file: InputFile, columns: Sequence[str], delimiter: str | None
+    file: InputFile, columns: Sequence[str], form: CsvForm
 ) -> Iterator[tuple[pa.RecordBatch | None, tuple[BrokenRow, ...]]]:
     match file.format:
         case FileFormat.AVRO:
@@ -85,7 +84,7 @@ def _rows(
         case FileFormat.PARQUET:
             yield from ((rows, ()) for rows in read_parquet(file.path, columns))
         case FileFormat.CSV:
-            yield from read_csv(file.path, columns, delimiter)
+            yield from read_csv(file.path, columns, form)
 
 
 def _no_rows(columns: Sequence[str]) -> pa.Table:
@@ -93,15 +92,15 @@ def _no_rows(columns: Sequence[str]) -> pa.Table:
 
 
 class _ReadFile(beam.DoFn):
-    def __init__(self, columns: tuple[str, ...], delimiter: str | None) -> None:
+    def __init__(self, columns: tuple[str, ...], form: CsvForm) -> None:
         super().__init__()
         self._columns = columns
-        self._delimiter = delimiter
+        self._form = form
         self._rows_read = Metrics.counter(NAMESPACE, "rows_read")
         self._microseconds = Metrics.counter(NAMESPACE, "read_microseconds")
 
     def process(self, file: InputFile) -> Iterable[RawBatch]:
-        batches = read_batches(file, self._columns, self._delimiter)
+        batches = read_batches(file, self._columns, self._form)
         while True:
             # Around next() only: between two batches the steps fused to this one are at work.
             begin = time.perf_counter()

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
+from kanonflow.schemas.text_form import CsvForm
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
@@ -27,7 +29,7 @@ _SEED = 1
 
 
 def read_sample(
-    files: Sequence[InputFile], bound: BoundPolicy, delimiter: str | None = None, most: int = MOST_ROWS
+    files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN, most: int = MOST_ROWS
 ) -> pa.Table:
     """Canonical rows, in the order of the files: the first ``most / files`` of each file.
 
@@ -38,7 +40,7 @@ def read_sample(
     share = -(-most // len(files))
     for file in files:
         wanted = share
-        for batch in read_batches(file, bound.input_columns, delimiter):
+        for batch in read_batches(file, bound.input_columns, form):
             rows = classify(from_ipc(batch.ipc), bound, source=file.name).rows
             if FAULT_COLUMN in rows.schema.names:
                 rows = rows.filter(rows.column(FAULT_COLUMN).is_null())

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import window_numbers
@@ -30,7 +32,7 @@ class Feed(NamedTuple):
 
 
 def read_feed(
-    files: Sequence[InputFile], bound: BoundPolicy, delimiter: str | None = None, most: int = MOST_FEED_ROWS
+    files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN, most: int = MOST_FEED_ROWS
 ) -> Feed:
     """All rows of the files that the policy does not reject, or as many whole windows as the first ``most`` hold.
 
@@ -41,7 +43,7 @@ def read_feed(
     tables = [bound.canonical_schema.empty_table().select(names)]
     wanted, beyond = most, 0
     for file in files:
-        for batch in read_batches(file, bound.input_columns, delimiter):
+        for batch in read_batches(file, bound.input_columns, form):
             rows = from_ipc(batch.ipc)
             if wanted <= 0:
                 beyond += rows.num_rows

@@ -44,6 +44,7 @@ from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
@@ -101,9 +102,10 @@ def anonymize_files(
 
     policy = with_overrides(policy, options)
     files = find_inputs(patterns)
-    schema = input_schema(files, delimiter)
+    form = with_delimiter(policy.csv, delimiter)
+    schema = input_schema(files, form)
     check_solver(policy)
-    bound = bind(policy, schema.columns, text=schema.text, source=", ".join(patterns))
+    bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
     pipeline = make_pipeline(options)
     source_of_secret = given_secret(options)
     replaced = previous_sources(options.previous_secrets)
@@ -115,7 +117,7 @@ def anonymize_files(
     with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
-        source = ReadBatches(files, bound.input_columns, delimiter)
+        source = ReadBatches(files, bound.input_columns, form)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
         anonymize = kanonymize(

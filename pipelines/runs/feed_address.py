@@ -23,6 +23,7 @@ from kanonflow.pipelines.options.options import OptionsError
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.files.create_if_absent import is_local
 
 
@@ -38,7 +39,8 @@ class Feed:
 class DirectoryFeed:
     """A directory that files arrive in.
 
-    example: a file that shows the columns when the directory is still empty. delimiter: of CSV files.
+    example: a file that shows the columns when the directory is still empty. delimiter: of CSV files, where
+    the command names one.
     """
 
     path: str
@@ -58,17 +60,18 @@ class DirectoryFeed:
 
     def open(self, policy: Policy) -> Feed:
         """Look at one file. Raises InputError: there is none, or it is damaged."""
-        return Feed(self._schema(), lambda bound: ArrivingFiles(self.path, bound, delimiter=self.delimiter))
+        form = with_delimiter(policy.csv, self.delimiter)
+        return Feed(self._schema(form), lambda bound: ArrivingFiles(self.path, bound, form=form))
 
-    def _schema(self) -> InputSchema:
+    def _schema(self, form: CsvForm) -> InputSchema:
         if self.example is not None:
-            return input_schema(find_inputs([self.example]), self.delimiter)
+            return input_schema(find_inputs([self.example]), form)
         if is_local(self.path) and not os.path.isdir(self.path):
             raise InputError(f"--source {self.path}: no such directory")
         mistakes = []
         for arrived in list_arrived(self.path, "*").files:
             try:
-                return input_schema(find_inputs([os.path.join(self.path, arrived.name)]), self.delimiter)
+                return input_schema(find_inputs([os.path.join(self.path, arrived.name)]), form)
             except InputError as error:
                 mistakes.append(str(error))
         told = f": {mistakes[0]}" if mistakes else ""

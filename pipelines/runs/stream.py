@@ -132,7 +132,7 @@ def stream_feed(
     for note in dict.fromkeys((*source.notes(), *sink_notes(topic))):
         tell(f"warning: {note}", terminal)
     feed = source.open(policy)
-    bound = bind(policy, feed.schema.columns, text=feed.schema.text, source=str(source))
+    bound = bind(policy, feed.schema.columns, text=feed.schema.text, csv=feed.schema.csv, source=str(source))
     source_of_secret, replaced = given_secret(options), previous_sources(options.previous_secrets)
     folders = [source.path] if isinstance(source, DirectoryFeed) else []
     refuse_shared_secret((source_of_secret, *replaced), (), folders)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.formatted_times import as_written
+from kanonflow.schemas.local_times import localize
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
 from kanonflow.schemas.text_values import cast_text, render_text
@@ -161,9 +163,14 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
     kind = column.arrow_type
     bad = np.zeros(len(raw), dtype=bool)
     try:
+        if column.from_text and column.form.format is not None and pa.types.is_integer(raw.type):
+            raw = as_written(raw, column.form.format)
         if column.from_text and (is_text(raw.type) or pa.types.is_null(raw.type)):
-            values, bad = cast_text(raw.cast(pa.string()), column.text_type)
+            values, bad = cast_text(raw.cast(pa.string()), column.text_type, column.form)
             raw = values
+        elif column.form.timezone is not None and _is_local(raw.type, kind):
+            local = raw if pa.types.is_timestamp(raw.type) else raw.cast(pa.timestamp("s"))
+            raw, bad = localize(local, column.form.timezone, column.form.fold)
         if pa.types.is_timestamp(kind):
             if pa.types.is_date(raw.type):
                 raw = raw.cast(pa.timestamp("s"))
@@ -183,6 +190,13 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
     if bad.any():
         values = pc.if_else(pa.array(bad), pa.scalar(None, kind), values)
     return values, bad
+
+
+def _is_local(typed: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether values of a column are times without a zone. Days that stay days are none."""
+    if pa.types.is_timestamp(typed):
+        return typed.tz is None
+    return pa.types.is_date(typed) and pa.types.is_timestamp(kind)
 
 
 def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
