@@ -15,6 +15,8 @@ two people would have one id.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,11 +45,17 @@ def cast_typed(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, NDArray[np
     """
     own = array.type
     if pa.types.is_string(kind):
+        # -0.0 and 0.0 are one number, and would be two texts.
+        array = pc.add(array, pa.scalar(0.0, own)) if pa.types.is_floating(own) else array
         return render_text(array), np.zeros(len(array), dtype=bool)
     if pa.types.is_decimal(kind):
         return cast_text(render_text(array), kind)
     if pa.types.is_decimal(own) and pa.types.is_integer(kind):
-        return cast_text(render_text(array), kind)
+        whole, bad = cast_text(render_text(array), pa.decimal128(38, 0))
+        low, high = (pa.scalar(Decimal(end), whole.type) for end in (_least(kind), _most(kind)))
+        fits = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
+        values = pc.if_else(fits, whole, pa.scalar(None, whole.type)).cast(kind)
+        return values, bad | np.asarray(pc.fill_null(pc.invert(fits), False))
     if pa.types.is_decimal(own):
         # By text: Arrow's own cast multiplies by a power of ten, which is rounded already.
         numbers, bad = cast_text(render_text(array), pa.float64())

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -76,7 +77,7 @@ class CodeBook:
         self._texts = CodesOf(lambda text: self._code(read_cell(text, column)))
         self._rejected = CodesOf(lambda text: self._code(read_rejected(text, column)))
         self._unread = CodesOf(lambda text: self._code(read_rejected(text, column, unread=True)))
-        self._objects = CodesOf(lambda value: self._code(read_object(value, column.arrow_type, column.form)))
+        self._objects = CodesOf(lambda value: self._code(read_typed(value, column)))
 
     def codes_of_texts(self, cells: Iterable[str | int | None], count: int) -> np.ndarray:
         """Codes int32 (count,) of cells of a text file, or of whole numbers with a format; an empty cell is null."""
@@ -91,7 +92,7 @@ class CodeBook:
         """Codes int32 (count,) of values as fastavro or pyarrow return them."""
         if self._signed:
             # A dict takes -0.0 for 0.0.
-            read = (read_object(value, self.column.arrow_type) for value in cells)
+            read = (read_typed(value, self.column) for value in cells)
             return np.fromiter(map(self._code, read), np.int32, count)
         return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
 
@@ -172,6 +173,52 @@ def read_object(value: Any, kind: pa.DataType, form: TextForm = ISO) -> Any:
         unscaled = Fraction(value) * 10**kind.scale
         return unscaled.numerator if unscaled.denominator == 1 else NO_VALUE
     return value
+
+
+def read_typed(value: Any, column: BoundColumn) -> Any:
+    """A value of a typed input's column: as ``read_object``, and cast to the type that the policy gives."""
+    kind = column.arrow_type
+    if column.own_type is None:
+        return read_object(value, kind, column.form)
+    own = read_object(value, column.own_type)
+    if own is None or own == NO_VALUE:
+        return own
+    cast = _cast(own, column.own_type, kind)
+    return NO_VALUE if cast is None else cast
+
+
+def _cast(value: Any, own: pa.DataType, kind: pa.DataType) -> Any:
+    """A plain value of one type as one of another; None: there is none. schemas/typed_values.py says which there are.
+
+    Each number is taken exactly, as a fraction; of a float that becomes a decimal it is the shortest text's.
+    """
+    if pa.types.is_string(kind):
+        whole = pa.types.is_temporal(own)
+        plain = pa.int32() if pa.types.is_date(own) else pa.int64()
+        if pa.types.is_floating(own):
+            value += 0.0  # -0.0 is 0.0
+        elif pa.types.is_decimal(own):
+            value = Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -own.scale))
+        return pa.array([value], plain if whole else own).cast(own).cast(pa.string())[0].as_py()
+    if pa.types.is_floating(own) and pa.types.is_floating(kind):
+        number = rounded(value, kind)
+        return number if math.isfinite(number) else None
+    exact = Fraction(value)
+    if pa.types.is_decimal(own):
+        exact /= 10**own.scale
+    elif pa.types.is_floating(own) and pa.types.is_decimal(kind):
+        exact = Fraction(str(np.float32(value)) if own == pa.float32() else repr(value))
+    if pa.types.is_decimal(kind):
+        exact *= 10**kind.scale
+        return exact.numerator if exact.denominator == 1 and abs(exact) < 10**kind.precision else None
+    whole_numbers = {pa.float32(): 2**24, pa.float64(): 2**53}
+    limit = whole_numbers.get(own) or whole_numbers.get(kind)
+    if limit and not pa.types.is_decimal(own) and abs(exact) >= limit:
+        return None
+    if pa.types.is_integer(kind):
+        top = 1 << kind.bit_width - 1
+        return exact.numerator if exact.denominator == 1 and -top <= exact < top else None
+    return rounded(float(exact), kind)
 
 
 def _day_or_instant(value: Any, kind: pa.DataType, form: TextForm) -> Any:

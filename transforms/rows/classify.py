@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from kanonflow.schemas.local_times import localize
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
 from kanonflow.schemas.text_values import cast_text, render_text
+from kanonflow.schemas.typed_values import cast_typed
 from kanonflow.schemas.value_units import (
     FIRST_SECOND,
     days_beyond_the_calendar,
@@ -160,6 +162,10 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
 
     Raises InputError: the column's type is not what the policy was bound to.
     """
+    if column.own_type is not None:
+        own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
+        values, beyond = cast_typed(own, column.arrow_type)
+        return values, bad | beyond
     kind = column.arrow_type
     bad = np.zeros(len(raw), dtype=bool)
     try:
