@@ -207,9 +207,9 @@ FIELD = (
     Key(
         "as",
         Text("int, long, float, double, string, boolean, date, timestamp, decimal(p,s)"),
-        "The type of the field's values where the input is text (CSV, JSON).",
+        "The type of the field's values: what text (CSV, JSON) is read as, and typed columns are cast to.",
         "value",
-        default_told="by the role",
+        default_told="of text by the role, of typed columns their own",
     ),
     Key(
         "format",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read_input import find_input
+from kanonflow.pipelines.audit.read_input import bind_input
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.commands.topic_copies import copy_releases, copy_rows
 from kanonflow.pipelines.kafka.address import (
@@ -60,9 +60,9 @@ def verify(
             rows.mkdir()
             bound, broken = _copy_input(source, policy, rows)
             inputs, delimiter = [str(rows / "*")], ","
+            checks["messages"] = True
         else:
-            found = find_input(inputs, delimiter)
-            bound = bind(policy, found.schema, text=found.text, source=str(found.files[0]))
+            bound, _ = bind_input(policy, inputs, delimiter)
         if topic is not None:
             releases = Path(folder, "run")
             (releases / "release").mkdir(parents=True)

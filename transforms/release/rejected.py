@@ -78,6 +78,7 @@ def _records(
             "message": message,
             "window_end": ends[index],
             "source": None,
+            "unread": list(fault.unread) if fault else [],
             "row": {name: cells[index] for name, cells in texts.items()} | dict(fault.cells if fault else {}),
         }
         for index, ((reason, field, message), fault) in enumerate(zip(told, faults, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from kanonflow.schemas.local_times import localize
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
 from kanonflow.schemas.text_values import cast_text, render_text
+from kanonflow.schemas.typed_values import cast_typed
 from kanonflow.schemas.value_units import (
     FIRST_SECOND,
     days_beyond_the_calendar,
@@ -48,13 +50,14 @@ class ClassifiedPlaces(NamedTuple):
 
 
 class _Checked(NamedTuple):
-    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad;
-    ``values``: those, outside of the domain cut to it where the policy says so, else null; ``problems``: (mask, reason,
-    message)."""
+    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad; ``unread``: which
+    those are; ``values``: as read, outside of the domain cut to it where the policy says so, else null; ``problems``:
+    (mask, reason, message)."""
 
     column: BoundColumn
     raw: pa.Array
     read: pa.Array
+    unread: NDArray[np.bool_]
     values: pa.Array
     problems: list[tuple[NDArray[np.bool_], str, str]]
 
@@ -151,7 +154,7 @@ def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
         else:
             values = pc.if_else(pa.array(outside), pa.scalar(None, read.type), read)
             problems.append((outside, "outside_domain", "outside of the declared domain"))
-    return _Checked(column, raw, read, values, problems)
+    return _Checked(column, raw, read, bad, values, problems)
 
 
 def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
@@ -159,6 +162,10 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
 
     Raises InputError: the column's type is not what the policy was bound to.
     """
+    if column.own_type is not None:
+        own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
+        values, beyond = cast_typed(own, column.arrow_type)
+        return values, bad | beyond
     kind = column.arrow_type
     bad = np.zeros(len(raw), dtype=bool)
     try:
@@ -259,7 +266,7 @@ def _fault_cells(faulty: NDArray[np.bool_], quasis: list[_Checked]) -> pa.Array:
     for number, index in enumerate(indices):
         reason, field, message = _told(quasis, index)
         texts = {name: lines[number] for name, lines in came.items() if lines[number] != kept[name][number]}
-        cells[index] = QuasiFault(reason, field, message, texts).to_cell()
+        cells[index] = QuasiFault(reason, field, message, texts, _unread(quasis, index)).to_cell()
     return pa.array(cells, pa.string())
 
 
@@ -272,6 +279,11 @@ def _told(checked: list[_Checked], index: np.int64) -> tuple[str, str, str]:
         if mask[index]
     ]
     return faults[0][1], faults[0][0], "; ".join(f"{name}: {message}" for name, _, message in faults)
+
+
+def _unread(checked: list[_Checked], index: np.int64) -> tuple[str, ...]:
+    """The fields of which a row's text is what came."""
+    return tuple(column.column.name for column in checked if column.unread[index])
 
 
 def _rejected(
@@ -288,18 +300,18 @@ def _rejected(
             "message": message,
             "window_end": ends[number],
             "source": source,
+            "unread": list(_unread(checked, index)),
             "row": {name: cells[number] for name, cells in texts.items()},
         }
 
 
 def _texts(column: _Checked, indices: NDArray[np.int64], take: pa.Array) -> list[str | None]:
-    """Cells of the rows at ``indices`` as canonical text; where a cell is bad, the text that came."""
+    """Cells of the rows at ``indices`` as canonical text; where a cell could not be read, the text that came."""
     cells = render_text(column.read.take(take)).to_pylist()
-    bad = [mask for mask, reason, _ in column.problems if reason == "bad_value"]
-    if not bad:
+    if not column.unread.any():
         return cells
     came = render_text(column.raw.take(take)).to_pylist()
-    return [came[n] if bad[0][index] else cells[n] for n, index in enumerate(indices)]
+    return [came[n] if column.unread[index] else cells[n] for n, index in enumerate(indices)]
 
 
 def _window_ends(checked: list[_Checked], take: pa.Array, bound: BoundPolicy) -> list[int | None]:

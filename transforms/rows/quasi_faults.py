@@ -7,18 +7,20 @@ individual that is known, so its row goes out all the same. The row of an unknow
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
 class QuasiFault(NamedTuple):
     """reason, field, message: as rejected.avsc, of quasi-identifiers alone. cells: by field, the text that came, where
-    the canonical value does not say it: it was bad, outside of the domain, or cut to the domain."""
+    the canonical value does not say it: it was bad, outside of the domain, or cut to the domain. unread: the fields of
+    which that is the text as it came; of the others it is canonical."""
 
     reason: str
     field: str
     message: str
     cells: Mapping[str, str | None]
+    unread: Sequence[str] = ()
 
     def to_cell(self) -> str:
         """JSON text; equal faults have equal texts."""
