@@ -216,6 +216,8 @@ def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # typ
     if not quiet:
         tell(summary.render())
         tell(f"releases: {output}/release")
+    for note in summary.notes():
+        tell(f"kanonflow: {note}", sys.stderr)
     for problem in summary.problems():
         tell(f"kanonflow: {problem}", sys.stderr)
     return RUN_FAILED if summary.problems() else DONE
@@ -227,7 +229,9 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.runs.second_release import second_release_notes
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
-    checks = {name: getattr(arguments, name) for name in ("waiting", "matching_records", "known")}
+    checks = {
+        name: getattr(arguments, name) for name in ("waiting", "matching_records", "known", "allow_empty")
+    }
     checks |= _secret_checks(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.commands.verify_topics import verify

@@ -149,18 +149,19 @@ class Whole:
 class Number:
     """A number; text that holds one is taken too. otherwise: what is said of anything else.
 
-    above, least, below: its limits, None: none.     whole: whether a whole number is written without a fraction.
+    above, least, below, most: its limits, None: none.     whole: whether a whole number is written without a fraction.
     """
 
     otherwise: str
     above: float | None = None
     least: float | None = None
     below: float | None = None
+    most: float | None = None
     whole: bool = False
 
     @property
     def told(self) -> str:
-        ends = ((self.least, "from"), (self.above, "above"), (self.below, "below"))
+        ends = ((self.least, "from"), (self.above, "above"), (self.below, "below"), (self.most, "up to"))
         limits = [f"{word} {end:g}" for end, word in ends if end is not None]
         return ", ".join(["number", *limits])
 
@@ -176,13 +177,19 @@ class Number:
             (self.above is None or number > self.above)
             and (self.least is None or number >= self.least)
             and (self.below is None or number < self.below)
+            and (self.most is None or number <= self.most)
         )
 
     def write(self, value: float) -> object:
         return int(value) if self.whole and value == int(value) else float(value)
 
     def schema(self) -> JsonSchema:
-        limits = {"exclusiveMinimum": self.above, "minimum": self.least, "exclusiveMaximum": self.below}
+        limits = {
+            "exclusiveMinimum": self.above,
+            "minimum": self.least,
+            "exclusiveMaximum": self.below,
+            "maximum": self.most,
+        }
         number = {"type": "number", **{name: end for name, end in limits.items() if end is not None}}
         return {"anyOf": [number, {"type": "string"}]}
 

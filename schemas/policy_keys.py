@@ -369,6 +369,14 @@ HEAD = (
     ),
     *OF_LASTING,
     Key(
+        "max_rejected",
+        Number("a share of the rows, from 0 to 1", least=0, most=1),
+        "Share of the rows read that may be rejected because they do not fit; above it a run ends with exit code 3, and"
+        " a stream raises an alert.",
+        "max_rejected",
+        default_told="0.05",
+    ),
+    Key(
         "metrics",
         Choice(MetricsAccess),
         "Who may read the metrics: they stay in restricted/, or what is safe of them is written beside the releases.",

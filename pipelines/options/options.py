@@ -50,6 +50,7 @@ class RunOptions:
     previous_secrets: references, as --previous-secret has them.
     second_release_of: the --output whose rows are released again, below which ``output`` is.
     rewind: a stream may go on from a state that is older than what it has published.
+    end_on_rejected: a stream ends when more of its last rows do not fit than the policy lets pass.
     continues: the --output (of a stream into a topic: the --restricted) of a run whose cohorts this one begins with.
     """
 
@@ -71,6 +72,7 @@ class RunOptions:
     second_release_of: str | None = None
     rewind: bool = False
     continues: str | None = None
+    end_on_rejected: bool = False
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
@@ -139,6 +141,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         continues=continues.rstrip("/") or "/"
         if (continues := getattr(arguments, "continues", None))
         else None,
+        end_on_rejected=getattr(arguments, "end_on_rejected", False),
     )
 
 
@@ -340,6 +343,12 @@ def _add_stream(commands: Any) -> None:
     add_continue(stream)
     stream.add_argument(
         "--detach", action="store_true", help="submit the job to its cluster, and do not wait for its end"
+    )
+    stream.add_argument(
+        "--end-on-rejected",
+        action="store_true",
+        help="end with exit code 3 when of the last 10,000 rows that a worker read more than the policy's max_rejected"
+        " do not fit, instead of raising an alert only",
     )
     stream.add_argument(
         "--rewind",

@@ -21,6 +21,7 @@ from tests.pass_through import PassThrough
 POLICY = """\
 version: 1
 k: 2
+max_rejected: 1
 fields:
   age: {role: quasi, type: numeric, as: int}
   job: {role: quasi, type: categorical}
@@ -343,7 +344,7 @@ def test_verify_ends_with_the_audits_verdict(
             return "{}"
 
     def audit(*paths: Any, delimiter: str | None, **checks: Any) -> Report:
-        assert checks == {"waiting": False, "matching_records": False, "known": 0}
+        assert checks == {"waiting": False, "matching_records": False, "known": 0, "allow_empty": False}
         audited.append((*paths, delimiter))
         return Report(len(audited) == 1)
 
