@@ -241,7 +241,8 @@ class Choice:
         words = [str(word) for word in self.words]
         if isinstance(value, str) and value in words:
             return self.words(value)
-        near = difflib.get_close_matches(str(value), words, n=1)
+        # Anything else may be large, and its text larger still (aliases of YAML).
+        near = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
         hint = f" (did you mean {near[0]}?)" if near else ""
         mistakes.append(f"{where}{key}: must be one of {', '.join(words)}{hint}")
         return None

@@ -165,7 +165,10 @@ def _schema(path: Path, delimiter: str | None) -> pa.Schema:
                     raise
                 except Exception as error:  # whatever the decoder trips over, the header is not one
                     raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
-            return avro_to_arrow(written)  # type: ignore[arg-type]
+            try:
+                return avro_to_arrow(written)  # type: ignore[arg-type]
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
         case "parquet":
             try:
                 return pq.read_schema(path)

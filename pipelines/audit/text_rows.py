@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.text_inputs import DELIMITERS
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES
 
 BROKEN: list[str] = []
 """What stands for a line that is no row."""
@@ -28,6 +28,7 @@ def text_rows(path: Path, delimiter: str | None) -> Iterator[list[str]]:
     csv.field_size_limit(sys.maxsize)
     try:
         with _text(path) as stream:
+            _check_length(path, stream)
             rows = csv.reader(_with_end(stream), delimiter=delimiter or _delimiter(stream))
             header = next((row for row in rows if row), [])
             _check_header(path, header)
@@ -48,6 +49,13 @@ def _text(path: Path) -> io.TextIOBase:
         packed = stream.read(2) == b"\x1f\x8b"
     options: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
     return gzip.open(path, "rt", **options) if packed else path.open("r", **options)  # type: ignore[return-value]
+
+
+def _check_length(path: Path, stream: io.TextIOBase) -> None:
+    """Raise InputError of a first line that is none; the stream is at its beginning again."""
+    if len(stream.readline(MOST_ROW_BYTES + 1)) > MOST_ROW_BYTES:
+        raise InputError(f"{path}: the header is longer than {MOST_ROW_BYTES:,} bytes; is this a CSV file?")
+    stream.seek(0)
 
 
 def _delimiter(stream: io.TextIOBase) -> str:

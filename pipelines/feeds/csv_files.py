@@ -72,6 +72,10 @@ def csv_header(path: str, delimiter: str | None = None) -> CsvHeader:
     with _open(path) as stream:
         try:
             line = _first_line(stream)
+            if len(line) > MOST_ROW_BYTES:
+                raise InputError(
+                    f"{path}: the header is longer than {MOST_ROW_BYTES:,} bytes; is this a CSV file?"
+                )
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise _damaged(path) from None
     if not line:
@@ -312,17 +316,23 @@ def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _first_line(stream: BinaryIO) -> bytes:
-    """The first line that is not empty, to the end of its last quoted value; without its end."""
+    """The first line that is not empty, to the end of its last quoted value; without its end.
+
+    Of one that is longer than ``MOST_ROW_BYTES``, a little more than these."""
     line = b""
     while True:
         part = stream.readline(BLOCK_BYTES)
         line += part
+        if len(line) > MOST_ROW_BYTES:
+            return line
         if line.startswith(_BYTE_ORDER_MARK):
             line = line.removeprefix(_BYTE_ORDER_MARK)
         bare = line.strip(b"\r\n")
         # Lines may end with CR alone: then this one is the first of many.
         first = _TO_LINE_END.match(bare)
-        if not part or (bare and (line.count(b'"') % 2 == 0 or (first and first.end() < len(bare)))):
+        ended = len(part) < BLOCK_BYTES or part.endswith(b"\n")
+        quoted = line.count(b'"') % 2 == 1
+        if not part or (bare and ((ended and not quoted) or (first and first.end() < len(bare)))):
             return bare if first is None else first.group()
         if not bare:
             line = b""
