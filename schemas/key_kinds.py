@@ -15,7 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
-from kanonflow.schemas.durations import format_duration, parse_duration
+from kanonflow.schemas.durations import PATTERN, format_duration, parse_duration
 from kanonflow.schemas.written_values import read_number, unknown_keys
 
 JsonSchema = dict[str, Any]
@@ -213,7 +213,8 @@ class Duration:
         duration = parse_duration(value)
         if duration is None:
             mistakes.append(
-                f"{where}{key}: must be a whole number and a unit, such as 30s, 10m, 1h, 1d or 1w"
+                f"{where}{key}: must be a whole number and a unit, such as 30s, 10m, 1h, 1d or 1w, or an ISO 8601"
+                " duration such as P1D or PT1H"
             )
         if duration == 0 and self.more_than_nothing:
             mistakes.append(f"{where}{key}: must be longer than 0")
@@ -223,7 +224,7 @@ class Duration:
         return format_duration(value)
 
     def schema(self) -> JsonSchema:
-        text = {"type": "string", "pattern": r"^[0-9]{1,15}(ms|[smhdw])$"}
+        text = {"type": "string", "pattern": PATTERN}
         return text if self.more_than_nothing else {"anyOf": [text, {"const": 0}]}
 
 

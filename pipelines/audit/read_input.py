@@ -67,6 +67,10 @@ def find_input(patterns: Sequence[str], delimiter: str | None) -> InputColumns:
     paths: set[str] = set()
     for pattern in patterns:
         found = [path for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file()]
+        if Path(pattern).is_dir():
+            raise InputError(
+                f"--input {pattern}: a directory; name its files, as in --input '{pattern}/*.csv'"
+            )
         if not found:
             raise InputError(f"--input {pattern}: no file matches")
         paths.update(found)

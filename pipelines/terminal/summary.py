@@ -101,16 +101,31 @@ class RunSummary:
         if self.lower_bound is not None:
             lines.append(("  at least", f"{self.lower_bound:.4f}"))
         lines.append(("time", f"{self.total_seconds:.1f} s"))
-        parts = (
+        lines += self._times()
+        width = max(len(name) for name, _ in lines)
+        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
+
+    def _times(self) -> list[tuple[str, str]]:
+        """What took the time: parts that add up to it, the runner's among them.
+
+        Several workers together take longer than the clock says, and windows of a run that resumes were measured when
+        they were made: then there is no share of the run, and nothing is left for the runner.
+        """
+        parts = [
             ("read", self.read_seconds),
             ("solve", self.solve_seconds),
             ("publish", self.publish_seconds),
-        )
-        lines += [
+        ]
+        rest = self.total_seconds - sum(seconds for _, seconds in parts)
+        if rest < 0:
+            return [
+                (f"  {name}", f"{seconds:.1f} s (of all workers, and of earlier runs)")
+                for name, seconds in parts
+            ]
+        parts.append(("runner", rest))
+        return [
             (f"  {name}", f"{seconds:.1f} s{_share(seconds, self.total_seconds)}") for name, seconds in parts
         ]
-        width = max(len(name) for name, _ in lines)
-        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
 
 
 def summarize(

@@ -402,6 +402,53 @@ OF_TEXTS = {"texts.yaml": POLICY.replace("role: time", "role: time, as: timestam
 LONG_HEADER = "in.csv: the header is longer than 1,048,576 bytes; is this a CSV file?"
 DEEP = "p.yaml: 1 mistake in the policy\n  - file: is nested too deeply"
 
+OF_MANNERS = [
+    Mistake(
+        "a directory",
+        RUN.replace("in.csv", "feed"),
+        2,
+        ("--input feed: a directory; name its files, as in --input 'feed/*.csv'",),
+        {"feed/a.csv": rows()},
+    ),
+    Mistake(
+        "a directory to verify",
+        VERIFY.replace("in.csv", "."),
+        2,
+        ("--input .: a directory; name its files",),
+        before=(RUN,),
+    ),
+    Mistake(
+        "a flag with a letter missing",
+        f"{RUN} --delimter ;",
+        2,
+        ("unknown flag --delimter; did you mean --delimiter?",),
+    ),
+    Mistake("a flag of another command", f"{RUN} --rewind", 2, ("unknown flag --rewind",)),
+    Mistake("an argument too many", f"{RUN} in2.csv", 2, ("unexpected argument in2.csv",)),
+    Mistake(
+        "a runner by its old name",
+        f"{RUN} --runner DirectRunner",
+        0,
+        ("--runner DirectRunner runs as FnApiRunner",),
+    ),
+    Mistake(
+        "a runner that counts nothing",
+        f"{RUN} --runner BundleBasedDirectRunner",
+        2,
+        ("--runner BundleBasedDirectRunner is refused", "say --runner FnApiRunner"),
+    ),
+    Mistake(
+        "a duration without a length",
+        CHECK,
+        2,
+        (
+            "window: must be a whole number and a unit, such as 30s, 10m, 1h, 1d or 1w, or an ISO 8601 duration",
+        ),
+        {"p.yaml": POLICY.replace("1d", "P1M")},
+    ),
+    Mistake("a duration as ISO 8601 has it", CHECK, 0, (), {"p.yaml": POLICY.replace("1d", "P1D")}),
+]
+
 OF_SIZES = [
     Mistake("a policy 3,000 levels deep", CHECK, 2, (DEEP,), {"p.yaml": "[" * 3000}),
     Mistake("and closed again", CHECK, 2, (DEEP,), {"p.yaml": POLICY + "name: " + "[" * 3000 + "]" * 3000}),
@@ -474,7 +521,7 @@ OF_SIZES = [
     ),
 ]
 
-MISTAKES = [*OF_LOST_INPUT, *OF_FILES, *OF_SIZES]
+MISTAKES = [*OF_LOST_INPUT, *OF_FILES, *OF_SIZES, *OF_MANNERS]
 
 
 @pytest.fixture(autouse=True)
