@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from kanonflow.schemas.value_units import (
     from_units,
     to_units,
 )
+from kanonflow.transforms.rows.elements import CellFault
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
 from kanonflow.transforms.rows.split import END_OF_TIME_MS, window_bounds, window_numbers
 
@@ -48,13 +49,14 @@ class ClassifiedPlaces(NamedTuple):
 class _Checked(NamedTuple):
     """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad;
     ``values``: those, outside of the domain cut to it where the policy says so, else null; ``problems``: (mask, reason,
-    message)."""
+    message). ``told``: by row, what came to cells whose fault was found before."""
 
     column: BoundColumn
     raw: pa.Array
     read: pa.Array
     values: pa.Array
     problems: list[tuple[NDArray[np.bool_], str, str]]
+    told: Mapping[int, str | None]
 
     @property
     def is_quasi(self) -> bool:
@@ -94,14 +96,19 @@ def classify_places(
     *,
     source: str | None = None,
     arrived: NDArray[np.int64] | None = None,
+    faults: Sequence[CellFault] = (),
 ) -> ClassifiedPlaces:
-    """As ``classify``, for who needs to know which rows of the input are which."""
+    """As ``classify``, for who needs to know which rows of the input are which.
+
+    faults: of cells of the batch that are null, found when its columns were made.
+    """
     names = batch.schema.names
     checked = []
     for column in bound.columns:
         if column.name not in names:
             raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
-        checked.append(_check(column, one_array(batch.column(names.index(column.name))), source))
+        own = [fault for fault in faults if fault.field == column.name]
+        checked.append(_check(column, one_array(batch.column(names.index(column.name))), source, own))
         if column.field.role is Role.TIME and bound.policy.window_ms is not None:
             beyond = beyond_the_calendar(checked[-1].read, bound.policy)
             if beyond.any():
@@ -130,13 +137,19 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
+def _check(column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault]) -> _Checked:
+    """faults: of this column's cells."""
     read, bad = read_column(column, raw, source)
     problems = []
+    for kind in dict.fromkeys((fault.reason, fault.message) for fault in faults):
+        mask = np.zeros(len(raw), dtype=bool)
+        mask[[fault.row for fault in faults if (fault.reason, fault.message) == kind]] = True
+        problems.append((mask, *kind))
     if bad.any():
         problems.append((bad, "bad_value", f"not a value of type {column.arrow_type}, or not finite"))
     if column.field.role in _NEEDED:
         missing = np.asarray(read.is_null()) & ~bad
+        missing[[fault.row for fault in faults]] = False
         if missing.any():
             problems.append(
                 (missing, "missing_value", f"missing, but role: {column.field.role} needs a value")
@@ -149,7 +162,7 @@ def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
         else:
             values = pc.if_else(pa.array(outside), pa.scalar(None, read.type), read)
             problems.append((outside, "outside_domain", "outside of the declared domain"))
-    return _Checked(column, raw, read, values, problems)
+    return _Checked(column, raw, read, values, problems, {fault.row: fault.text for fault in faults})
 
 
 def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
@@ -274,10 +287,12 @@ def _texts(column: _Checked, indices: NDArray[np.int64], take: pa.Array) -> list
     """Cells of the rows at ``indices`` as canonical text; where a cell is bad, the text that came."""
     cells = render_text(column.read.take(take)).to_pylist()
     bad = [mask for mask, reason, _ in column.problems if reason == "bad_value"]
-    if not bad:
-        return cells
-    came = render_text(column.raw.take(take)).to_pylist()
-    return [came[n] if bad[0][index] else cells[n] for n, index in enumerate(indices)]
+    if bad:
+        came = render_text(column.raw.take(take)).to_pylist()
+        cells = [came[n] if any(mask[index] for mask in bad) else cells[n] for n, index in enumerate(indices)]
+    if column.told:
+        cells = [column.told.get(int(index), cells[n]) for n, index in enumerate(indices)]
+    return cells
 
 
 def _window_ends(checked: list[_Checked], take: pa.Array, bound: BoundPolicy) -> list[int | None]:

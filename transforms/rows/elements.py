@@ -12,6 +12,19 @@ from numpy.typing import NDArray
 from kanonflow.transforms.lineage.release_lineage import Slot
 
 
+class CellFault(NamedTuple):
+    """What was wrong with a cell that stands as null in a batch.
+
+    row: its place in the batch. field: its column. reason, message: as in rejected.avsc. text: what came, as text.
+    """
+
+    row: int
+    field: str
+    reason: str
+    message: str
+    text: str | None
+
+
 class RawBatch(NamedTuple):
     """Rows as a source read them.
 
@@ -22,6 +35,7 @@ class RawBatch(NamedTuple):
     int64 of each row, little-endian, in ms since 1970 UTC, below 0 where it is not known; b"": of none.
     origin, numbers: of a source that may cut its batches otherwise when it is read again, what the rows are counted in
     (a topic's partition) and the number of each row there (its offset), int64, little-endian; see ``row_places``.
+    faults: cells that no value could be read from when the columns were made (``element_rows``).
     """
 
     name: str
@@ -30,6 +44,7 @@ class RawBatch(NamedTuple):
     arrived: bytes = b""
     origin: str = ""
     numbers: bytes = b""
+    faults: tuple[CellFault, ...] = ()
 
 
 class RejectedRows(NamedTuple):
