@@ -259,7 +259,12 @@ class _ClassifyAndSplit(beam.DoFn):
     def process(self, batch: RawBatch) -> Iterator[Any]:
         table = from_ipc(batch.ipc)
         classified = classify_places(
-            table, self._bound, source=batch.name or None, arrived=arrivals(batch), faults=batch.faults
+            table,
+            self._bound,
+            source=batch.name or None,
+            arrived=arrivals(batch),
+            faults=batch.faults,
+            origins=batch.origins,
         )
         places = places_of(batch, table.num_rows)
         refused: Iterable[Mapping[str, Any]] = classified.rejected

@@ -174,7 +174,7 @@ def _guessed_types(file: InputFile, delimiter: str | None) -> pa.Schema:
     """Types that the first rows of a CSV file look like; what a user then confirms."""
     assert file.format is FileFormat.CSV
     names = csv_header(file.path, delimiter).columns
-    for rows, _ in read_csv(file.path, names, delimiter):
+    for rows, *_ in read_csv(file.path, names, delimiter):
         if rows is not None:
             return _reparsed(rows)
     return pa.schema([(name, pa.string()) for name in names])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.expected_forms import expected_instead
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
 from kanonflow.schemas.text_values import cast_text, render_text
@@ -25,6 +26,7 @@ from kanonflow.schemas.value_units import (
 )
 from kanonflow.transforms.rows.elements import CellFault
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
+from kanonflow.transforms.rows.row_origins import RowOrigin, RowOrigins, told
 from kanonflow.transforms.rows.split import END_OF_TIME_MS, window_bounds, window_numbers
 
 _NEEDED = (Role.INDIVIDUAL, Role.TIME, Role.EVENT_ID)
@@ -97,10 +99,12 @@ def classify_places(
     source: str | None = None,
     arrived: NDArray[np.int64] | None = None,
     faults: Sequence[CellFault] = (),
+    origins: RowOrigins | None = None,
 ) -> ClassifiedPlaces:
     """As ``classify``, for who needs to know which rows of the input are which.
 
-    faults: of cells of the batch that are null, found when its columns were made.
+    faults: of cells of the batch that are null, found when its columns were made. origins: where the rows came from;
+    asked for those at fault only.
     """
     names = batch.schema.names
     checked = []
@@ -121,13 +125,15 @@ def classify_places(
     lasting = bound.policy.lasting
     bad = _at_fault([each for each in checked if not (lasting and each.is_quasi)], batch.num_rows)
     values = [each.values for each in checked]
+    quasis = [each for each in checked if lasting and each.is_quasi]
+    faulty = _at_fault(quasis, batch.num_rows) & ~bad
+    places = _origins_of(np.flatnonzero(bad | faulty), origins)
     if lasting:
-        quasis = [each for each in checked if each.is_quasi]
-        values.append(_fault_cells(_at_fault(quasis, batch.num_rows) & ~bad, quasis))
+        values.append(_fault_cells(faulty, quasis, places))
     rows = pa.Table.from_arrays(values, schema=bound.canonical_schema)
     if not bad.any():
         return ClassifiedPlaces(rows, [], ~bad)
-    rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source))
+    rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source, places))
     return ClassifiedPlaces(rows.filter(pa.array(~bad)), rejected, ~bad)
 
 
@@ -238,7 +244,9 @@ def _at_fault(checked: list[_Checked], rows: int) -> NDArray[np.bool_]:
     return found
 
 
-def _fault_cells(faulty: NDArray[np.bool_], quasis: list[_Checked]) -> pa.Array:
+def _fault_cells(
+    faulty: NDArray[np.bool_], quasis: list[_Checked], places: Mapping[int, RowOrigin]
+) -> pa.Array:
     """FAULT_COLUMN of all rows: null but for those in ``faulty``, bool (n,)."""
     if not faulty.any():
         return pa.nulls(faulty.size, pa.string())
@@ -248,37 +256,56 @@ def _fault_cells(faulty: NDArray[np.bool_], quasis: list[_Checked]) -> pa.Array:
     kept = {each.column.name: render_text(each.values.take(take)).to_pylist() for each in quasis}
     cells = np.full(faulty.size, None, dtype=object)
     for number, index in enumerate(indices):
-        reason, field, message = _told(quasis, index)
+        reason, field, message, expected = _told(quasis, index)
+        place = places.get(int(index))
         texts = {name: lines[number] for name, lines in came.items() if lines[number] != kept[name][number]}
-        cells[index] = QuasiFault(reason, field, message, texts).to_cell()
+        cells[index] = QuasiFault(reason, field, message, texts, expected, *(place or ())[:2]).to_cell()
     return pa.array(cells, pa.string())
 
 
-def _told(checked: list[_Checked], index: np.int64) -> tuple[str, str, str]:
-    """Reason and field of a row's first problem, in the columns' order, and the message of all of them."""
+def _origins_of(indices: NDArray[np.int64], origins: RowOrigins | None) -> Mapping[int, RowOrigin]:
+    """Where these rows came from, by row; asked once, for a file is read in its order."""
+    if origins is None or not indices.size:
+        return {}
+    rows = indices.tolist()
+    return dict(zip(rows, origins.of(rows), strict=True))
+
+
+def _told(checked: list[_Checked], index: np.int64) -> tuple[str, str, str, str]:
+    """Reason and field of a row's first problem, in the columns' order, the message of all of them, and what was
+    expected in that field."""
     faults = [
-        (column.column.name, reason, message)
+        (column.column, reason, message)
         for column in checked
         for mask, reason, message in column.problems
         if mask[index]
     ]
-    return faults[0][1], faults[0][0], "; ".join(f"{name}: {message}" for name, _, message in faults)
+    first, reason, _ = faults[0]
+    message = "; ".join(f"{column.name}: {message}" for column, _, message in faults)
+    return reason, first.name, message, expected_instead(first, reason)
 
 
 def _rejected(
-    indices: NDArray[np.int64], checked: list[_Checked], bound: BoundPolicy, source: str | None
+    indices: NDArray[np.int64],
+    checked: list[_Checked],
+    bound: BoundPolicy,
+    source: str | None,
+    places: Mapping[int, RowOrigin],
 ) -> Iterator[dict[str, Any]]:
     take = pa.array(indices)
     texts = {column.column.name: _texts(column, indices, take) for column in checked}
     ends = _window_ends(checked, take, bound)
     for number, index in enumerate(indices):
-        reason, field, message = _told(checked, index)
+        reason, field, message, expected = _told(checked, index)
+        place = places.get(int(index)) or RowOrigin(source, None)
         yield {
             "reason": reason,
             "field": field,
             "message": message,
             "window_end": ends[number],
-            "source": source,
+            "source": place.source,
+            **told(place),
+            "expected": expected,
             "row": {name: cells[number] for name, cells in texts.items()},
         }
 

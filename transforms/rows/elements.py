@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.transforms.lineage.release_lineage import Slot
+from kanonflow.transforms.rows.row_origins import RowOrigins
 
 
 class CellFault(NamedTuple):
@@ -36,6 +37,7 @@ class RawBatch(NamedTuple):
     origin, numbers: of a source that may cut its batches otherwise when it is read again, what the rows are counted in
     (a topic's partition) and the number of each row there (its offset), int64, little-endian; see ``row_places``.
     faults: cells that no value could be read from when the columns were made (``element_rows``).
+    origins: what tells where a rejected row came from; None: nobody knows.
     """
 
     name: str
@@ -45,6 +47,7 @@ class RawBatch(NamedTuple):
     origin: str = ""
     numbers: bytes = b""
     faults: tuple[CellFault, ...] = ()
+    origins: RowOrigins | None = None
 
 
 class RejectedRows(NamedTuple):

@@ -80,7 +80,8 @@ class SecretSource(Protocol):
 
 def check_source(source: object) -> None:
     """Raise SecretError if this is no source of a secret. Nothing of it is shown: it may be the secret itself."""
-    if not isinstance(source, type) and callable(getattr(source, "resolve", None)):
+    # A path can be resolved, too.
+    if not isinstance(source, type | os.PathLike) and callable(getattr(source, "resolve", None)):
         return
     if isinstance(source, os.PathLike):
         mend = "a path: SecretFile(path)"
