@@ -51,18 +51,23 @@ _ARROW: Mapping[Any, pa.DataType] = {
 
 
 def fields_of(element_type: Any) -> dict[str, Any] | None:
-    """The types of a record's fields by name; None: this is no type of records whose fields are known (a dict's)."""
+    """The types of a record's fields by name; None: this is no type of records whose fields are known (a dict's, or one
+    whose annotations name what cannot be found)."""
     if isinstance(element_type, RowTypeConstraint):
         return dict(element_type._fields)
     if not isinstance(element_type, type):
         return None
     if dataclasses.is_dataclass(element_type):
+        names = [field.name for field in dataclasses.fields(element_type)]
+    elif issubclass(element_type, tuple) and hasattr(element_type, "_fields"):
+        names = list(element_type._fields)
+    else:
+        return None
+    try:
         hints = typing.get_type_hints(element_type)
-        return {field.name: hints[field.name] for field in dataclasses.fields(element_type)}
-    if issubclass(element_type, tuple) and hasattr(element_type, "_fields"):
-        hints = typing.get_type_hints(element_type)
-        return {name: hints.get(name, Any) for name in element_type._fields}
-    return None
+    except (NameError, AttributeError, TypeError):
+        return None
+    return {name: hints.get(name, Any) for name in names}
 
 
 def records_schema(policy: Policy, fields: Mapping[str, Any]) -> pa.Schema:

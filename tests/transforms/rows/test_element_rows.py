@@ -281,6 +281,7 @@ def test_a_records_type_gives_its_columns_their_types() -> None:
         assert fields is not None
         bound = bind(which, records_schema(which, fields), text=False, source="test")
         assert bound.canonical_schema.types == wanted
+    assert fields_of(type("Lost", (Payment,), {"__annotations__": {"who": "NowhereToBeFound"}})) is None
     assert fields_of(dict[str, int]) is None
     assert fields_of(beam.typehints.Dict[str, int]) is None
 
