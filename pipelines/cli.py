@@ -206,6 +206,26 @@ def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE
 
 
+def _rejected(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.commands.rejected import (
+        rejected_rows,
+        render,
+        summarize_rejected,
+        write_rejected,
+    )
+
+    output = arguments.output.rstrip("/") or "/"
+    tell(render(summarize_rejected(rejected_rows(output))))
+    if arguments.to is not None:
+        from kanonflow.pipelines.commands.policy_location import read_policy_at
+        from kanonflow.schemas.text_form import with_delimiter
+
+        policy = None if arguments.policy is None else read_policy_at(arguments.policy)
+        form = with_delimiter(None if policy is None else policy.csv, None)
+        tell(write_rejected(rejected_rows(output), arguments.to, arguments.input, form))
+    return DONE
+
+
 def _conclude_stream(summary: "StreamSummary", *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
     if not quiet:
         tell(summary.render())
@@ -357,6 +377,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "stream": _stream,
     "stop": _stop,
     "forget": _forget,
+    "rejected": _rejected,
     "verify": _verify,
     "policy": _policy,
     "compare": _compare,

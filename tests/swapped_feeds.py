@@ -305,6 +305,7 @@ def _policy(rng: np.random.Generator, events: bool, towns: bool, head: Mapping[s
         "window": "1h",
         "max_delay": f"{int(rng.integers(0, 3))}h",
         "cohort": "lasting",
+        "others": "drop",
         "cohort_size": size,
         "intake": int(rng.choice([size, 2 * size, 4 * size, 200])),
         "solver": {"evaluations_per_row": 20, "threads": 1},

@@ -56,20 +56,31 @@ class CsvHeader:
 
 
 class BrokenRow(NamedTuple):
-    """A row that is no row of the table. field: the column at fault, if there is one; no values anywhere."""
+    """A row that is no row of the table. field: the column at fault, if there is one; no values in both.
+
+    expected: what was expected. line, raw: the line that it begins on, from 1, and the row as it came; None: not known.
+    complete: its number among the file's complete rows, from 0, where that is what is known of its place.
+    """
 
     field: str | None
     message: str
+    expected: str | None = None
+    line: int | None = None
+    raw: str | None = None
+    complete: int | None = None
 
 
 class TextRows(NamedTuple):
     """A batch of rows as text, and rows that are broken.
 
     rows: string columns, "" for an empty cell; None when this only reports broken rows.
+    first: complete rows of the file before these. gone: places of broken ones among them, counted with them.
     """
 
     rows: pa.RecordBatch | None
     broken: tuple[BrokenRow, ...]
+    first: int = 0
+    gone: tuple[int, ...] = ()
 
 
 def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
@@ -77,7 +88,7 @@ def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
 
     Raises InputError: no header, a name missing or given twice, not of the form's encoding, damaged gzip.
     """
-    with _open(path, form.encoding) as stream:
+    with open_text(path, form.encoding) as stream:
         try:
             line = _first_line(stream, form.quote)
             if len(line) > MOST_ROW_BYTES:
@@ -128,7 +139,7 @@ def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterat
     """
     header = csv_header(path, form)
     ragged = _RaggedRows(len(header.columns))
-    with _open(path, form.encoding) as stream:
+    with open_text(path, form.encoding) as stream:
         ragged.lines = lines = _RememberedLines(stream, header)
         rows_before = 0
         # One batch is held back: the last one ends with the row that marks the end.
@@ -207,7 +218,13 @@ class _RaggedRows:
         line = self.lines.number_of(row.text)
         where = "a row" if line is None else f"line {line}"
         self.found.append(
-            BrokenRow(None, f"{where}: {row.actual_columns} values where the header names {self._expected}")
+            BrokenRow(
+                None,
+                f"{where}: {row.actual_columns} values where the header names {self._expected}",
+                f"{self._expected} values, as many as the header names",
+                line,
+                row.text,
+            )
         )
         return "skip"
 
@@ -310,17 +327,19 @@ def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool) -> TextRows
         for number in np.flatnonzero(np.asarray(pc.match_substring(column, _SUB))):
             faults.setdefault(int(number), name)
     if not faults:
-        return TextRows(_strings(batch), ())
+        return TextRows(_strings(batch), (), rows_before)
     kept = pa.array([number for number in range(batch.num_rows) if number not in faults], pa.int64())
     broken = tuple(
         BrokenRow(
             name,
             f"row {rows_before + number + 1} of the file's complete rows is not UTF-8 text, or holds the character NUL"
             " or SUB",
+            "UTF-8 text without the characters NUL and SUB",
+            complete=rows_before + number,
         )
         for number, name in sorted(faults.items())
     )
-    return TextRows(_strings(batch.take(kept)), broken)
+    return TextRows(_strings(batch.take(kept)), broken, rows_before, tuple(sorted(faults)))
 
 
 def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -366,7 +385,7 @@ def is_utf8(encoding: str) -> bool:
     return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
 
 
-def _open(path: str, encoding: str) -> BinaryIO:
+def open_text(path: str, encoding: str = PLAIN.encoding) -> BinaryIO:
     """The file's bytes in UTF-8, decompressed."""
     stream = _open_bytes(path)
     return stream if is_utf8(encoding) else io.BufferedReader(_InUtf8(stream, encoding), BLOCK_BYTES)

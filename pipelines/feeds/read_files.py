@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from itertools import count
 from typing import Any
 
@@ -11,9 +12,10 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from kanonflow.pipelines.feeds.columnar_files import read_avro, read_parquet
-from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, read_csv
+from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, TextRows, csv_header, read_csv
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
-from kanonflow.schemas.text_form import CsvForm
+from kanonflow.pipelines.feeds.row_lines import CsvLines, CsvOrigins, FileOrigins
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc, to_ipc
 from kanonflow.transforms.sinks.sinks import NAMESPACE
 
@@ -47,14 +49,21 @@ def read_batches(file: InputFile, columns: Sequence[str], form: CsvForm = PLAIN)
     """
     # Two counters: how far ahead of the rows the broken rows are found varies from run to run.
     with_rows, without_rows = count(), count()
-    for rows, broken in _rows(file, columns, form):
-        records = tuple(unparseable(file, row) for row in broken)
+    lines = broken_lines = None
+    if file.format is FileFormat.CSV:
+        lines = CsvLines(file.path, with_delimiter(form, csv_header(file.path, form).delimiter))
+        broken_lines = copy(lines)  # each goes forward only
+    for rows, broken, first, gone in _rows(file, columns, form):
+        records = tuple(unparseable(file, row, broken_lines) for row in broken)
         if rows is None:
             yield RawBatch(
                 batch_name(file.name, "broken", next(without_rows)), to_ipc(_no_rows(columns)), records
             )
         else:
-            yield RawBatch(batch_name(file.name, "rows", next(with_rows)), to_ipc(rows), records)
+            its = (
+                FileOrigins(file.name, first) if lines is None else CsvOrigins(file.name, lines, first, gone)
+            )
+            yield RawBatch(batch_name(file.name, "rows", next(with_rows)), to_ipc(rows), records, origins=its)
 
 
 def batch_name(file_name: str, kind: str, number: int) -> str:
@@ -63,28 +72,36 @@ def batch_name(file_name: str, kind: str, number: int) -> str:
     return hashlib.blake2b(place, digest_size=16, person=b"kanonflow batch").hexdigest()
 
 
-def unparseable(file: InputFile, row: BrokenRow) -> dict[str, Any]:
-    """The rejected record of a row that could not be split into columns: where it was, none of its values."""
+def unparseable(file: InputFile, row: BrokenRow, lines: CsvLines | None = None) -> dict[str, Any]:
+    """The rejected record of a row that could not be split into columns: where it was, and the row as it came.
+
+    lines: of the file, where it has any.
+    """
+    line, raw = row.line, row.raw
+    if lines is not None and row.complete is not None:
+        line, raw = lines.find([row.complete]).get(row.complete, (None, None))
     return {
         "reason": "unparseable",
         "field": row.field,
         "message": row.message,
         "window_end": None,
         "source": file.name,
+        "line": line,
+        "raw": None if raw is None else raw.encode(errors="backslashreplace").decode(),
+        "header": None if lines is None else lines.header,
+        "expected": row.expected,
         "row": {},
     }
 
 
-def _rows(
-    file: InputFile, columns: Sequence[str], form: CsvForm
-) -> Iterator[tuple[pa.RecordBatch | None, tuple[BrokenRow, ...]]]:
-    match file.format:
-        case FileFormat.AVRO:
-            yield from ((rows, ()) for rows in read_avro(file.path, columns))
-        case FileFormat.PARQUET:
-            yield from ((rows, ()) for rows in read_parquet(file.path, columns))
-        case FileFormat.CSV:
-            yield from read_csv(file.path, columns, form)
+def _rows(file: InputFile, columns: Sequence[str], form: CsvForm) -> Iterator[TextRows]:
+    if file.format is FileFormat.CSV:
+        yield from read_csv(file.path, columns, form)
+        return
+    first = 0
+    for rows in (read_avro if file.format is FileFormat.AVRO else read_parquet)(file.path, columns):
+        yield TextRows(rows, (), first)
+        first += rows.num_rows
 
 
 def _no_rows(columns: Sequence[str]) -> pa.Table:

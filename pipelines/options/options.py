@@ -18,6 +18,7 @@ from kanonflow.pipelines.flink.flags import (
 )
 from kanonflow.pipelines.options.cohort_flags import add_continue, add_forget
 from kanonflow.pipelines.options.compare_flags import add_compare
+from kanonflow.pipelines.options.rejected_flags import add_rejected
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
 from kanonflow.pipelines.options.stop_flags import add_stop
 from kanonflow.pipelines.options.verify_flags import add_checks
@@ -254,6 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_stream(commands)
     add_stop(commands, EXIT_CODES)
     add_forget(commands, EXIT_CODES)
+    add_rejected(commands, EXIT_CODES)
     _add_verify(commands)
     _add_policy(commands)
     add_compare(commands, _add_policy_and_input, EXIT_CODES)
