@@ -44,7 +44,7 @@ def test_the_lines_are_those_of_the_readers_rows(tmp_path: Path, seed: int) -> N
     columns = odd_file(random.Random(seed), path)
     read = [
         cells
-        for batch in read_csv(str(path), columns, ",")
+        for batch in read_csv(str(path), columns, CsvForm(delimiter=","))
         if batch.rows is not None
         for cells in zip(*[column.to_pylist() for column in batch.rows.columns], strict=True)
     ]
