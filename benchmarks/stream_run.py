@@ -82,7 +82,8 @@ class Outcome:
     def failed_checkpoints(self) -> int:
         """Of those between the first row and the end."""
         failed = [each.failed_checkpoints for each in self.samples if self.begun <= each.at <= self.ended]
-        return failed[-1] - failed[0] if failed else 0
+        # A job that goes on from a savepoint counts from 0.
+        return sum(max(0, after - before) for before, after in pairwise(failed))
 
     def latencies(self) -> list[float]:
         """Seconds from the arrival of the row that closes a window to each of its releases.

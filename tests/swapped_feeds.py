@@ -42,6 +42,8 @@ PLACES = [[leaf, leaf[0], "*"] for leaf in LEAVES]
 JOBS = ("baker", "clerk", "nurse", "smith", "tailor")
 UNREADABLE = {"age": "old", "born": "last spring", "job": "pirate", "place": "nowhere"}
 """What no row may say: of a job, where jobs are declared."""
+NO_TEXT = "\ud800"
+"""What is no value of any field: half of a surrogate pair."""
 _OF_CONTENT = frozenset({"digest", "solve_ms", "publish_ms"})
 """Metrics that tell which payload stands on which row, or the time that went by."""
 
@@ -155,8 +157,9 @@ def run(feed: TrailFeed) -> Course:
     for now in range(last + 1):
         records = feed.records(now)
         if records:
-            classified = classify(rows_to_table(records, bound).table, bound)
-            course.refused += [_rejected(record, feed) for record in classified.rejected]
+            table, broken = rows_to_table(records, bound)
+            classified = classify(table, bound)
+            course.refused += [_rejected(record, feed) for record in (*broken, *classified.rejected)]
             for values, number, part in split(classified.rows, bound):
                 key = partition_key(SECRET, values)
                 partition = partitions.setdefault(key, PartitionInMemory(step, key))
@@ -344,6 +347,8 @@ def _value(rng: np.random.Generator, name: str) -> str:
 def _anything(rng: np.random.Generator, policy: Policy, name: str, *, unreadable: bool) -> str | None:
     if rng.random() < 0.3:
         return None
+    if unreadable and rng.random() < 0.2:
+        return NO_TEXT
     if unreadable and rng.random() < 0.5:
         return "1000" if name == "age" and rng.random() < 0.5 else UNREADABLE[name]
     return _value(rng, name)
@@ -376,6 +381,8 @@ def _rows(rng: np.random.Generator, hour: int, name: str, repeats: float, *, bot
     if rng.random() < 0.03:
         # Where the policy has neither, nothing of it is read.
         said = {name: UNREADABLE[name] for name in ("age", "born")}
+        if hour % 2:
+            said = dict.fromkeys(QUASIS, NO_TEXT)
     minute = 30.0 if bot else float(rng.integers(12)) * 5
     amount = "1.5" if bot or rng.random() < 0.3 else f"{int(rng.integers(100))}.25"
     event: str | None = f"e{name}"

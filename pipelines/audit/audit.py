@@ -198,7 +198,9 @@ def _read(
 ) -> tuple[_Evidence, AuditFigures]:
     columns = find_input(patterns, delimiter)
     bound = bind(policy, columns.schema, text=columns.text, source=str(columns.files[0]))
-    books = {column.name: CodeBook(column) for column in bound.columns}
+    books = {
+        column.name: CodeBook(column, attribute=column.name in bound.attributes) for column in bound.columns
+    }
     kept = tuple(books.values())
     records = read_input(columns, bound, kept, delimiter)
     published = told_releases(folder / "restricted" / "metrics")

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy_fields import Outside, QuasiType, Role
+from kanonflow.schemas.text_inputs import NO_VALUE
 
 _EPOCH_DAY = date(1970, 1, 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,10 +55,14 @@ class CodeBook:
 
     With ``outside: code`` values are cut to the declared domain first: beyond its ends they are the same. Of numbers
     that are published or generalized, -0.0 and 0.0 are two, as they are to the pipeline's digests.
+
+    attribute: whether the field is a quasi-identifier of cohorts that last. Of those NO_VALUE is no value, and a cell
+    of a text file that is no text is one (schemas/text_inputs.py).
     """
 
-    def __init__(self, column: BoundColumn) -> None:
+    def __init__(self, column: BoundColumn, *, attribute: bool = False) -> None:
         self.column = column
+        self.attribute = attribute
         self.values: list[Hashable] = []
         self._code_of: dict[Hashable, int] = {}
         quasi = column.field.quasi
@@ -92,6 +97,8 @@ class CodeBook:
     def _code(self, value: Any) -> int:
         if value is None:
             return -1
+        if self.attribute and value in (NO_VALUE, NO_VALUE.encode()):
+            value = Unreadable(NO_VALUE)
         value = _cut(value, self.column)
         negative = self._signed and value == 0 and math.copysign(1.0, value) < 0
         code = self._code_of.setdefault("-0.0" if negative else value, len(self.values))

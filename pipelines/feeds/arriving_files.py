@@ -159,7 +159,9 @@ class ArrivingFilesReader:
             self.close()
             source = self._source
             file = as_input(arrived, source.bound, source.delimiter)
-            batches = batches_from(at, file, source.bound.input_columns, source.delimiter)
+            batches = batches_from(
+                at, file, source.bound.input_columns, source.delimiter, source.bound.attributes
+            )
             self._open = _OpenFile(file, batches, at)
         return self._open
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -20,35 +20,43 @@ from kanonflow.transforms.sinks.sinks import NAMESPACE
 class ReadBatches(beam.PTransform):
     """PBegin -> PCollection[RawBatch]: all rows of the files, with only the columns asked for.
 
-    One file is read by one worker, from its beginning; files are spread over workers.
+    One file is read by one worker, from its beginning; files are spread over workers. attributes: as of ``read_csv``.
     Counters: ``rows_read`` (broken rows included), ``read_microseconds``.
     """
 
     def __init__(
-        self, files: Sequence[InputFile], columns: Sequence[str], delimiter: str | None = None
+        self,
+        files: Sequence[InputFile],
+        columns: Sequence[str],
+        delimiter: str | None = None,
+        attributes: Collection[str] = (),
     ) -> None:
         super().__init__()
         self._files = tuple(files)
         self._columns = tuple(columns)
         self._delimiter = delimiter
+        self._attributes = tuple(sorted(attributes))
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection[RawBatch]:
         return (
             pbegin
             | "Files" >> beam.Create(self._files, reshuffle=False)  # InputFile
             | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._delimiter))  # RawBatch
+            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._delimiter, self._attributes))  # RawBatch
         )
 
 
-def read_batches(file: InputFile, columns: Sequence[str], delimiter: str | None = None) -> Iterator[RawBatch]:
+def read_batches(
+    file: InputFile, columns: Sequence[str], delimiter: str | None = None, attributes: Collection[str] = ()
+) -> Iterator[RawBatch]:
     """One file as RawBatch elements; every reading gives the same ones, rows in the order of the file.
 
+    attributes: as of ``read_csv``; files of other formats have no cells that are no value.
     Raises InputError: the file is damaged.
     """
     # Two counters: how far ahead of the rows the broken rows are found varies from run to run.
     with_rows, without_rows = count(), count()
-    for rows, broken in _rows(file, columns, delimiter):
+    for rows, broken in _rows(file, columns, delimiter, attributes):
         records = tuple(unparseable(file, row) for row in broken)
         if rows is None:
             yield RawBatch(
@@ -77,7 +85,7 @@ def unparseable(file: InputFile, row: BrokenRow) -> dict[str, Any]:
 
 
 def _rows(
-    file: InputFile, columns: Sequence[str], delimiter: str | None
+    file: InputFile, columns: Sequence[str], delimiter: str | None, attributes: Collection[str]
 ) -> Iterator[tuple[pa.RecordBatch | None, tuple[BrokenRow, ...]]]:
     match file.format:
         case FileFormat.AVRO:
@@ -85,7 +93,7 @@ def _rows(
         case FileFormat.PARQUET:
             yield from ((rows, ()) for rows in read_parquet(file.path, columns))
         case FileFormat.CSV:
-            yield from read_csv(file.path, columns, delimiter)
+            yield from read_csv(file.path, columns, delimiter, attributes)
 
 
 def _no_rows(columns: Sequence[str]) -> pa.Table:
@@ -93,15 +101,16 @@ def _no_rows(columns: Sequence[str]) -> pa.Table:
 
 
 class _ReadFile(beam.DoFn):
-    def __init__(self, columns: tuple[str, ...], delimiter: str | None) -> None:
+    def __init__(self, columns: tuple[str, ...], delimiter: str | None, attributes: tuple[str, ...]) -> None:
         super().__init__()
         self._columns = columns
+        self._attributes = attributes
         self._delimiter = delimiter
         self._rows_read = Metrics.counter(NAMESPACE, "rows_read")
         self._microseconds = Metrics.counter(NAMESPACE, "read_microseconds")
 
     def process(self, file: InputFile) -> Iterable[RawBatch]:
-        batches = read_batches(file, self._columns, self._delimiter)
+        batches = read_batches(file, self._columns, self._delimiter, self._attributes)
         while True:
             # Around next() only: between two batches the steps fused to this one are at work.
             begin = time.perf_counter()

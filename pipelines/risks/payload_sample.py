@@ -38,7 +38,7 @@ def read_sample(
     share = -(-most // len(files))
     for file in files:
         wanted = share
-        for batch in read_batches(file, bound.input_columns, delimiter):
+        for batch in read_batches(file, bound.input_columns, delimiter, bound.attributes):
             rows = classify(from_ipc(batch.ipc), bound, source=file.name).rows
             if FAULT_COLUMN in rows.schema.names:
                 rows = rows.filter(rows.column(FAULT_COLUMN).is_null())

@@ -15,6 +15,7 @@ from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
+from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import cast_text, render_text
 from kanonflow.schemas.value_units import (
     FIRST_SECOND,
@@ -97,11 +98,13 @@ def classify_places(
 ) -> ClassifiedPlaces:
     """As ``classify``, for who needs to know which rows of the input are which."""
     names = batch.schema.names
+    attributes = bound.attributes
     checked = []
     for column in bound.columns:
         if column.name not in names:
             raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
-        checked.append(_check(column, one_array(batch.column(names.index(column.name))), source))
+        raw = one_array(batch.column(names.index(column.name)))
+        checked.append(_check(column, raw, source, attribute=column.name in attributes))
         if column.field.role is Role.TIME and bound.policy.window_ms is not None:
             beyond = beyond_the_calendar(checked[-1].read, bound.policy)
             if beyond.any():
@@ -130,8 +133,14 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
+def _check(column: BoundColumn, raw: pa.Array, source: str | None, *, attribute: bool) -> _Checked:
+    """attribute: whether NO_VALUE may stand in the place of text."""
     read, bad = read_column(column, raw, source)
+    if attribute and is_text(raw.type):
+        none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
+        if none.any():
+            bad = bad | none
+            read = pc.if_else(pa.array(none), pa.scalar(None, read.type), read)
     problems = []
     if bad.any():
         problems.append((bad, "bad_value", f"not a value of type {column.arrow_type}, or not finite"))

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.text_inputs import NO_VALUE
 
 
 def text_schema(policy: Policy) -> pa.Schema:
@@ -29,11 +30,19 @@ class ElementRows(NamedTuple):
 def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
     """The fields that the policy keeps, as text columns; what a record does not have is null. O(n d).
 
+    Of ``bound.attributes`` text that is none is NO_VALUE, and the record is not broken.
     Raises TypeError for an element that is no record at all.
     """
     records = [_mapping(row) for row in rows]
     names = bound.input_columns
-    texts = [[_text(record.get(name)) for name in names] for record in records]
+    attributes = bound.attributes
+    texts = [
+        [
+            NO_VALUE if name in attributes and _not_unicode(text) else text
+            for name, text in ((name, _text(record.get(name))) for name in names)
+        ]
+        for record in records
+    ]
     faults = [
         next((name for name, text in zip(names, line, strict=True) if _not_unicode(text)), None)
         for line in texts
