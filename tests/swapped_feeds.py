@@ -27,7 +27,7 @@ from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.roster.roster import segment_from_bytes
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
-from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.elements import Release, from_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import partition_key
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
@@ -159,13 +159,13 @@ def run(feed: TrailFeed) -> Course:
         if records:
             table, broken = rows_to_table(records, bound)
             classified = classify(table, bound)
-            course.refused += [_rejected(record, feed) for record in (*broken, *classified.rejected)]
+            course.refused += [rejected_shown(record) for record in (*broken, *classified.rejected)]
             for values, number, part in split(classified.rows, bound):
                 key = partition_key(SECRET, values)
                 partition = partitions.setdefault(key, PartitionInMemory(step, key))
                 refused = partition.arrive(number, pa.Table.from_batches([part]))
                 if refused is not None:
-                    course.refused += [_rejected(record, feed) for record in refused.records]
+                    course.refused += [rejected_shown(record) for record in refused.records]
         for key in sorted(partitions):
             while (at := partitions[key].fires_at) is not None and (
                 at <= START + (now + 1) * HOUR or now == last
@@ -183,11 +183,11 @@ def facts(course: Course, without: frozenset[str] = frozenset()) -> list[Any]:
     """
     shown: list[Any] = [sorted(course.refused, key=repr)]
     for key, now, result in course.results:
-        metrics = {name: value for name, value in result.metrics.items() if name not in _OF_CONTENT | without}
-        rejected = sorted((_rejected(record, course.feed) for record in result.rejected), key=repr)
+        metrics = metrics_shown(result.metrics, without)
+        rejected = sorted(map(rejected_shown, result.rejected), key=repr)
         entered = None if result.release is None else result.release.entered
         head = None if result.roster is None else result.roster.head
-        shown.append((key, now, metrics, _groups(result), rejected, head, result.segment, entered))
+        shown.append((key, now, metrics, groups_of(result.release), rejected, head, result.segment, entered))
     return shown
 
 
@@ -195,23 +195,28 @@ def rows_in(course: Course) -> tuple[Counter[str], Counter[str]]:
     """Tags of the rows of a feed, and of the rows that were released or rejected."""
     out: Counter[str] = Counter(record[-1] for record in course.refused)
     for _, _, result in course.results:
-        out.update(_rejected(record, course.feed)[-1] for record in result.rejected)
+        out.update(rejected_shown(record)[-1] for record in result.rejected)
         if result.release is not None:
             out.update(from_ipc(result.release.ipc).column("tag").to_pylist())
     return Counter(row.tag for row in course.feed.rows), out
 
 
-def _groups(result: WindowResult) -> list[list[str]]:
+def metrics_shown(record: Mapping[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The metrics of a window that must be equal. without: others to leave out."""
+    return {name: value for name, value in record.items() if name not in _OF_CONTENT | without}
+
+
+def groups_of(release: Release | None) -> list[list[str]]:
     """Groups of a release, whatever their numbers: their rows, sorted."""
-    if result.release is None:
+    if release is None:
         return []
     groups: dict[int, list[str]] = defaultdict(list)
-    for row in from_ipc(result.release.ipc).to_pylist():
+    for row in from_ipc(release.ipc).to_pylist():
         groups[row.pop("class_id")].append(repr(sorted(row.items())))
     return sorted(sorted(rows) for rows in groups.values())
 
 
-def _rejected(record: Mapping[str, Any], feed: TrailFeed) -> tuple[Any, ...]:
+def rejected_shown(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """A rejected row without what is its person's."""
     row = record["row"]
     # Not the message: it lists what else is wrong with a row that is rejected in any case.
