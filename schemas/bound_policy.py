@@ -119,6 +119,12 @@ class BoundPolicy:
         return tuple(column.name for column in self.columns)
 
     @property
+    def attributes(self) -> frozenset[str]:
+        """Names of the fields of which nothing is read of an individual that is known: of lasting cohorts the
+        quasi-identifiers, else none. A cell of one that is no value is handed on (schemas/text_inputs.py)."""
+        return frozenset(column.name for column in self.quasis) if self.policy.lasting else frozenset()
+
+    @property
     def quasis(self) -> tuple[BoundColumn, ...]:
         """The quasi-identifiers, in the policy's order."""
         return tuple(column for column in self.columns if column.field.quasi is not None)

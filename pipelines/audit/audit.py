@@ -196,7 +196,9 @@ def _read(
     bound: BoundPolicy, columns: InputColumns, folder: Path, findings: Findings, *, broken: int, waiting: bool
 ) -> tuple[_Evidence, AuditFigures]:
     policy = bound.policy
-    books = {column.name: CodeBook(column) for column in bound.columns}
+    books = {
+        column.name: CodeBook(column, attribute=column.name in bound.attributes) for column in bound.columns
+    }
     kept = tuple(books.values())
     records = read_input(columns, bound, kept)
     published = told_releases(folder / "restricted" / "metrics")

@@ -24,6 +24,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
+from kanonflow.schemas.text_inputs import NO_VALUE
 
 CHUNK_ROWS = 65_536
 _PUBLISHED_FORM = "release_conflict"
@@ -220,7 +221,15 @@ def _read_csv(
         whole = [row for row in chunk if row is not BROKEN]
         broken += len(chunk) - len(whole)
         cells = [[row[position] for row in whole] for position in positions]
-        foul = {n for column in cells for n in _no_text(column)}
+        for book, column in zip(books, cells, strict=True):
+            for n in _no_text(column) if book.attribute else ():
+                column[n] = NO_VALUE
+        foul = {
+            n
+            for book, column in zip(books, cells, strict=True)
+            if not book.attribute
+            for n in _no_text(column)
+        }
         if foul:
             broken += len(foul)
             cells = [[cell for n, cell in enumerate(column) if n not in foul] for column in cells]

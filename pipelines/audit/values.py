@@ -32,11 +32,12 @@ from kanonflow.pipelines.audit.text_cells import (
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy_fields import Outside, QuasiType, Role
 from kanonflow.schemas.text_form import ISO, TextForm
+from kanonflow.schemas.text_inputs import NO_VALUE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _PUBLISHED = (Role.SENSITIVE, Role.INSENSITIVE)
-NO_VALUE = Unreadable("")
+NO_TYPED_VALUE = Unreadable("")
 """What a typed column holds that is no value of its field: NaN, or an instant beyond the calendar. Which of them it is
 makes no difference, for all of them are rejected, and Arrow prints some of them alike."""
 
@@ -65,10 +66,14 @@ class CodeBook:
 
     With ``outside: code`` values are cut to the declared domain first: beyond its ends they are the same. Of numbers
     that are published or generalized, -0.0 and 0.0 are two, as they are to the pipeline's digests.
+
+    attribute: whether the field is a quasi-identifier of cohorts that last. Of those NO_VALUE is no value, and a cell
+    of a text file that is no text is one (schemas/text_inputs.py).
     """
 
-    def __init__(self, column: BoundColumn) -> None:
+    def __init__(self, column: BoundColumn, *, attribute: bool = False) -> None:
         self.column = column
+        self.attribute = attribute
         self.values: list[Hashable] = []
         self._code_of: dict[Hashable, int] = {}
         quasi = column.field.quasi
@@ -105,6 +110,8 @@ class CodeBook:
     def _code(self, value: Any) -> int:
         if value is None:
             return -1
+        if self.attribute and value in (NO_VALUE, NO_VALUE.encode()):
+            value = Unreadable(NO_VALUE)
         value = _cut(value, self.column)
         negative = self._signed and value == 0 and math.copysign(1.0, value) < 0
         code = self._code_of.setdefault("-0.0" if negative else value, len(self.values))
@@ -142,9 +149,9 @@ def read_rejected(text: str | None, column: BoundColumn, *, unread: bool = False
     if column.from_text:
         return read_cell(text, column) if unread else read_text(text, column.arrow_type)
     if text is None or unread:
-        return None if text is None else NO_VALUE
+        return None if text is None else NO_TYPED_VALUE
     value = _read_canonical(text, column.arrow_type)
-    return NO_VALUE if isinstance(value, Unreadable) else value
+    return NO_TYPED_VALUE if isinstance(value, Unreadable) else value
 
 
 def _read_canonical(text: str, kind: pa.DataType) -> Any:
@@ -155,23 +162,23 @@ def _read_canonical(text: str, kind: pa.DataType) -> Any:
         try:
             return bytes.fromhex(text)
         except ValueError:
-            return NO_VALUE
+            return NO_TYPED_VALUE
     return read_text(text, kind)
 
 
 def read_object(value: Any, kind: pa.DataType, form: TextForm = ISO) -> Any:
     """A value as fastavro or pyarrow return it; instants may be integers already, in the unit of ``kind`` (of a date:
-    days), and times without a zone ``datetime`` or microseconds as ``Local``. What is no value is NO_VALUE."""
+    days), and times without a zone ``datetime`` or microseconds as ``Local``. What is no value is NO_TYPED_VALUE."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
         number = rounded(float(value), kind)
-        return number if math.isfinite(number) else NO_VALUE
+        return number if math.isfinite(number) else NO_TYPED_VALUE
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _day_or_instant(value, kind, form)
     if pa.types.is_decimal(kind):
         unscaled = Fraction(value) * 10**kind.scale
-        return unscaled.numerator if unscaled.denominator == 1 else NO_VALUE
+        return unscaled.numerator if unscaled.denominator == 1 else NO_TYPED_VALUE
     return value
 
 
@@ -181,10 +188,10 @@ def read_typed(value: Any, column: BoundColumn) -> Any:
     if column.own_type is None:
         return read_object(value, kind, column.form)
     own = read_object(value, column.own_type)
-    if own is None or own == NO_VALUE:
+    if own is None or own == NO_TYPED_VALUE:
         return own
     cast = _cast(own, column.own_type, kind)
-    return NO_VALUE if cast is None else cast
+    return NO_TYPED_VALUE if cast is None else cast
 
 
 def _cast(value: Any, own: pa.DataType, kind: pa.DataType) -> Any:
@@ -232,7 +239,7 @@ def _day_or_instant(value: Any, kind: pa.DataType, form: TextForm) -> Any:
         value = (value - EPOCH_DAY).days
         if pa.types.is_timestamp(kind):
             return _of_local(value * 86_400 * 10**6, kind, form)
-    return value if within_calendar(value, kind) else NO_VALUE
+    return value if within_calendar(value, kind) else NO_TYPED_VALUE
 
 
 def _of_local(microseconds: int, kind: pa.DataType, form: TextForm) -> Any:
@@ -240,9 +247,9 @@ def _of_local(microseconds: int, kind: pa.DataType, form: TextForm) -> Any:
     try:
         since = since_epoch(_EPOCH.replace(tzinfo=None) + microseconds * _MICROSECOND, form)
     except OverflowError:
-        return NO_VALUE
+        return NO_TYPED_VALUE
     value = None if since is None else _of_microseconds(since, kind)
-    return NO_VALUE if value is None or not within_calendar(value, kind) else value
+    return NO_TYPED_VALUE if value is None or not within_calendar(value, kind) else value
 
 
 def _of_microseconds(since: int, kind: pa.DataType) -> int:

@@ -95,4 +95,5 @@ def _copy_input(address: KafkaAddress, policy: Policy, folder: Path) -> tuple[Bo
     known = kafka_input(address, policy)
     bound = bind(policy, known.schema.columns, text=known.schema.text, source=str(address))
     kept = frozenset(bound.input_columns)
-    return bound, copy_rows(address, known.avro, known.schema.columns.names, kept, folder).broken
+    names = known.schema.columns.names
+    return bound, copy_rows(address, known.avro, names, kept, folder, bound.attributes).broken

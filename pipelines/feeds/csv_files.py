@@ -13,7 +13,7 @@ import io
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import Any, BinaryIO, NamedTuple
@@ -27,7 +27,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
-from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT, NO_VALUE
 
 BLOCK_BYTES = MOST_ROW_BYTES
 PLAIN = CsvForm()
@@ -129,9 +129,12 @@ def sniff_delimiter(header: str, quote: str = PLAIN.quote) -> str:
     return max(DELIMITERS, key=bare.count)
 
 
-def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterator[TextRows]:
+def read_csv(
+    path: str, columns: Sequence[str], form: CsvForm = PLAIN, attributes: Collection[str] = ()
+) -> Iterator[TextRows]:
     """The file's rows in order, in batches of about 1 MiB of text, with only the ``columns`` asked for.
 
+    attributes: columns of which a cell that is no text is ``NO_VALUE``, and does not break its row.
     Equal files give equal batches and equal broken rows: a retry reports the same.
 
     Raises InputError: see ``csv_header``; damaged gzip; a row beyond 1 MiB; a quoted value that does not end, once
@@ -163,7 +166,7 @@ def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterat
                 ),
             ):
                 if held is not None:
-                    yield _as_text(held, rows_before, lines.no_text)
+                    yield _as_text(held, rows_before, lines.no_text, attributes)
                     rows_before += held.num_rows
                 held = batch
                 # Parsed ahead of the batch at an uncertain distance, so handed on in chunks of a fixed size.
@@ -177,11 +180,11 @@ def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterat
     if failure is not None:
         failure = _damaged(path) if lines.damaged else failure
         if held is not None:
-            yield _as_text(held, rows_before, lines.no_text)
+            yield _as_text(held, rows_before, lines.no_text, attributes)
         raise failure
     whole, ended = _without_end(held)
     if whole is not None:
-        yield _as_text(whole, rows_before, lines.no_text)
+        yield _as_text(whole, rows_before, lines.no_text, attributes)
     if not ended and (whole is held):
         del ragged.found[-1:]  # the row that swallowed the end: the error tells of it
     while ragged.found:
@@ -320,11 +323,16 @@ class _RememberedLines:
         """The stream belongs to who opened it."""
 
 
-def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool) -> TextRows:
+def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool, attributes: Collection[str]) -> TextRows:
     """Binary columns as strings, without the rows that are no text. no_text: whether there may be any."""
     faults: dict[int, str] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True) if no_text else ():
-        for number in np.flatnonzero(np.asarray(pc.match_substring(column, _SUB))):
+        foul = pc.match_substring(column, _SUB)
+        if name in attributes:
+            marked = pc.if_else(foul, pa.scalar(NO_VALUE.encode()), column)
+            batch = batch.set_column(batch.schema.get_field_index(name), name, marked)
+            continue
+        for number in np.flatnonzero(np.asarray(foul)):
             faults.setdefault(int(number), name)
     if not faults:
         return TextRows(_strings(batch), (), rows_before)

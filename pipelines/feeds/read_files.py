@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import count
 from typing import Any
@@ -23,28 +23,38 @@ from kanonflow.transforms.sinks.sinks import NAMESPACE
 class ReadBatches(beam.PTransform):
     """PBegin -> PCollection[RawBatch]: all rows of the files, with only the columns asked for.
 
-    One file is read by one worker, from its beginning; files are spread over workers.
+    One file is read by one worker, from its beginning; files are spread over workers. attributes: as of ``read_csv``.
     Counters: ``rows_read`` (broken rows included), ``read_microseconds``.
     """
 
-    def __init__(self, files: Sequence[InputFile], columns: Sequence[str], form: CsvForm = PLAIN) -> None:
+    def __init__(
+        self,
+        files: Sequence[InputFile],
+        columns: Sequence[str],
+        form: CsvForm = PLAIN,
+        attributes: Collection[str] = (),
+    ) -> None:
         super().__init__()
         self._files = tuple(files)
         self._columns = tuple(columns)
         self._form = form
+        self._attributes = tuple(sorted(attributes))
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection[RawBatch]:
         return (
             pbegin
             | "Files" >> beam.Create(self._files, reshuffle=False)  # InputFile
             | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._form))  # RawBatch
+            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._form, self._attributes))  # RawBatch
         )
 
 
-def read_batches(file: InputFile, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterator[RawBatch]:
+def read_batches(
+    file: InputFile, columns: Sequence[str], form: CsvForm = PLAIN, attributes: Collection[str] = ()
+) -> Iterator[RawBatch]:
     """One file as RawBatch elements; every reading gives the same ones, rows in the order of the file.
 
+    attributes: as of ``read_csv``; files of other formats have no cells that are no value.
     Raises InputError: the file is damaged.
     """
     # Two counters: how far ahead of the rows the broken rows are found varies from run to run.
@@ -53,7 +63,7 @@ def read_batches(file: InputFile, columns: Sequence[str], form: CsvForm = PLAIN)
     if file.format is FileFormat.CSV:
         lines = CsvLines(file.path, with_delimiter(form, csv_header(file.path, form).delimiter))
         broken_lines = copy(lines)  # each goes forward only
-    for rows, broken, first, gone in _rows(file, columns, form):
+    for rows, broken, first, gone in _rows(file, columns, form, attributes):
         records = tuple(unparseable(file, row, broken_lines) for row in broken)
         if rows is None:
             yield RawBatch(
@@ -94,9 +104,11 @@ def unparseable(file: InputFile, row: BrokenRow, lines: CsvLines | None = None) 
     }
 
 
-def _rows(file: InputFile, columns: Sequence[str], form: CsvForm) -> Iterator[TextRows]:
+def _rows(
+    file: InputFile, columns: Sequence[str], form: CsvForm, attributes: Collection[str]
+) -> Iterator[TextRows]:
     if file.format is FileFormat.CSV:
-        yield from read_csv(file.path, columns, form)
+        yield from read_csv(file.path, columns, form, attributes)
         return
     first = 0
     for rows in (read_avro if file.format is FileFormat.AVRO else read_parquet)(file.path, columns):
@@ -109,15 +121,16 @@ def _no_rows(columns: Sequence[str]) -> pa.Table:
 
 
 class _ReadFile(beam.DoFn):
-    def __init__(self, columns: tuple[str, ...], form: CsvForm) -> None:
+    def __init__(self, columns: tuple[str, ...], form: CsvForm, attributes: tuple[str, ...]) -> None:
         super().__init__()
         self._columns = columns
+        self._attributes = attributes
         self._form = form
         self._rows_read = Metrics.counter(NAMESPACE, "rows_read")
         self._microseconds = Metrics.counter(NAMESPACE, "read_microseconds")
 
     def process(self, file: InputFile) -> Iterable[RawBatch]:
-        batches = read_batches(file, self._columns, self._form)
+        batches = read_batches(file, self._columns, self._form, self._attributes)
         while True:
             # Around next() only: between two batches the steps fused to this one are at work.
             begin = time.perf_counter()

@@ -86,7 +86,9 @@ class KafkaReader:
     def __init__(self, source: KafkaSource) -> None:
         self._address = source.address
         self._clock = source.clock
-        self._decoder = value_decoder(source.address, source.avro, source.bound.input_columns)
+        self._decoder = value_decoder(
+            source.address, source.avro, source.bound.input_columns, source.bound.attributes
+        )
         self._bound = source.bound
         self._library = kafka_library()
         self._errors: list[Any] = []

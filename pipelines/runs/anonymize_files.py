@@ -122,7 +122,7 @@ def anonymize_files(
     with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
-        source = ReadBatches(files, bound.input_columns, csv)
+        source = ReadBatches(files, bound.input_columns, csv, bound.attributes)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
         anonymize = kanonymize(

@@ -19,6 +19,7 @@ from kanonflow.schemas.formatted_times import as_written
 from kanonflow.schemas.local_times import localize
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
+from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import cast_text, render_text
 from kanonflow.schemas.typed_values import cast_typed
 from kanonflow.schemas.value_units import (
@@ -112,12 +113,14 @@ def classify_places(
     asked for those at fault only.
     """
     names = batch.schema.names
+    attributes = bound.attributes
     checked = []
     for column in bound.columns:
         if column.name not in names:
             raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
+        raw = one_array(batch.column(names.index(column.name)))
         own = [fault for fault in faults if fault.field == column.name]
-        checked.append(_check(column, one_array(batch.column(names.index(column.name))), source, own))
+        checked.append(_check(column, raw, source, own, attribute=column.name in attributes))
         if column.field.role is Role.TIME and bound.policy.window_ms is not None:
             beyond = beyond_the_calendar(checked[-1].read, bound.policy)
             if beyond.any():
@@ -148,9 +151,16 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _check(column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault]) -> _Checked:
-    """faults: of this column's cells."""
+def _check(
+    column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault], *, attribute: bool
+) -> _Checked:
+    """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
     read, bad = read_column(column, raw, source)
+    if attribute and is_text(raw.type):
+        none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
+        if none.any():
+            bad = bad | none
+            read = pc.if_else(pa.array(none), pa.scalar(None, read.type), read)
     problems = []
     for kind in dict.fromkeys((fault.reason, fault.message) for fault in faults):
         mask = np.zeros(len(raw), dtype=bool)
@@ -221,7 +231,7 @@ def problems_of(
     column: BoundColumn, raw: pa.Array, source: str | None = None
 ) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
     """What ``classify`` finds of one column by itself: its canonical values, and each problem as (mask, reason)."""
-    checked = _check(column, raw, source, ())
+    checked = _check(column, raw, source, (), attribute=False)
     return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read_input import _no_text, _plain, find_input
+from kanonflow.pipelines.audit.read_input import _no_text, _plain, find_input, read_input
 from kanonflow.pipelines.audit.text_cells import Unreadable, read_text
 from kanonflow.pipelines.audit.text_rows import BROKEN, text_rows
 from kanonflow.pipelines.audit.values import CodeBook
@@ -22,7 +22,7 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_form import CsvForm, Fold, TextForm
-from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_VALUE
 from kanonflow.schemas.text_values import cast_text
 from kanonflow.transforms.rows.classify import read_column
 from tests.pipelines.small_runs import people
@@ -293,6 +293,79 @@ def test_messages_are_the_same_rows_to_both(tmp_path: Path, monkeypatch: pytest.
     copied = _copy_json_rows(address, ["a", "b"], frozenset("ab"), tmp_path / "rows.csv")
     assert audit_reads(copied.path) == (expected, 0)
     assert copied.broken == len(MESSAGES) - len(expected)
+
+
+OF_KNOWN_PEOPLE: list[tuple[bytes | None, list[str] | None]] = [
+    (b'{"a": "1", "b": 2}', ["1", "2"]),
+    (b'{"a": [1], "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": {"x": NaN}, "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": -Infinity, "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "\\ud800", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "1\\u0000", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "1\0", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "\x1a", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "\xff", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "x\ny", "b": "x\ny"}', ["x\ny", "x\ny"]),
+    (b'{"z": "\xff\0", "a": 1, "b": 2}', ["1", "2"]),
+    (b'{"z": [NaN], "a": [NaN], "b": 2}', [NO_VALUE, "2"]),
+    (b'{"b": "2\\u0000", "a": [1]}', NO_OBJECT),
+    (b'{"b": "\xff", "a": [1]}', NO_OBJECT),
+    (b'{"b": NaN, "a": [1]}', NO_OBJECT),
+    (b'{"b": [2], "a": 1}', NO_OBJECT),
+    (b'{"a": [1], "b": 2', NO_OBJECT),
+    (b"[1]", NO_OBJECT),
+    (None, NO_OBJECT),
+]
+"""Where ``a`` is an attribute of cohorts that last."""
+
+
+def test_messages_are_judged_by_what_is_no_attribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that is no value does not make a message no row, to the run and to the audit's copy alike."""
+    expected = [cells for _, cells in OF_KNOWN_PEOPLE if cells is not None]
+    values = [value for value, _ in OF_KNOWN_PEOPLE]
+    decoded = JsonValues(["a", "b"], ["a"]).decode(values)
+    assert [[cell or "" for cell in row.values()] for row in decoded.rows.to_pylist()] == expected
+    assert [_cells(value, ["a", "b"], {"a"}) for value in values] == [cells for _, cells in OF_KNOWN_PEOPLE]
+
+    class Stub(NamedTuple):
+        value: bytes | None
+
+    monkeypatch.setattr(
+        "kanonflow.pipelines.commands.topic_copies.committed_messages",
+        lambda _: [Stub(value) for value in values],
+    )
+    address: Any = None
+    copied = _copy_json_rows(address, ["a", "b"], frozenset("ab"), tmp_path / "rows.csv", frozenset("a"))
+    assert list(text_rows(copied.path, None))[1:] == expected
+    assert copied.broken == len(values) - len(expected)
+
+
+ODD_CELLS = AB + b"1\0,2\n\xff,4\n5,6\n\x1a,\xff\n7,\0\n8\0,9,\n"
+
+
+def test_files_are_judged_by_what_is_no_attribute(tmp_path: Path) -> None:
+    """Rows with another cell that is no text, or with too many cells, are none, whatever the attribute is."""
+    path = tmp_path / "rows.csv"
+    path.write_bytes(ODD_CELLS)
+    batches = list(read_csv(str(path), ["a", "b"], attributes=["a"]))
+    rows = [list(row.values()) for batch in batches if batch.rows for row in batch.rows.to_pylist()]
+    assert rows == [[NO_VALUE, "2"], [NO_VALUE, "4"], ["5", "6"]]
+    assert sum(len(batch.broken) for batch in batches) == 3
+    fields = {"a": {"role": "quasi", "type": "categorical"}, "b": {"role": "insensitive"}}
+    bound = bind(
+        parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test"),
+        pa.schema([("a", pa.string()), ("b", pa.string())]),
+        text=True,
+        source="test",
+    )
+    books = [CodeBook(column, attribute=column.name == "a") for column in bound.columns]
+    found = read_input(find_input([str(path)], None), bound, books, None)
+    told = [
+        [book.values[code] for book, code in zip(books, row, strict=True)] for row in found.codes.tolist()
+    ]
+    assert told == [[Unreadable(NO_VALUE), "2"], [Unreadable(NO_VALUE), "4"], ["5", "6"]]
+    assert found.broken == 3
+    assert books[0].faults().tolist() == [True, False]
 
 
 INT, LONG_INT, DOUBLE, DECIMAL = pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2)
