@@ -1,8 +1,9 @@
 """``kanonflow policy draft`` and ``policy check``."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
@@ -63,10 +64,17 @@ def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> s
 
 
 class PolicyCheck(NamedTuple):
-    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can."""
+    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can.
+    told: the same for programs, of plain values."""
 
     text: str
     refusal: PolicyError | None
+    told: Mapping[str, Any] = {}
+
+    def to_json(self) -> str:
+        """What was found out as a JSON object."""
+        refused = () if self.refusal is None else self.refusal.mistakes
+        return json.dumps({**self.told, "refused": list(refused)}, indent=1)
 
 
 def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
@@ -80,6 +88,7 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
     table = ""
+    told: dict[str, Any] = {"policy": policy.name, "k": policy.k, "fits": list(patterns or ())}
     refusal: PolicyError | None = None
     if patterns:
         files = find_inputs(patterns)
@@ -90,11 +99,16 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
         lines += [f"- {line}" for line in values_without_leaf(files, bound, delimiter)]
         risks = payload_risks(read_sample(files, bound, delimiter), bound)
         table, refusal = f"\n{risks.render()}", risks.refusal(path)
+        told |= {
+            "not_read": dropped,
+            "payload": [{**risk._asdict(), "verdict": risk.verdict} for risk in risks.risks],
+        }
         if policy.lasting:
             found = lasting_risks(read_feed(files, bound, delimiter), bound)
+            told["lasting"] = found.render().splitlines()
             table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
     lines += [f"- {note}" for note in _notes(policy)]
-    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal)
+    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal, told | {"said": lines})
 
 
 def _together(first: PolicyError | None, second: PolicyError | None, source: str) -> PolicyError | None:
@@ -120,6 +134,12 @@ def unmeasured(policy: Policy, path: str) -> str:
     return f"{printable(told)}\n"
 
 
+def renamed_note(policy: Policy) -> list[str]:
+    """Which fields stand in releases under another name, for Avro has letters, digits and _ only; [] of none."""
+    told = ", ".join(f"{name} -> {published}" for name, published in policy.renamed)
+    return [f"Published under names that Avro takes: {told}."] if told else []
+
+
 def _notes(policy: Policy) -> list[str]:
     notes = [*policy.notes, *(_COVERS_LASTING if policy.lasting else _COVERS[policy.protect])]
     notes += row_mode_notes(policy)
@@ -132,6 +152,7 @@ def _notes(policy: Policy) -> list[str]:
         )
     accepted = [field for field in policy.payload if field.accept_risk is not None]
     notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
+    notes += renamed_note(policy)
     if policy.event_id is None:
         notes.append(
             "No event_id: rows that are equal count as separate records. If the source may deliver a row"

@@ -1,7 +1,8 @@
 """What a run did, as a small table, and whether every row is accounted for."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines, turn
@@ -104,6 +105,13 @@ class RunSummary:
         lines += self._times()
         width = max(len(name) for name, _ in lines)
         return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
+
+    def to_json(self, output: str) -> str:
+        """The table as a JSON object, with problems and notes. output: where the releases are."""
+        told = {name: value for name, value in asdict(self).items() if name != "lost"}
+        ledger = {"rows_rejected": self.rows_rejected, "rows_missing": self.rows_missing}
+        said = {"problems": list(self.problems()), "notes": list(self.notes()), "output": output}
+        return json.dumps(told | ledger | said, indent=1)
 
     def _times(self) -> list[tuple[str, str]]:
         """What took the time: parts that add up to it, the runner's among them.
