@@ -142,16 +142,18 @@ def summarize(
     total_seconds: float,
     policy: Policy | None = None,
     columns: Sequence[BoundColumn] = (),
+    proposed: Mapping[str, str] | None = None,
 ) -> RunSummary:
     """The summary of a run.
 
     counters: the pipeline's counters by name.     metrics: its records as ``metrics.avsc``, in any order.
-    policy: that of the run, for what ``cohort: lasting`` waits for, and how much may be lost.     columns: that of the
-    run, bound to its input, for what was expected of it.
+    policy: that of the run, for what ``cohort: lasting`` waits for, and how much may be lost.
+    columns: that of the run, bound to its input, for what was expected of it.
+    proposed: by field, what of the policy would read its values.
     """
     records, read = list(metrics), counters.get("rows_read", 0)
     unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
-    lost = lost_rows(unfit, read, limit, columns)
+    lost = lost_rows(unfit, read, limit, columns, proposed)
     return RunSummary(
         releases=counters.get("releases", 0),
         conflicts=counters.get("release_conflict", 0),
