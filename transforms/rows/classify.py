@@ -78,6 +78,7 @@ def classify(
     *,
     source: str | None = None,
     arrived: NDArray[np.int64] | None = None,
+    faults: Sequence[CellFault] = (),
 ) -> Classified:
     """Rows of an input, checked and cast.
 
@@ -91,10 +92,11 @@ def classify(
     was wrong in FAULT_COLUMN (``quasi_faults``): its individual may be known, and then nothing reads them.
 
     source: where the rows came from, for the rejected records.     arrived: as ``arrivals`` gives it.
+    faults: of cells of the batch that are null, found when its columns were made.
     Raises InputError when the batch lacks a column or has one of another type than the policy was bound to.
     Pure; O(rows x columns), vectorised, with per-row work for rejected rows only.
     """
-    found = classify_places(batch, bound, source=source, arrived=arrived)
+    found = classify_places(batch, bound, source=source, arrived=arrived, faults=faults)
     return Classified(found.rows, found.rejected)
 
 
