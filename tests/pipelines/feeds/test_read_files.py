@@ -15,7 +15,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from kanonflow.pipelines.feeds import columnar_files
-from kanonflow.pipelines.feeds.csv_files import csv_header, sniff_delimiter
+from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header, sniff_delimiter
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import ReadBatches, read_batches
 from kanonflow.schemas.errors import InputError
@@ -53,7 +53,7 @@ def _read_all(path: Path) -> None:
     _read(path, input_schema(find_inputs([str(path)])).columns.names)
 
 
-def _read(path: Path, columns: Sequence[str], form: CsvForm = CsvForm()) -> tuple[list[Any], list[Any]]:
+def _read(path: Path, columns: Sequence[str], form: CsvForm = PLAIN) -> tuple[list[Any], list[Any]]:
     """All rows as dicts, and all broken rows."""
     (file,) = find_inputs([str(path)])
     batches = list(read_batches(file, columns, form))
@@ -92,7 +92,7 @@ def test_a_given_delimiter_wins(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b;c\n1,2;3\n")
     assert csv_header(str(path), CsvForm(delimiter=";")).columns == ("a,b", "c")
-    assert _read(path, ["c"], ";")[0] == [{"c": "3"}]
+    assert _read(path, ["c"], CsvForm(delimiter=";"))[0] == [{"c": "3"}]
 
 
 def test_a_row_of_another_width_is_one_broken_row(tmp_path: Path) -> None:
