@@ -1,4 +1,4 @@
-"""Mistakes in data, one a row: what ``policy check --input`` and ``anonymize`` end with, and the sentence with the mend.
+"""Mistakes in data, one a row: what ``policy check --input`` and ``anonymize`` end with, and the sentence that mends.
 
 Each sentence names the field or the file, and what to write. No value of a record is in any of them.
 """
