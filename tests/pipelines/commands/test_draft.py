@@ -69,7 +69,7 @@ def test_domains_are_round_and_wider_than_the_data(tmp_path: Path) -> None:
     """Their ends are published, so none of them is somebody's value; values of records are nowhere in a draft."""
     text = draft_from_input([str(german(tmp_path / "feed.csv"))])
     assert "domain: [1940-01-01, 1999-12-31]" in text or "domain: [1950-01-01, 1999-12-31]" in text
-    assert re.search(r"größe.*domain: \[1[0-4]0, (190|200)\]", text)
+    assert re.search(r"type: numeric, .*domain: \[1[0-4]0, (190|200)\]", text)
     assert "put in what you know" in text
     for value in ("Köln", "Kiel", "Bonn", "189,9", "150,0", "3000", "3199"):
         assert value not in text
