@@ -34,20 +34,22 @@ _TORN = "correct the rows, or say how they are written (csv: {delimiter: ..., qu
 
 
 class InputMisfitError(PolicyError):
-    """An input whose sample does not fit the policy. exit_code 2: asked by ``policy check``; 3: a run ends with it."""
+    """An input whose sample does not fit the policy."""
 
     thing = "input"
-
-    def __init__(self, mistakes: Sequence[str], source: str = "", exit_code: int = 2) -> None:
-        super().__init__(mistakes, source)
-        self.exit_code = exit_code
+    _told = "the input does not fit"
 
     def __str__(self) -> str:
         """One line a mistake."""
-        head = f"{self.source}: the input does not fit the policy, and nothing was released"
-        if self.exit_code == 2:
-            head = f"{self.source}: the input does not fit"
-        return "\n".join(map(printable, [head, *(f"  - {mistake}" for mistake in self.mistakes)]))
+        lines = [f"{self.source}: {self._told}", *(f"  - {mistake}" for mistake in self.mistakes)]
+        return "\n".join(map(printable, lines))
+
+
+class RunMisfitError(InputMisfitError):
+    """The same, where a run ends with it before it wrote anything."""
+
+    exit_code = 3
+    _told = "the input does not fit the policy, and nothing was released"
 
 
 @dataclass(frozen=True)
