@@ -8,10 +8,11 @@ workers have windows to solve, with one thread a window, and with the transactio
 accounts go by. A cluster of its own for each run.
 
 replay: all files are there; the job reads them as fast as it can. Each solver's run is one after the other: the
-policy's own; ``l-greedy``, a start without search, which is what the rest of the pipeline costs; ``pass-through``, one
-class of everybody (``cohort: window``), whose boxes hold the whole domain and are dear to write. Ratios
-are of rows/s in one run of this script. With ``--kills`` TaskManagers are killed (SIGKILL) and started again, evenly
-over the feed.
+policy's own (``cohort: lasting``); ``l-greedy``, a start without search, which is what the rest of the pipeline costs;
+``pass-through``, one class of everybody (``cohort: window``), whose boxes hold the whole domain and are dear to write;
+where it is named, ``window``, the policy's own solver with ``cohort: window``. Ratios are of rows/s in one run of this
+script. With ``--kills`` TaskManagers are killed (SIGKILL) and started again, evenly over the feed; with
+``--savepoints`` the job is stopped with a savepoint and another one goes on from it (``--resume``), as evenly.
 
 soak: a file each second, at an even pace of event time, so that a window closes every ``--window-seconds``.
 
@@ -45,24 +46,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.data_sets import DAY_MS
+from benchmarks.main_job import BENCHMARK_SECRET
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
-from benchmarks.stream_feed import OWN, write_stream_feed, write_stream_policy
+from benchmarks.stream_feed import OWN, WINDOW, write_stream_feed, write_stream_policy
 from benchmarks.stream_report import draw, report, timeline, write_timeline
 from benchmarks.stream_run import (
     Feeder,
     Killer,
     Outcome,
+    Saver,
     StreamFailedError,
     follow,
     outcome,
     stream_command,
 )
-from benchmarks.stream_watch import WatchedCluster
+from benchmarks.stream_watch import WatchedCluster, joined
 from deploy.flink.job_server_jar import MissingToolError
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.commands.demo_feed import FeedShape
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.solvers.warm_up import warm_up
+from kanonflow.transforms.secret.seeds import Secret, people_key
 
 HOUR_MS = 3_600_000
 WORKERS = 2
@@ -70,6 +74,8 @@ SLOTS = 2
 """Of each TaskManager, as the session cluster has them: partitions are never equal, and with one slot a worker that has
 the smaller ones waits for the other."""
 METHODS = (OWN, "l-greedy", "pass-through")
+BY_CHOICE = (WINDOW,)
+"""Run only when they are named."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ class Setting:
     file_ms: int
     seconds_per_file: float | None
     kills: int
+    savepoints: int
     checkpointing_ms: int
     every: float
     patience: float
@@ -107,15 +114,26 @@ def run_stream(setting: Setting, method: str, folder: Path) -> tuple[Outcome, bo
         (source / "_END").touch()
     with WatchedCluster(folder / "cluster", task_managers=WORKERS, slots=SLOTS, jvm=setting.jvm) as cluster:
         killer = Killer(cluster, feed, setting.kills, WORKERS)
-        with stream_command(
-            cluster, folder, policy_file, source, feed.folder / feed.files[0].name,
-            parallelism=WORKERS * SLOTS, checkpointing_ms=setting.checkpointing_ms, every=setting.every,
-        ) as (process, watch):  # fmt: skip
-            ended = follow(process, watch, folder, feeder, killer, setting.patience)
-    found = outcome(method, feed, folder / "out", watch, feeder, killer, ended, policy.out_of_orderness_ms)
+        saver = Saver(cluster, feed, setting.savepoints)
+        watches = []
+        ended = None
+        while ended is None:
+            with stream_command(
+                cluster, folder, policy_file, source, feed.folder / feed.files[0].name,
+                parallelism=WORKERS * SLOTS, checkpointing_ms=setting.checkpointing_ms, every=setting.every,
+                resume=saver.resume(),
+            ) as (process, watch):  # fmt: skip
+                ended = follow(process, watch, folder, feeder, killer, saver, setting.patience)
+            watches.append(watch)
+    watch = joined(watches)
+    found = outcome(
+        method, feed, folder / "out", watch, feeder, killer, saver, ended, policy.out_of_orderness_ms
+    )
     if not setting.verify:
         return found, None
-    judged = audit(policy_file, [str(source / "*.avro")], folder / "out")
+    # With cohorts that last the audit also follows people: it needs the key of their digests.
+    key = people_key(Secret(BENCHMARK_SECRET)) if policy.lasting else None
+    judged = audit(policy_file, [str(source / "*.avro")], folder / "out", people_key=key)
     if not judged.passed:
         print(judged.render(), file=sys.stderr)
     return found, judged.passed
@@ -158,6 +176,7 @@ def replay_setting(arguments: argparse.Namespace) -> Setting:
         file_ms=arguments.file_hours * HOUR_MS,
         seconds_per_file=None,
         kills=arguments.kills,
+        savepoints=arguments.savepoints,
         checkpointing_ms=arguments.checkpointing_ms,
         every=1.0,
         patience=arguments.patience,
@@ -175,6 +194,7 @@ def soak_setting(arguments: argparse.Namespace) -> Setting:
         file_ms=DAY_MS // arguments.window_seconds,
         seconds_per_file=1.0,
         kills=arguments.kills,
+        savepoints=arguments.savepoints,
         checkpointing_ms=arguments.checkpointing_ms,
         every=2.0,
         patience=seconds + arguments.patience,
@@ -191,7 +211,12 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
     replay.add_argument("--rows", type=int, default=1_000_000)
     replay.add_argument("--days", type=int, default=60, help="of event time, and so windows a partition")
     replay.add_argument("--file-hours", type=int, default=6, help="event time of a file")
-    replay.add_argument("--methods", nargs="+", choices=METHODS, help="default: all; with kills: own")
+    replay.add_argument(
+        "--methods",
+        nargs="+",
+        choices=(*METHODS, *BY_CHOICE),
+        help="default: those of the text; with kills: own",
+    )
     soak = actions.add_parser("soak", help="a paced feed for some minutes")
     soak.add_argument("--minutes", type=float, default=15)
     soak.add_argument("--rate", type=int, default=2_000, help="rows a second")
@@ -199,6 +224,7 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
     plots = actions.add_parser("plots", help="draw the plots of the last runs anew")
     for action, patience in ((replay, 3_600.0), (soak, 600.0)):
         action.add_argument("--kills", type=int, default=0, help="TaskManagers to kill in the middle")
+        action.add_argument("--savepoints", type=int, default=0, help="stops with a savepoint in between")
         action.add_argument("--checkpointing-ms", type=int, default=10_000)
         action.add_argument("--seed", type=int, default=1)
         action.add_argument("--patience", type=float, default=patience, help="seconds until a run has failed")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import yaml
 from numpy.typing import NDArray
 
-from benchmarks.data_sets import DAY_MS, example_policy, with_method
+from benchmarks.data_sets import DAY_MS, afresh, example_policy, with_method
 from kanonflow.pipelines.commands.demo_feed import FEED_START, FeedShape, demo_feed
 from kanonflow.schemas.avro_schema import transaction_schema
 from kanonflow.schemas.policy import Role
@@ -24,6 +24,8 @@ from kanonflow.transforms.columns.avro_encoding import avro_file
 
 PARTITION, REFERENCE = "postcode_area", "transaction_id"
 OWN = "own"
+WINDOW = "window"
+"""The policy's own solver, with ``cohort: window``."""
 BEGIN_MS = (FEED_START.toordinal() - 719_163) * DAY_MS
 """1970-01-01 is day 719,163."""
 
@@ -78,7 +80,10 @@ def write_stream_policy(method: str, path: Path) -> Path:
         replace(field, role=Role.INSENSITIVE) if field.name in (PARTITION, REFERENCE) else field
         for field in policy.fields
     )
-    policy = policy if method == OWN else with_method(policy, method)
+    if method == WINDOW:
+        policy = afresh(policy)
+    elif method != OWN:
+        policy = with_method(policy, method)
     solver = replace(policy.solver, threads=1)
     policy = replace(policy, fields=fields, solver=solver, partition_by=(PARTITION,))
     path.write_text(yaml.safe_dump(to_mapping(policy), sort_keys=False), encoding="utf-8")

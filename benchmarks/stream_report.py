@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.line_charts import Points, histogram, line_chart, percentile, thinned
 from benchmarks.main_job import PASS_THROUGH, START
 from benchmarks.result_files import Findings
-from benchmarks.stream_feed import OWN
+from benchmarks.stream_feed import OWN, WINDOW
 from benchmarks.stream_run import Outcome, kind_of
 
 MEGABYTE = 1e6
@@ -33,7 +33,7 @@ def _speed(findings: Findings, runs: Sequence[tuple[Outcome, bool | None]]) -> N
     table = findings.table(
         "Rows",
         ["solver", "rows", "s", "s to the end", "rows/s", "rows/s steady", "releases", "rows released", "rows rejected",
-         "reasons", "mean GCP", "kills", "restarts", "accounts exact", "verify passed"],
+         "reasons", "mean GCP", "kills", "savepoints", "restarts", "accounts exact", "verify passed"],
         "s, rows/s: from the first row in to the last row out. s to the end: until the job says that the feed has"
         " ended, some checkpoints later. steady: released rows, from when a tenth of them was visible until"
         " nine tenths were. restarts: from a checkpoint. The accounts: every row released or"
@@ -48,7 +48,7 @@ def _speed(findings: Findings, runs: Sequence[tuple[Outcome, bool | None]]) -> N
         table.rows.append(
             (run.name, told.rows, run.seconds, run.ended - run.begun, told.rows / run.seconds,
              run.steady_rows_per_second, len(run.releases), told.released, told.rejected.total(), reasons or "-",
-             gcp, len(run.kills), run.restored, told.exact, passed)
+             gcp, len(run.kills), run.savepoints, run.restored, told.exact, passed)
         )  # fmt: skip
         if not told.exact:
             findings.skipped.append(
@@ -64,12 +64,12 @@ def _ratios(findings: Findings, runs: Sequence[Outcome]) -> None:
     if OWN not in by_name or len(by_name) < 2:
         return
     table = findings.table(
-        "Against a start without search and against publishing the whole domain",
+        "Against cohorts of one window, a start without search, and publishing the whole domain",
         ["against", "rows/s, % of the other's", "target %", "CPU ratio"],
         "CPU ratio: own / other, all processes.",
     )
     own = by_name[OWN]
-    for name, target in ((START, None), (PASS_THROUGH, 100 * TARGET)):
+    for name, target in ((WINDOW, None), (START, None), (PASS_THROUGH, 100 * TARGET)):
         if name not in by_name:
             continue
         other = by_name[name]

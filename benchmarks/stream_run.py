@@ -54,6 +54,7 @@ class Outcome:
     arrived: Mapping[str, float] | None
     fed_at: float
     kills: Sequence[float]
+    savepoints: int
     samples: Sequence[Sample]
     checkpoints: Sequence[Checkpoint]
     restored: int
@@ -81,7 +82,8 @@ class Outcome:
     def failed_checkpoints(self) -> int:
         """Of those between the first row and the end."""
         failed = [each.failed_checkpoints for each in self.samples if self.begun <= each.at <= self.ended]
-        return failed[-1] - failed[0] if failed else 0
+        # A job that goes on from a savepoint counts from 0.
+        return sum(max(0, after - before) for before, after in pairwise(failed))
 
     def latencies(self) -> list[float]:
         """Seconds from the arrival of the row that closes a window to each of its releases.
@@ -175,8 +177,7 @@ class Killer:
     def __init__(self, cluster: SessionCluster, feed: StreamFeed, kills: int, task_managers: int) -> None:
         self.at: list[float] = []
         self._cluster, self._count = cluster, task_managers
-        span = feed.files[-1].newest_ms - BEGIN_MS
-        self._due = [BEGIN_MS + span * (number + 1) // (kills + 1) for number in range(kills)]
+        self._due = _evenly(feed, kills)
 
     def tick(self, watch: Watch) -> None:
         """Kill if it is time."""
@@ -185,6 +186,54 @@ class Killer:
             self._cluster.kill_task_manager(number % self._count)
             self.at.append(time.time())
             self._cluster.start_task_manager(number % self._count)
+
+
+class Saver:
+    """Stops a job with a savepoint when so much of the feed is solved. savepoints: how many, evenly.
+
+    places: of those that are complete. A job that is declined one, as right after a restart, is asked again.
+    """
+
+    def __init__(self, cluster: SessionCluster, feed: StreamFeed, savepoints: int) -> None:
+        self.places: list[str] = []
+        self._cluster = cluster
+        self._due = _evenly(feed, savepoints)
+        self._asked: str | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether a savepoint was asked for and nothing is known of it."""
+        return self._asked is not None
+
+    def tick(self, watch: Watch) -> None:
+        """Ask for a savepoint if it is time, or for what has come of it."""
+        number, job = len(self.places), watch.job_id()
+        if job is None or number == len(self._due):
+            return
+        if self._asked is None:
+            if watch.watermark >= self._due[number] and watch.running():
+                target = (self._cluster.state / "savepoints").as_uri()
+                wanted = {"drain": False, "targetDirectory": target}
+                # Where it is declined at once, the next tick asks again.
+                with contextlib.suppress(OSError):
+                    self._asked = self._cluster.post(f"/jobs/{job}/stop", wanted)["request-id"]
+            return
+        with contextlib.suppress(OSError):
+            told = self._cluster.get(f"/jobs/{job}/savepoints/{self._asked}")
+            if told["status"]["id"] == "COMPLETED":
+                self._asked = None
+                if "location" in told["operation"]:
+                    self.places.append(told["operation"]["location"])
+
+    def resume(self) -> list[str]:
+        """What lets a command go on from the last savepoint."""
+        return ["--resume", f"--savepoint_path={self.places[-1]}"] if self.places else []
+
+
+def _evenly(feed: StreamFeed, count: int) -> list[int]:
+    """``count`` moments of event time that cut the feed into equal stretches."""
+    span = feed.files[-1].newest_ms - BEGIN_MS
+    return [BEGIN_MS + span * (number + 1) // (count + 1) for number in range(count)]
 
 
 @contextlib.contextmanager
@@ -198,10 +247,11 @@ def stream_command(
     parallelism: int,
     checkpointing_ms: int,
     every: float,
+    resume: Sequence[str] = (),
 ) -> Iterator[tuple[subprocess.Popen[bytes], Watch]]:
     """Start the command over ``source`` into ``folder/out`` and watch it; end it when the block is left.
 
-    example: a file of the feed. every: seconds between two samples.
+    example: a file of the feed. every: seconds between two samples. resume: flags of a command that goes on.
     """
     secret = folder / "secret"
     secret.write_bytes(BENCHMARK_SECRET)
@@ -214,7 +264,7 @@ def stream_command(
         *("--policy", str(policy), "--source", str(source), "--output", str(folder / "out")),
         *("--schema", str(example)),
         *("--secret-file", str(secret), "--runner", runner.partition("=")[2]),
-        *(f"--job_name={name}", f"--parallelism={parallelism}", *flags),
+        *(f"--job_name={name}", f"--parallelism={parallelism}", *flags, *resume),
     ]
     with (folder / "stream.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -234,9 +284,14 @@ def follow(
     folder: Path,
     feeder: Feeder | None,
     killer: Killer,
+    saver: Saver,
     patience: float,
-) -> float:
-    """Feed and kill until the command ends; when all was written. Raises StreamFailedError."""
+) -> float | None:
+    """Feed and kill until the command ends; when all was written, None: it stopped with a savepoint.
+
+    Raises StreamFailedError.
+    """
+    saved = len(saver.places)
     deadline = time.monotonic() + patience
     while process.poll() is None:
         if time.monotonic() > deadline:
@@ -245,7 +300,13 @@ def follow(
         if feeder is not None and (feeder.arrived or watch.running()):
             feeder.tick(time.monotonic())
         killer.tick(watch)
+        saver.tick(watch)
         time.sleep(TICK_SECONDS)
+    # The job ends before anybody was told of its savepoint.
+    if saver.asked:
+        saver.tick(watch)
+    if process.returncode == 0 and len(saver.places) > saved:
+        return None
     ended = folder / "out/restricted/ended"
     if process.returncode != 0 or not ended.exists():
         log = (folder / "stream.log").read_text(errors="replace")
@@ -260,6 +321,7 @@ def outcome(
     watch: Watch,
     feeder: Feeder | None,
     killer: Killer,
+    saver: Saver,
     ended: float,
     out_of_orderness_ms: int,
 ) -> Outcome:
@@ -289,7 +351,7 @@ def outcome(
         fed_at = max(begun, unread[-1]) if unread else begun
     return Outcome(
         name, begun, done, ended, feed, out_of_orderness_ms, None if feeder is None else feeder.arrived, fed_at,
-        killer.at, watch.samples, [watch.checkpoints[key] for key in sorted(watch.checkpoints)],
+        killer.at, len(saver.places), watch.samples, [watch.checkpoints[key] for key in sorted(watch.checkpoints)],
         watch.restored, sorted(releases), waiting, list(metrics.values()),
         accounts(feed.rows, output),
     )  # fmt: skip

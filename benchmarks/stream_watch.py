@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,6 +97,10 @@ class Watch:
         known = [sample.watermark for sample in self.samples[-20:] if sample.watermark is not None]
         return known[-1] if known else -(1 << 63)
 
+    def job_id(self) -> str | None:
+        """Of the job, as far as Flink has told."""
+        return self._job
+
     def running(self) -> bool:
         """Whether every task of the job runs."""
         with contextlib.suppress(OSError):
@@ -181,6 +185,16 @@ class Watch:
             others = sum(name.startswith(kind) for name in self._names.values())
             self._names[pid] = f"{kind}-{others}"
         return self._names[pid]
+
+
+def joined(watches: Sequence[Watch]) -> Watch:
+    """What was seen of jobs that went on from each other's savepoints, as if of one."""
+    first, *others = watches
+    for each in others:
+        first.samples.extend(each.samples)
+        first.checkpoints.update(each.checkpoints)
+        first.restored += each.restored
+    return first
 
 
 def look_at_process(pid: int) -> Process | None:

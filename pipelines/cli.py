@@ -16,18 +16,32 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from kanonflow.pipelines.terminal.terminal import tell
+from kanonflow.pipelines.terminal.terminal import ClosedPipeError, drop_output, flush_output, tell
 
 DONE, AUDIT_FAILED, BAD_ARGUMENTS, RUN_FAILED = range(4)
+CLOSED_PIPE = 141
+"""As a shell tells of a process that SIGPIPE ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 done, 1 the audit failed, 2 bad arguments, policy or input,
-    3 the run failed, 130 a stream was left to its cluster by Ctrl-C. Messages name fields and files, never a value.
+    3 the run failed or lost its input, 130 a stream was left to its cluster by Ctrl-C, 141 nobody reads what is
+    printed. Messages name fields and files, never a value.
 
     1 is ``verify``'s verdict and nothing else: what nobody expected, a failed import or a lack of memory too, is 3.
     Wrong usage ends the process with 2 (SystemExit), as argparse does.
     """
+    try:
+        try:
+            return _run(argv)
+        finally:
+            flush_output()
+    except ClosedPipeError:
+        drop_output()
+        return CLOSED_PIPE
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = None
     try:
         # Beam logs at import and when it parses options; a handler of our own keeps it from adding one.
@@ -39,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         arguments, beam_flags = parse(argv)
         return _COMMANDS[arguments.command](arguments, beam_flags)
+    except ClosedPipeError:
+        raise
     except KeyboardInterrupt as stop:
         if code := getattr(stop, "exit_code", None):
             tell(f"kanonflow: {stop}", sys.stderr)
@@ -111,6 +127,7 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.schemas.policy_source import read_policy
 
     options = run_options(arguments, beam_flags)
+    _tell_notes(options)
     if not arguments.only_feed:
         check_runner(options, [str(Path(options.output) / "feed")])
     shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
@@ -135,6 +152,7 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     options = run_options(arguments, beam_flags)
     check_runner(options, arguments.input)
     _refuse_policy_as_secret(arguments)
+    _tell_notes(options)
     policy = read_policy_at(arguments.policy)
     if arguments.second_release:
         options = second_release_options(options)
@@ -188,6 +206,26 @@ def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE
 
 
+def _rejected(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.commands.rejected import (
+        rejected_rows,
+        render,
+        summarize_rejected,
+        write_rejected,
+    )
+
+    output = arguments.output.rstrip("/") or "/"
+    tell(render(summarize_rejected(rejected_rows(output))))
+    if arguments.to is not None:
+        from kanonflow.pipelines.commands.policy_location import read_policy_at
+        from kanonflow.schemas.text_form import with_delimiter
+
+        policy = None if arguments.policy is None else read_policy_at(arguments.policy)
+        form = with_delimiter(None if policy is None else policy.csv, None)
+        tell(write_rejected(rejected_rows(output), arguments.to, arguments.input, form))
+    return DONE
+
+
 def _conclude_stream(summary: "StreamSummary", *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
     if not quiet:
         tell(summary.render())
@@ -204,6 +242,11 @@ def _refuse_policy_as_secret(arguments: argparse.Namespace) -> None:
     refuse_shared_secret((given, *previous_sources(arguments.previous_secret)), [arguments.policy])
 
 
+def _tell_notes(options: "RunOptions") -> None:  # type: ignore[name-defined] # noqa: F821
+    for note in options.notes:
+        tell(f"kanonflow: note: {note}", sys.stderr)
+
+
 def _warn(policy: "Policy") -> None:  # type: ignore[name-defined] # noqa: F821
     """Say what must not go unread, also with --quiet."""
     from kanonflow.pipelines.commands.row_mode_notes import two_candidates_warning
@@ -216,6 +259,8 @@ def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # typ
     if not quiet:
         tell(summary.render())
         tell(f"releases: {output}/release")
+    for note in summary.notes():
+        tell(f"kanonflow: {note}", sys.stderr)
     for problem in summary.problems():
         tell(f"kanonflow: {problem}", sys.stderr)
     return RUN_FAILED if summary.problems() else DONE
@@ -227,7 +272,9 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.runs.second_release import second_release_notes
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
-    checks = {name: getattr(arguments, name) for name in ("waiting", "matching_records", "known")}
+    checks = {
+        name: getattr(arguments, name) for name in ("waiting", "matching_records", "known", "allow_empty")
+    }
     checks |= _secret_checks(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.commands.verify_topics import verify
@@ -330,6 +377,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "stream": _stream,
     "stop": _stop,
     "forget": _forget,
+    "rejected": _rejected,
     "verify": _verify,
     "policy": _policy,
     "compare": _compare,

@@ -27,6 +27,7 @@ from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.text_form import ISO, CsvForm, TextForm
+from kanonflow.schemas.typed_values import can_become
 
 OF_COHORTS = ("person", "cohort", "forgotten")
 """Columns of the files in restricted/cohorts beside the quasi-identifiers."""
@@ -47,6 +48,8 @@ class BoundColumn:
     kind: of a numeric or date quasi-identifier, what ``grid.snap_outward`` calls its values; else None.
     domain: of those, the declared domain in the units of ``kind`` (for "float" floats, else ints).
     form: how its cells are written where they are text (schemas/text_inputs.py).
+    own_type: the canonical type that its values have before they are cast to ``arrow_type`` (schemas/typed_values.py);
+        None: there is no such cast.
     """
 
     field: Field
@@ -55,6 +58,7 @@ class BoundColumn:
     kind: str | None = None
     domain: Ends | None = None
     form: TextForm = ISO
+    own_type: pa.DataType | None = None
 
     @property
     def name(self) -> str:
@@ -115,6 +119,12 @@ class BoundPolicy:
         return tuple(column.name for column in self.columns)
 
     @property
+    def attributes(self) -> frozenset[str]:
+        """Names of the fields of which nothing is read of an individual that is known: of lasting cohorts the
+        quasi-identifiers, else none. A cell of one that is no value is handed on (schemas/text_inputs.py)."""
+        return frozenset(column.name for column in self.quasis) if self.policy.lasting else frozenset()
+
+    @property
     def quasis(self) -> tuple[BoundColumn, ...]:
         """The quasi-identifiers, in the policy's order."""
         return tuple(column for column in self.columns if column.field.quasi is not None)
@@ -142,7 +152,8 @@ def bind(
     csv: whether cells of text are those of CSV files, which the policy's ``csv`` is about.
     source: what an error calls the input.
 
-    In a typed input, a field's ``as`` counts for columns of text only; other columns keep their own types.
+    In a typed input, columns of text are read as text is. Others are cast where a field's ``as`` says another type than
+    theirs (schemas/typed_values.py); an instant keeps its unit.
     Raises PolicyError with everything that does not fit: missing fields, fields without a role, types.
     """
     mistakes = list(_name_mistakes(policy, input_schema.names))
@@ -210,6 +221,18 @@ def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[st
     if canonical is None:
         mistakes.append(f"{where}: columns of type {arrow} are not supported; give it role: identifier")
         return None
+    own = None
+    if (
+        not from_text
+        and field.value is not None
+        and not _both_instants(canonical, declared := type_of_text(field))
+    ):
+        if not can_become(canonical, declared):
+            mistakes.append(f"{where}.as: {_no_cast(field, arrow)}")
+            return None
+        own, canonical = canonical, declared
+        if own == canonical or pa.types.is_date(canonical) or pa.types.is_timestamp(canonical):
+            own = None  # the same, or days and instants, which need no cast of their own
     problem = misfit(field, canonical)
     if problem is not None:
         mistakes.append(f"{where}: is {'text' if from_text else arrow} in the input, but {problem}")
@@ -217,11 +240,24 @@ def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[st
     quasi = field.quasi
     mistakes += no_order(field, canonical)
     if quasi is None or quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
-        return BoundColumn(field, canonical, from_text)
+        return BoundColumn(field, canonical, from_text, own_type=own)
     kind = grid_kind(canonical)
     assert kind is not None  # misfit() has seen to it
     mistakes += _grid_mistakes(where, quasi, kind)
-    return BoundColumn(field, canonical, from_text, kind, _ends(where, quasi.domain, kind, mistakes))
+    ends = _ends(where, quasi.domain, kind, mistakes)
+    return BoundColumn(field, canonical, from_text, kind, ends, own_type=own)
+
+
+def _both_instants(own: pa.DataType, declared: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(own) and pa.types.is_timestamp(declared))
+
+
+def _no_cast(field: Field, arrow: pa.DataType) -> str:
+    if field.value in ("date", "timestamp") and pa.types.is_integer(arrow):
+        return (
+            f"{arrow} in the input; say how the numbers spell it, as in format: epoch_s or format: '%Y%m%d'"
+        )
+    return f"{arrow} in the input cannot be read as {field.value}; leave it out, or give another type"
 
 
 def _grid_mistakes(where: str, quasi: Quasi, kind: str) -> Iterator[str]:

@@ -116,7 +116,8 @@ def misfit(field: Field, canonical: pa.DataType) -> str | None:
     elif field.role in (Role.INDIVIDUAL, Role.EVENT_ID) and not (
         pa.types.is_string(canonical) or pa.types.is_integer(canonical) or pa.types.is_binary(canonical)
     ):
-        return f"role: {field.role} needs text, whole numbers or bytes"
+        mend = "; for whole numbers in a column of fractions, add as: long" if kind == "float" else ""
+        return f"role: {field.role} needs text, whole numbers or bytes{mend}"
     return None
 
 

@@ -120,8 +120,8 @@ class Quasi:
 class Field:
     """One field of the input.
 
-    value: the type of its values where the input has only text: int, long, float, double, string, boolean,
-        date, timestamp or decimal(p,s); None lets the role decide.
+    value: the type of its values, int, long, float, double, string, boolean, date, timestamp or decimal(p,s); None: of
+        text what the role says, of typed columns their own.
     quasi: set for ``role: quasi`` and for a time field that is also a quasi-identifier.
     diversity, closeness: what every class must show of a sensitive field; None: nothing.
     accept_risk: why a payload field is published although it was measured to tell more than 1/k; None: it is not to be.

@@ -207,9 +207,9 @@ FIELD = (
     Key(
         "as",
         Text("int, long, float, double, string, boolean, date, timestamp, decimal(p,s)"),
-        "The type of the field's values where the input is text (CSV, JSON).",
+        "The type of the field's values: what text (CSV, JSON) is read as, and typed columns are cast to.",
         "value",
-        default_told="by the role",
+        default_told="of text by the role, of typed columns their own",
     ),
     Key(
         "format",
@@ -458,6 +458,14 @@ HEAD = (
         "How CSV files of the input are written.",
         "csv",
         default_told="UTF-8, decimal point, empty cells are null",
+    ),
+    Key(
+        "max_rejected",
+        Number("a share of the rows, from 0 to 1", least=0, most=1),
+        "Share of the rows read that may be rejected because they do not fit; above it a run ends with exit code 3, and"
+        " a stream raises an alert.",
+        "max_rejected",
+        default_told="0.05",
     ),
     Key(
         "metrics",

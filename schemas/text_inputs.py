@@ -10,7 +10,8 @@ CSV files
                 a cell that begins with ``"`` goes on to the next single ``"``, over delimiters and line ends; ``""``
                 in it is one quote. What follows the closing quote belongs to the cell. A quote elsewhere in a cell,
                 also behind a space, is a character like others. A backslash is one too.
-    Header      the first row: every column named, no name twice, all text. Else the file is refused.
+    Header      the first row: every column named, no name twice, all text, at most ``MOST_ROW_BYTES``. Else the file
+                is refused.
     Cells       as they stand, spaces included. An empty cell is null, whether quoted or not. So is one that is, without
                 the spaces around it, a word of the policy's ``nulls``, quoted or not; else a word such as NULL is a
                 text. There is no limit to a cell, but a row of more than ``MOST_ROW_BYTES`` may end a file's reading.
@@ -20,11 +21,16 @@ JSON messages
 
 Rows that are none (they are rejected as ``unparseable``, one record each, and the rest is read)
     - more or fewer cells than the header has;
-    - a kept cell that is no text: with bytes that are not UTF-8, or with a character of ``NO_TEXT``;
+    - a kept cell that is no text: with bytes that are not UTF-8, or with a character of ``NO_TEXT`` (but see below);
     - a quoted cell that does not end before the file does. It may have swallowed rows: files that are there at the
       start are refused whole, and of a file that arrives in a feed the rows before it are read;
     - a message that is no JSON object, or has a nested value, half of a surrogate pair or a character of
       ``NO_TEXT`` in a kept field.
+
+Attributes of lasting cohorts
+    Nothing reads the quasi-identifiers of somebody who is known, so a row is never none for one of them. Such a cell
+    is handed on as ``NO_VALUE``, which is no value of any type (``bad_value``). A message is judged by its other kept
+    fields alone: NaN, Infinity, control characters and bytes that are not UTF-8 elsewhere do not make it no object.
 
 Cells as values of a type
     Spaces around are no matter, but to text. ASCII digits only.
@@ -67,3 +73,5 @@ DELIMITERS = (",", ";", "\t", "|")
 MOST_ROW_BYTES = 1 << 20
 NO_TEXT = "\0\x1a"
 """NUL and SUB: two characters that no text has."""
+NO_VALUE = "\x1a"
+"""What stands for a quasi-identifier of lasting cohorts that is no value at all."""

@@ -47,6 +47,8 @@ def feed_policy(
     }
     if events:
         fields["event"] = {"role": "event_id"}
+    else:
+        head.setdefault("others", "drop")  # every row has one
     if towns:
         head["partition_by"] = ["town"]
     solver = {"evaluations_per_row": 20, "threads": 1}

@@ -27,7 +27,7 @@ from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.roster.roster import segment_from_bytes
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
-from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.elements import Release, from_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import partition_key
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
@@ -42,6 +42,8 @@ PLACES = [[leaf, leaf[0], "*"] for leaf in LEAVES]
 JOBS = ("baker", "clerk", "nurse", "smith", "tailor")
 UNREADABLE = {"age": "old", "born": "last spring", "job": "pirate", "place": "nowhere"}
 """What no row may say: of a job, where jobs are declared."""
+NO_TEXT = "\ud800"
+"""What is no value of any field: half of a surrogate pair."""
 _OF_CONTENT = frozenset({"digest", "solve_ms", "publish_ms"})
 """Metrics that tell which payload stands on which row, or the time that went by."""
 
@@ -155,14 +157,15 @@ def run(feed: TrailFeed) -> Course:
     for now in range(last + 1):
         records = feed.records(now)
         if records:
-            classified = classify(rows_to_table(records, bound).table, bound)
-            course.refused += [_rejected(record, feed) for record in classified.rejected]
+            table, broken = rows_to_table(records, bound)
+            classified = classify(table, bound)
+            course.refused += [rejected_shown(record) for record in (*broken, *classified.rejected)]
             for values, number, part in split(classified.rows, bound):
                 key = partition_key(SECRET, values)
                 partition = partitions.setdefault(key, PartitionInMemory(step, key))
                 refused = partition.arrive(number, pa.Table.from_batches([part]))
                 if refused is not None:
-                    course.refused += [_rejected(record, feed) for record in refused.records]
+                    course.refused += [rejected_shown(record) for record in refused.records]
         for key in sorted(partitions):
             while (at := partitions[key].fires_at) is not None and (
                 at <= START + (now + 1) * HOUR or now == last
@@ -180,11 +183,11 @@ def facts(course: Course, without: frozenset[str] = frozenset()) -> list[Any]:
     """
     shown: list[Any] = [sorted(course.refused, key=repr)]
     for key, now, result in course.results:
-        metrics = {name: value for name, value in result.metrics.items() if name not in _OF_CONTENT | without}
-        rejected = sorted((_rejected(record, course.feed) for record in result.rejected), key=repr)
+        metrics = metrics_shown(result.metrics, without)
+        rejected = sorted(map(rejected_shown, result.rejected), key=repr)
         entered = None if result.release is None else result.release.entered
         head = None if result.roster is None else result.roster.head
-        shown.append((key, now, metrics, _groups(result), rejected, head, result.segment, entered))
+        shown.append((key, now, metrics, groups_of(result.release), rejected, head, result.segment, entered))
     return shown
 
 
@@ -192,23 +195,28 @@ def rows_in(course: Course) -> tuple[Counter[str], Counter[str]]:
     """Tags of the rows of a feed, and of the rows that were released or rejected."""
     out: Counter[str] = Counter(record[-1] for record in course.refused)
     for _, _, result in course.results:
-        out.update(_rejected(record, course.feed)[-1] for record in result.rejected)
+        out.update(rejected_shown(record)[-1] for record in result.rejected)
         if result.release is not None:
             out.update(from_ipc(result.release.ipc).column("tag").to_pylist())
     return Counter(row.tag for row in course.feed.rows), out
 
 
-def _groups(result: WindowResult) -> list[list[str]]:
+def metrics_shown(record: Mapping[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The metrics of a window that must be equal. without: others to leave out."""
+    return {name: value for name, value in record.items() if name not in _OF_CONTENT | without}
+
+
+def groups_of(release: Release | None) -> list[list[str]]:
     """Groups of a release, whatever their numbers: their rows, sorted."""
-    if result.release is None:
+    if release is None:
         return []
     groups: dict[int, list[str]] = defaultdict(list)
-    for row in from_ipc(result.release.ipc).to_pylist():
+    for row in from_ipc(release.ipc).to_pylist():
         groups[row.pop("class_id")].append(repr(sorted(row.items())))
     return sorted(sorted(rows) for rows in groups.values())
 
 
-def _rejected(record: Mapping[str, Any], feed: TrailFeed) -> tuple[Any, ...]:
+def rejected_shown(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """A rejected row without what is its person's."""
     row = record["row"]
     # Not the message: it lists what else is wrong with a row that is rejected in any case.
@@ -305,6 +313,7 @@ def _policy(rng: np.random.Generator, events: bool, towns: bool, head: Mapping[s
         "window": "1h",
         "max_delay": f"{int(rng.integers(0, 3))}h",
         "cohort": "lasting",
+        "others": "drop",
         "cohort_size": size,
         "intake": int(rng.choice([size, 2 * size, 4 * size, 200])),
         "solver": {"evaluations_per_row": 20, "threads": 1},
@@ -344,6 +353,8 @@ def _value(rng: np.random.Generator, name: str) -> str:
 def _anything(rng: np.random.Generator, policy: Policy, name: str, *, unreadable: bool) -> str | None:
     if rng.random() < 0.3:
         return None
+    if unreadable and rng.random() < 0.2:
+        return NO_TEXT
     if unreadable and rng.random() < 0.5:
         return "1000" if name == "age" and rng.random() < 0.5 else UNREADABLE[name]
     return _value(rng, name)
@@ -376,6 +387,8 @@ def _rows(rng: np.random.Generator, hour: int, name: str, repeats: float, *, bot
     if rng.random() < 0.03:
         # Where the policy has neither, nothing of it is read.
         said = {name: UNREADABLE[name] for name in ("age", "born")}
+        if hour % 2:
+            said = dict.fromkeys(QUASIS, NO_TEXT)
     minute = 30.0 if bot else float(rng.integers(12)) * 5
     amount = "1.5" if bot or rng.random() < 0.3 else f"{int(rng.integers(100))}.25"
     event: str | None = f"e{name}"

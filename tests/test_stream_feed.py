@@ -13,6 +13,7 @@ from benchmarks.stream_feed import (
     OWN,
     PARTITION,
     REFERENCE,
+    WINDOW,
     StreamFeed,
     accounts,
     number,
@@ -20,7 +21,8 @@ from benchmarks.stream_feed import (
     write_stream_feed,
     write_stream_policy,
 )
-from benchmarks.stream_run import kind_of
+from benchmarks.stream_run import Saver, kind_of
+from benchmarks.stream_watch import Watch
 from kanonflow.pipelines.commands.demo_feed import FeedShape
 from kanonflow.schemas.policy_file import load_policy
 
@@ -61,13 +63,53 @@ def test_the_file_that_closes_a_window(feed: StreamFeed) -> None:
     assert feed.closing(BEGIN_MS + 2 * DAY_MS, 600_000) is None
 
 
-@pytest.mark.parametrize("method", [OWN, "l-greedy", "pass-through"])
+@pytest.mark.parametrize("method", [OWN, WINDOW, "l-greedy", "pass-through"])
 def test_the_policy_is_partitioned(method: str, tmp_path: Path) -> None:
     """The example policy with a partition, the solver asked for, and the id that the accounts go by."""
     policy = load_policy(write_stream_policy(method, tmp_path / "policy.yaml"))
     assert policy.partition_by == (PARTITION,)
-    assert policy.solver.method == ("auto" if method == OWN else method)
+    assert policy.solver.method == ("auto" if method in (OWN, WINDOW) else method)
+    assert policy.lasting == (method not in (WINDOW, "pass-through"))
     assert {field.name: field.role for field in policy.fields}[REFERENCE] == "insensitive"
+
+
+class DecliningCluster:
+    """Declines the first request for a savepoint, fails the second, and gives the third."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.asked = 0
+
+    def post(self, path: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        assert (path, wanted["drain"]) == ("/jobs/j/stop", False)
+        self.asked += 1
+        if self.asked == 1:
+            raise OSError("409")
+        return {"request-id": str(self.asked)}
+
+    def get(self, path: str) -> dict[str, Any]:
+        assert path == f"/jobs/j/savepoints/{self.asked}"
+        operation = {"failure-cause": {}} if self.asked == 2 else {"location": "file:///s"}
+        return {"status": {"id": "COMPLETED"}, "operation": operation}
+
+
+def test_a_savepoint_is_asked_for_until_it_is_there(
+    feed: StreamFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the middle of the feed on; then the next job goes on from it, and no other one is asked for."""
+    cluster: Any = DecliningCluster(tmp_path)
+    saver = Saver(cluster, feed, 1)
+    watch = Watch(cluster.get, tmp_path, "job", 1, 1.0)
+    monkeypatch.setattr(Watch, "running", lambda self: True)
+    monkeypatch.setattr(Watch, "job_id", lambda self: "j")
+    monkeypatch.setattr(Watch, "watermark", BEGIN_MS)
+    saver.tick(watch)
+    assert (cluster.asked, saver.resume()) == (0, [])
+    monkeypatch.setattr(Watch, "watermark", BEGIN_MS + DAY_MS)
+    for _ in range(6):
+        saver.tick(watch)
+    assert saver.resume() == ["--resume", "--savepoint_path=file:///s"]
+    assert (cluster.asked, saver.asked) == (3, False)
 
 
 def release(output: Path, name: str, rows: Sequence[int]) -> None:

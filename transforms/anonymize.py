@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,17 +17,22 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.rejected import at_places
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
+from kanonflow.transforms.rows.element_types import fields_of, records_schema
 from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, arrivals, from_ipc, to_ipc
 from kanonflow.transforms.rows.row_places import RowPlaces, places_of
 from kanonflow.transforms.rows.split import split_numbered
+from kanonflow.transforms.rows.unfit import LastRows, count_faults, count_unfit
 from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
-from kanonflow.transforms.secret.seeds import Secret, SecretSource, partition_key
+from kanonflow.transforms.secret.seeds import Secret, SecretSource, check_source, partition_key
 from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
     METRICS_TAG,
     NAMESPACE,
@@ -52,12 +58,15 @@ class Anonymized(NamedTuple):
 class KAnonymize(beam.PTransform):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
-    policy: what every field is; or a policy that is bound to the records, and its solver checked, already (then without
-    ``input_schema``). secret: where workers get what all publishing randomness is derived from
-    (``SecretFile``...); a Secret itself on local runners only, for a pickled pipeline holds what is given here:
-    ``expand`` raises SecretError where the job graph would go elsewhere with it.
-    input_schema: Arrow schema of the records; needed for Arrow elements. Without one, elements are dicts, beam.Row or
-    NamedTuples, and the policy's ``as`` gives the type of each field. text: the columns of ``input_schema`` are text.
+    policy: what every field is, or the path of its file (``read_policy``); or a policy that is bound to the records,
+    and its solver checked, already (then without ``input_schema``).
+    secret: where workers get what all publishing randomness is derived from (``SecretFile``...); a Secret itself on
+    local runners only, for a pickled pipeline holds what is given here: ``expand`` raises SecretError where the job
+    graph would go elsewhere with it.
+    input_schema: Arrow schema of the records, needed for Arrow elements; or the type of other elements (a NamedTuple, a
+    dataclass). Without one, elements are dicts, beam.Row, NamedTuples or dataclasses. Where the collection's type hint
+    tells their fields, these have their types (``records_schema``), and the policy is bound to them when the transform
+    is applied. Of dicts, ``as`` and role give the type of each field. text: the columns of ``input_schema`` are text.
     threads: for the parts of one window; None: the policy's, else all cores of the worker.
     watermark_waits: the watermark of the records stays ``out_of_orderness`` behind already, so a window closes as
     soon as the watermark passes its end; else windows stay open that much longer.
@@ -67,17 +76,22 @@ class KAnonymize(beam.PTransform):
     stream that goes on); None: it begins with nothing.
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
+    on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
+    None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
-    Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
-    are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
+    Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple, dataclass. ``element_rows`` says which
+    values a field takes. A field that the policy does not name is not read; with ``others: refuse`` a record that has
+    one is rejected.
+    Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection; SecretError when
+    the secret is no source of one.
     """
 
     def __init__(
         self,
-        policy: Policy | BoundPolicy,
+        policy: Policy | BoundPolicy | str | os.PathLike[str],
         secret: SecretSource,
         *,
-        input_schema: pa.Schema | None = None,
+        input_schema: pa.Schema | type | None = None,
         text: bool = False,
         threads: int | None = None,
         watermark_waits: bool = False,
@@ -85,9 +99,15 @@ class KAnonymize(beam.PTransform):
         published: EarlierReleases | None = None,
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
+        on_unfit: Callable[[LastRows], None] | None = None,
     ) -> None:
         super().__init__()
+        check_source(secret)
+        policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
         self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy, input_schema, text)
+        # Of elements whose type nobody has told yet: the collection may know it.
+        self._open = not isinstance(policy, BoundPolicy) and input_schema is None
+        self._was_told = False
         self._secret = secret
         self._threads = threads or self._bound.policy.solver.threads
         self._watermark_waits = watermark_waits
@@ -95,22 +115,25 @@ class KAnonymize(beam.PTransform):
         self._published = published
         self._epoch = epoch
         self._continued = continued
+        self._on_unfit = on_unfit
 
     @property
     def bound(self) -> BoundPolicy:
-        """The policy bound to the records."""
+        """The policy bound to the records: final once the transform is applied, or ``input_schema`` is given."""
+        self._was_told = True
         return self._bound
 
     @no_annotations
     def expand(self, records: beam.PCollection) -> Anonymized:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
+        self._bind_to(records.element_type)
         refuse_secret_in_graph(records.pipeline, self._secret)
         parts = (
             records
             | "Global" >> beam.WindowInto(GlobalWindows())
             | "Batch" >> beam.ParDo(GatherBatches(self._bound)).with_output_types(RawBatch)
             | "Split"
-            >> beam.ParDo(_ClassifyAndSplit(self._bound, self._secret)).with_outputs(
+            >> beam.ParDo(_ClassifyAndSplit(self._bound, self._secret, self._on_unfit)).with_outputs(
                 REJECTED_TAG, main="parts"
             )
         )
@@ -136,6 +159,23 @@ class KAnonymize(beam.PTransform):
             self._window("rejected", rejected),  # RejectedRows
         )
 
+    def _bind_to(self, element_type: Any) -> None:
+        """Bind the policy to the elements' type, if that tells their fields and nothing else did.
+
+        Raises PolicyError: it does not fit, or somebody has gone by a binding to other types already.
+        """
+        fields = fields_of(element_type) if self._open and element_type is not RawBatch else None
+        if fields is None:
+            return
+        policy = self._bound.policy
+        bound = bind(policy, records_schema(policy, fields), text=False, source="the PCollection's elements")
+        if self._was_told and bound.canonical_schema != self._bound.canonical_schema:
+            mend = "read .bound after the transform is applied, or give input_schema=" + element_type.__name__
+            raise PolicyError(
+                [f"the elements' type gives fields other types than the policy alone; {mend}"], policy.name
+            )
+        self._bound = bound
+
     def _timed(self) -> BoundPolicy:
         """The policy as the stateful step goes by it: with the time that it has to keep windows open itself."""
         if not self._watermark_waits:
@@ -152,10 +192,20 @@ class KAnonymize(beam.PTransform):
         return outputs | f"Window {name}" >> beam.WindowInto(windows)
 
 
-def _bind(policy: Policy, schema: pa.Schema | None, text: bool) -> BoundPolicy:
+def _bind(policy: Policy, schema: pa.Schema | type | None, text: bool) -> BoundPolicy:
+    if not isinstance(policy, Policy):
+        raise PolicyError([f"expected a Policy or the path of one's file, not {type(policy).__name__}"])
     check_solver(policy)
     if schema is None:
         return bind(policy, text_schema(policy), text=True, source="the PCollection")
+    if not isinstance(schema, pa.Schema):
+        fields = fields_of(schema)
+        if fields is None:
+            name = getattr(schema, "__name__", type(schema).__name__)
+            raise PolicyError([f"input_schema: expected an Arrow schema or a type of records, not {name}"])
+        return bind(
+            policy, records_schema(policy, fields), text=False, source=f"the fields of {schema.__name__}"
+        )
     return bind(policy, schema, text=text, source="the PCollection")
 
 
@@ -194,27 +244,44 @@ class GatherBatches(beam.DoFn):
 
     def _flush(self) -> RawBatch:
         rows, self._gathered = self._gathered, []
-        table, broken = rows_to_table(rows, self._bound)
-        return RawBatch("", to_ipc(table), broken)
+        table, broken, faults = rows_to_table(rows, self._bound)
+        return RawBatch("", to_ipc(table), broken, faults=faults)
 
 
 class _ClassifyAndSplit(beam.DoFn):
-    """RawBatch -> (partition key, (window number, Arrow IPC bytes, places)); tagged: RejectedRows."""
+    """RawBatch -> (partition key, (window number, Arrow IPC bytes, places)); tagged: RejectedRows.
+
+    last: what came last to this copy of the step, rejected rows included; of lasting cohorts also rows whose
+    quasi-identifiers are at fault, though they go on: somebody who is known is released all the same.
+    """
 
     _secret: Secret
+    _last: LastRows
 
-    def __init__(self, bound: BoundPolicy, secret: SecretSource) -> None:
+    def __init__(
+        self, bound: BoundPolicy, secret: SecretSource, on_unfit: Callable[[LastRows], None] | None = None
+    ) -> None:
         self._bound = bound
         self._source = secret
+        self._on_unfit = on_unfit
+        self._over = False
         self._valid = Metrics.counter(NAMESPACE, "rows_valid")
 
     def setup(self) -> None:
         """Get the secret."""
         self._secret = self._source.resolve()
+        self._last = LastRows()
 
     def process(self, batch: RawBatch) -> Iterator[Any]:
         table = from_ipc(batch.ipc)
-        classified = classify_places(table, self._bound, source=batch.name or None, arrived=arrivals(batch))
+        classified = classify_places(
+            table,
+            self._bound,
+            source=batch.name or None,
+            arrived=arrivals(batch),
+            faults=batch.faults,
+            origins=batch.origins,
+        )
         places = places_of(batch, table.num_rows)
         refused: Iterable[Mapping[str, Any]] = classified.rejected
         if batch.numbers and places is not None:  # else the batch is what it was, and its name tells
@@ -222,8 +289,19 @@ class _ClassifyAndSplit(beam.DoFn):
         rejected = (*batch.broken, *refused)
         if rejected:
             yield beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(batch.name, rejected))
+        self._judge(table.num_rows + len(batch.broken), rejected, classified.rows)
         self._valid.inc(classified.rows.num_rows)
         numbers = np.arange(classified.rows.num_rows) if places is None else places.numbers[classified.good]
         for (values, window, rows), its in split_numbered(classified.rows, numbers, self._bound):
             told = b"" if places is None else RowPlaces(places.origin, its).to_bytes()
             yield partition_key(self._secret, values), (window, to_ipc(rows), told)
+
+    def _judge(self, rows: int, rejected: Iterable[Mapping[str, Any]], good: pa.Table) -> None:
+        """Tell what share of the last rows does not fit, and once when it comes to be above the limit."""
+        self._last.add(rows, count_unfit(rejected) + count_faults(good))
+        share, limit = self._last.share, self._bound.policy.rejected_limit
+        Metrics.gauge(NAMESPACE, "unfit_millionths").set(round(share * MILLIONTHS))
+        Metrics.gauge(NAMESPACE, "unfit_over_limit").set(int(share > limit))
+        if share > limit and not self._over and self._on_unfit is not None:
+            self._on_unfit(self._last)
+        self._over = share > limit

@@ -10,10 +10,11 @@ import pyarrow as pa
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
-from kanonflow.transforms.secret.seeds import Secret, partition_key
+from kanonflow.transforms.secret.seeds import Secret, check_source, partition_key
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
@@ -29,7 +30,7 @@ class AnonymizedTable(NamedTuple):
 
 def anonymize_table(
     table: pa.Table,
-    policy: Policy,
+    policy: Policy | str | os.PathLike[str],
     secret: Secret,
     *,
     text: bool = False,
@@ -38,11 +39,15 @@ def anonymize_table(
 ) -> AnonymizedTable:
     """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
 
-    text: all columns are text, as from CSV. epoch: with ``cohort: lasting``, of the promise, a number of 63 bits; every
+    policy: or the path of its file. text: all columns are text, as from CSV.
+    epoch: with ``cohort: lasting``, of the promise, a number of 63 bits; every
     call begins with nobody known, so that two calls over the same people are two epochs, whatever it says.
 
-    Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected.
+    Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected; SecretError
+    when the secret is none.
     """
+    check_source(secret)
+    policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
     check_solver(policy)
     bound = bind(policy, table.schema, text=text, source="the table")
     classified = classify(table.select(list(bound.input_columns)), bound)

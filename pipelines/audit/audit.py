@@ -73,7 +73,7 @@ from kanonflow.pipelines.audit.payload import class_members, judge_payloads, mat
 from kanonflow.pipelines.audit.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.ranks import ALARM
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment, read_cohorts
-from kanonflow.pipelines.audit.read_input import find_input, read_input, read_rejected
+from kanonflow.pipelines.audit.read_input import InputColumns, bind_input, read_input, read_rejected
 from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead, check_slots, read_releases
 from kanonflow.pipelines.audit.records import (
     check_payload,
@@ -92,7 +92,7 @@ from kanonflow.pipelines.audit.waiting import (
     told_waiting,
     with_waiting,
 )
-from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
 
@@ -125,12 +125,14 @@ def audit(
     release_dir: Path,
     *,
     delimiter: str | None = None,
+    messages: bool = False,
     broken: int = 0,
     waiting: bool = False,
     matching_records: bool = False,
     recipe: Recipe | None = None,
     people_key: bytes | None = None,
     known: int = 0,
+    allow_empty: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -140,12 +142,14 @@ def audit(
         input_patterns: globs of the input's files (local).
         release_dir: the directory that the run wrote to: releases in release/, rejected rows and metrics in
             restricted/.
-        delimiter: of CSV files; None: the one that the header has most of.
+        delimiter: of CSV files; None: the policy's, else the one that the header has most of.
+        messages: the files are copies of messages, of which the policy's ``csv`` says nothing.
         broken: records of the input that are no rows and that its files do not show (messages of a topic).
         waiting: the run goes on: rows whose time is not over may be in no release yet.
         matching_records: also check those; recipe: what of them takes the secret (matching_record_recipe.py).
         people_key: with cohorts that last, the key under which people's digests are made (person_digests.py); without
             it nobody of the input is found again among those who entered.
+        allow_empty: a run that released nothing passes too, as one whose rows all wait does.
         known: also tell what is left when so many matches are known; of complete runs only, not of cohorts that last.
         clock: seconds, for the report.
 
@@ -155,10 +159,12 @@ def audit(
     """
     started = clock()
     findings = Findings()
-    evidence, figures = _read(
-        read_policy(policy_path), input_patterns, Path(release_dir), delimiter, broken, waiting, findings
-    )
+    policy = read_policy(policy_path)
+    bound, columns = bind_input(policy, input_patterns, delimiter, messages=messages)
+    evidence, figures = _read(bound, columns, Path(release_dir), findings, broken=broken, waiting=waiting)
     read = clock()
+    if not (allow_empty or figures.waiting or evidence.released.heads or evidence.released.unread):
+        findings.add("nothing was released, so there is nothing to audit (--allow-empty lets that pass)")
     if evidence.released.unread:
         findings.add("not audited further: some releases could not be read")
     else:
@@ -183,24 +189,18 @@ def audit(
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
         bounded=read_to_the_end(Path(release_dir)),
     )
-    policy = evidence.bound.policy
     return AuditReport(findings.messages(), figures, not_checked(policy, seen), checked(policy, seen))
 
 
 def _read(
-    policy: Policy,
-    patterns: Sequence[str],
-    folder: Path,
-    delimiter: str | None,
-    broken: int,
-    waiting: bool,
-    findings: Findings,
+    bound: BoundPolicy, columns: InputColumns, folder: Path, findings: Findings, *, broken: int, waiting: bool
 ) -> tuple[_Evidence, AuditFigures]:
-    columns = find_input(patterns, delimiter)
-    bound = bind(policy, columns.schema, text=columns.text, source=str(columns.files[0]))
-    books = {column.name: CodeBook(column) for column in bound.columns}
+    policy = bound.policy
+    books = {
+        column.name: CodeBook(column, attribute=column.name in bound.attributes) for column in bound.columns
+    }
     kept = tuple(books.values())
-    records = read_input(columns, bound, kept, delimiter)
+    records = read_input(columns, bound, kept)
     published = told_releases(folder / "restricted" / "metrics")
     rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, published)
     stays = released_records(records.codes, rejected.codes, findings)

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from kanonflow.pipelines.audit.read_releases import ReleasedRows
 from kanonflow.pipelines.audit.report import Findings
-from kanonflow.pipelines.audit.values import CodeBook, Unreadable
+from kanonflow.pipelines.audit.text_cells import Unreadable
+from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.schemas.policy_fields import Closeness, ClosenessDistance, Diversity, DiversityKind
 
 # Entropies and distances come from sums of floats in the pipeline; they may miss a limit by this much.

@@ -29,7 +29,7 @@ from kanonflow.pipelines.audit.candidate_graph import CandidateGraph, RecordGrou
 from kanonflow.pipelines.audit.lines import unexplained
 from kanonflow.pipelines.audit.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.report import Findings
-from kanonflow.pipelines.audit.values import Unreadable
+from kanonflow.pipelines.audit.text_cells import Unreadable
 
 _MOST_PAIRS = 4_000_000
 _MOST_CELLS = 64_000_000

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.values import CodeBook, Unreadable
+from kanonflow.pipelines.audit.text_cells import Unreadable
+from kanonflow.pipelines.audit.values import CodeBook
 
 
 def digests_of_codes(book: CodeBook, key: bytes) -> np.ndarray:

@@ -19,7 +19,8 @@ import numpy as np
 from kanonflow.pipelines.audit.read_input import avro_records
 from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.segment_chain import Corners, Head, chain_after
-from kanonflow.pipelines.audit.values import CodeBook, Unreadable, read_object
+from kanonflow.pipelines.audit.text_cells import Unreadable
+from kanonflow.pipelines.audit.values import CodeBook, read_object
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 

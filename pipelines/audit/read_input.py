@@ -18,10 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.audit.text_rows import BROKEN, text_rows
-from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.pipelines.audit.values import CodeBook, Local
 from kanonflow.schemas.avro_schema import avro_to_arrow
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
+from kanonflow.schemas.text_inputs import NO_VALUE
 
 CHUNK_ROWS = 65_536
 _PUBLISHED_FORM = "release_conflict"
@@ -31,11 +34,12 @@ _NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class InputColumns:
-    """The input's files and the schema they share; ``text``: all columns are text."""
+    """The input's files and the schema they share; ``text``: all columns are text, written as ``form`` says."""
 
     files: tuple[Path, ...]
     schema: pa.Schema
     text: bool
+    form: CsvForm
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,18 @@ class RejectedRecords:
     conflicts: int
 
 
-def find_input(patterns: Sequence[str], delimiter: str | None) -> InputColumns:
-    """The files that the patterns match, and their schema.
+def find_input(patterns: Sequence[str], form: CsvForm) -> InputColumns:
+    """The files that the patterns match, and their schema.     form: of those that are CSV.
 
     Raises InputError: nothing matches, formats are mixed, or a file is not what its name says.
     """
     paths: set[str] = set()
     for pattern in patterns:
         found = [path for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file()]
+        if Path(pattern).is_dir():
+            raise InputError(
+                f"--input {pattern}: a directory; name its files, as in --input '{pattern}/*.csv'"
+            )
         if not found:
             raise InputError(f"--input {pattern}: no file matches")
         paths.update(found)
@@ -76,24 +84,36 @@ def find_input(patterns: Sequence[str], delimiter: str | None) -> InputColumns:
         raise InputError(
             f"--input: files of several formats ({', '.join(sorted(formats))}); give those of one"
         )
-    schemas = [_schema(path, delimiter) for path in files]
+    schemas = [_schema(path, form) for path in files]
     for path, schema in zip(files, schemas, strict=True):
         if set(zip(schema.names, schema.types, strict=True)) != set(
             zip(schemas[0].names, schemas[0].types, strict=True)
         ):
             raise InputError(f"{path}: other columns or types than {files[0]}")
-    return InputColumns(files, schemas[0], formats == {"csv"})
+    return InputColumns(files, schemas[0], formats == {"csv"}, form)
 
 
-def read_input(
-    columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook], delimiter: str | None
-) -> InputRecords:
+def bind_input(
+    policy: Policy, patterns: Sequence[str], delimiter: str | None, *, messages: bool = False
+) -> tuple[BoundPolicy, InputColumns]:
+    """The policy bound to the files that the patterns match, and those.
+
+    delimiter: of CSV files; None: the policy's, or what the header has most of.
+    messages: the files are copies of messages, of which the policy's ``csv`` says nothing.
+    Raises PolicyError, InputError.
+    """
+    columns = find_input(patterns, with_delimiter(None if messages else policy.csv, delimiter))
+    source, csv = str(columns.files[0]), columns.text and not messages
+    return bind(policy, columns.schema, text=columns.text, source=source, csv=csv), columns
+
+
+def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]) -> InputRecords:
     """All records of the files as codes. Raises InputError when a file is damaged."""
     parts: list[np.ndarray] = []
     broken = 0
     for path in columns.files:
         if columns.text:
-            found, bad = _read_csv(path, bound.input_columns, books, delimiter)
+            found, bad = _read_csv(path, bound.input_columns, books, columns.form)
             parts += found
             broken += bad
         else:
@@ -114,6 +134,7 @@ def read_rejected(
     file_of: dict[str, Path] = {}
     for path in sorted(folder.glob("*.avro")):
         rows: list[dict[str, Any]] = []
+        came: list[Container[str]] = []
         for record in avro_records(path):
             # A part in two files came again from an older checkpoint: the same rows.
             part = record.get("part")
@@ -125,16 +146,25 @@ def read_rejected(
                 conflicts += part is None or part not in published
             else:
                 rows.append(record.get("row") or {})
+                came.append(frozenset(record.get("unread") or ()))
                 reasons.append(str(record.get("reason")))
         parts.append(
             np.column_stack(
                 [
-                    book.codes_of_rejected((row.get(name) for row in rows), len(rows))
+                    book.codes_of_rejected(_cells_of(name, rows, came), len(rows))
                     for book, name in zip(books, bound.input_columns, strict=True)
                 ]
             )
         )
     return RejectedRecords(_stack(parts, len(books)), tuple(reasons), broken, conflicts)
+
+
+def _cells_of(
+    name: str, rows: Sequence[dict[str, Any]], came: Sequence[Container[str]]
+) -> Iterator[tuple[str | None, bool]]:
+    """The cells of a field in rejected rows, each with whether it stands there as it came."""
+    for row, unread in zip(rows, came, strict=True):
+        yield row.get(name), name in unread
 
 
 def avro_records(path: Path) -> Iterator[dict[str, Any]]:
@@ -155,7 +185,7 @@ def _format(path: Path) -> str:
     return "parquet" if name.endswith((".parquet", ".pq")) else "csv"
 
 
-def _schema(path: Path, delimiter: str | None) -> pa.Schema:
+def _schema(path: Path, form: CsvForm) -> pa.Schema:
     match _format(path):
         case "avro":
             with path.open("rb") as stream:
@@ -165,30 +195,41 @@ def _schema(path: Path, delimiter: str | None) -> pa.Schema:
                     raise
                 except Exception as error:  # whatever the decoder trips over, the header is not one
                     raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
-            return avro_to_arrow(written)  # type: ignore[arg-type]
+            try:
+                return avro_to_arrow(written)  # type: ignore[arg-type]
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
         case "parquet":
             try:
                 return pq.read_schema(path)
             except (pa.ArrowException, OSError):
                 raise InputError(f"{path}: not a Parquet file, or cut off") from None
         case _:
-            names = next(text_rows(path, delimiter))
+            names = next(text_rows(path, form))
             return pa.schema([(name, pa.string()) for name in names])
 
 
 def _read_csv(
-    path: Path, names: Sequence[str], books: Sequence[CodeBook], delimiter: str | None
+    path: Path, names: Sequence[str], books: Sequence[CodeBook], form: CsvForm
 ) -> tuple[list[np.ndarray], int]:
     parts: list[np.ndarray] = []
     broken = 0
-    lines = text_rows(path, delimiter)
+    lines = text_rows(path, form)
     header = next(lines)
     positions = [header.index(name) for name in names]
     while chunk := list(islice(lines, CHUNK_ROWS)):
         whole = [row for row in chunk if row is not BROKEN]
         broken += len(chunk) - len(whole)
         cells = [[row[position] for row in whole] for position in positions]
-        foul = {n for column in cells for n in _no_text(column)}
+        for book, column in zip(books, cells, strict=True):
+            for n in _no_text(column) if book.attribute else ():
+                column[n] = NO_VALUE
+        foul = {
+            n
+            for book, column in zip(books, cells, strict=True)
+            if not book.attribute
+            for n in _no_text(column)
+        }
         if foul:
             broken += len(foul)
             cells = [[cell for n, cell in enumerate(column) if n not in foul] for column in cells]
@@ -235,15 +276,32 @@ def _codes(cells: list[list[Any]], bound: BoundPolicy, books: Sequence[CodeBook]
 
 
 def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
-    """Python values of a column; instants as integers in the unit of ``kind`` (of a date: days), which no datetime
-    limits."""
+    """Python values of a column. Days, and instants in the unit of ``kind`` (of a date: days), are integers, and times
+    without a zone are ``Local``: no datetime limits these."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if not pa.types.is_timestamp(array.type) or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+    own = array.type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return array.to_pylist()
-    per_day = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-    have, want = per_day[array.type.unit], 1 if pa.types.is_date(kind) else per_day[kind.unit]
-    return [None if value is None else value * want // have for value in array.cast(pa.int64()).to_pylist()]
+    if pa.types.is_date(own):
+        days = array.cast(pa.date32()).cast(pa.int32()).to_pylist()
+        return [_local(day, 86_400) for day in days] if pa.types.is_timestamp(kind) else days
+    if not pa.types.is_timestamp(own):
+        return array.to_pylist()
+    units = array.cast(pa.int64()).to_pylist()
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+    if own.tz is None:
+        return [_local(value, 1, per_second[own.unit]) for value in units]
+    have, want = (
+        per_second[own.unit] * 86_400,
+        1 if pa.types.is_date(kind) else per_second[kind.unit] * 86_400,
+    )
+    return [None if value is None else value * want // have for value in units]
+
+
+def _local(value: int | None, seconds: int, parts: int = 1) -> Local | None:
+    """value: in units of seconds / parts."""
+    return None if value is None else Local(value * seconds * 10**6 // parts)
 
 
 def _stack(parts: Sequence[np.ndarray], columns: int) -> np.ndarray:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from kanonflow.pipelines.audit.read_input import avro_records
-from kanonflow.pipelines.audit.values import CodeBook, Unreadable, read_object
+from kanonflow.pipelines.audit.text_cells import Unreadable
+from kanonflow.pipelines.audit.values import CodeBook, read_object
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
 

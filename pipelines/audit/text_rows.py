@@ -1,5 +1,6 @@
 """The audit's own reading of CSV files, by Python's csv module; what is a row stands in schemas/text_inputs.py."""
 
+import codecs
 import csv
 import gzip
 import io
@@ -11,26 +12,35 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.text_inputs import DELIMITERS
+from kanonflow.schemas.text_form import CsvForm
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES
 
 BROKEN: list[str] = []
 """What stands for a line that is no row."""
 
+_NO_CHARACTER = "kanonflow.audit.no_character"
 _LAST = "\0the file ends here"
 
 
-def text_rows(path: Path, delimiter: str | None) -> Iterator[list[str]]:
+def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
     """The header, then the rows of a CSV file; ``BROKEN`` itself for each that is none by its width or its quotes.
 
-    Bytes that are not UTF-8 are lone surrogates. Raises InputError: no usable header, or the compression is damaged.
+    Bytes that are no character of the encoding are lone surrogates. Raises InputError: no usable header, or the
+    compression is damaged.
     """
     # Of the whole process, and by default 131,072: a row with a longer cell was read by the run all the same.
     csv.field_size_limit(sys.maxsize)
     try:
-        with _text(path) as stream:
-            rows = csv.reader(_with_end(stream), delimiter=delimiter or _delimiter(stream))
+        with _text(path, form.encoding) as stream:
+            _check_length(path, stream)
+            delimiter = form.delimiter or _delimiter(stream, form.quote)
+            _to_beginning(stream)
+            quoting: Any = csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE
+            rows = csv.reader(
+                _with_end(stream), delimiter=delimiter, quotechar=form.quote or None, quoting=quoting
+            )
             header = next((row for row in rows if row), [])
-            _check_header(path, header)
+            _check_header(path, header, form.encoding)
             yield header
             for row in rows:
                 if row == [_LAST]:
@@ -42,25 +52,47 @@ def text_rows(path: Path, delimiter: str | None) -> Iterator[list[str]]:
         raise InputError(f"{path}: the compressed file is damaged or cut off") from None
 
 
-def _text(path: Path) -> io.TextIOBase:
-    """The file as text, decompressed; bytes that are not UTF-8 become lone surrogates."""
+def _text(path: Path, encoding: str) -> io.TextIOBase:
+    """The file as text, decompressed; bytes that are no character become lone surrogates."""
+    codecs.register_error(_NO_CHARACTER, _as_surrogate)
     with path.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
-    options: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+    options: dict[str, Any] = {"encoding": encoding, "errors": _NO_CHARACTER, "newline": ""}
     return gzip.open(path, "rt", **options) if packed else path.open("r", **options)  # type: ignore[return-value]
 
 
-def _delimiter(stream: io.TextIOBase) -> str:
-    """What the header has most of outside of quotes; the stream is at its beginning again."""
+def _check_length(path: Path, stream: io.TextIOBase) -> None:
+    """Raise InputError of a first line that is none; the stream is at its beginning again."""
+    if len(stream.readline(MOST_ROW_BYTES + 1)) > MOST_ROW_BYTES:
+        raise InputError(f"{path}: the header is longer than {MOST_ROW_BYTES:,} bytes; is this a CSV file?")
+    stream.seek(0)
+
+
+def _as_surrogate(error: UnicodeError) -> tuple[str, int]:
+    """Python's own surrogateescape has no surrogates for bytes below 128, of which UTF-16 has wrong ones too."""
+    if isinstance(error, UnicodeDecodeError):
+        return "\udcff", error.end
+    raise error
+
+
+def _to_beginning(stream: io.TextIOBase) -> None:
+    """To the first character that is no byte order mark, which some decoders leave in the text."""
+    stream.seek(0)
+    if stream.read(1) != "\ufeff":
+        stream.seek(0)
+
+
+def _delimiter(stream: io.TextIOBase, quote: str) -> str:
+    """What the header has most of outside of quotes."""
     header = ""
+    _to_beginning(stream)
     for line in stream:
         if header or line.strip("\r\n"):
             header += line
-            if header.count('"') % 2 == 0:
+            if not quote or header.count(quote) % 2 == 0:
                 break
-    stream.seek(0)
-    bare = "".join(header.split('"')[::2])
-    return max(DELIMITERS, key=bare.count)
+    bare = "".join(header.split(quote)[::2]) if quote else header
+    return max((sign for sign in DELIMITERS if sign != quote), key=bare.count)
 
 
 def _with_end(stream: io.TextIOBase) -> Iterator[str]:
@@ -73,12 +105,14 @@ def _with_end(stream: io.TextIOBase) -> Iterator[str]:
     yield _LAST
 
 
-def _check_header(path: Path, header: list[str]) -> None:
+def _check_header(path: Path, header: list[str], encoding: str) -> None:
     names = "".join(header)
     if not header or _LAST in names:
         raise InputError(f"{path}: no header line; the first line must name the columns")
     if any(character in "\0\x1a" or "\udc80" <= character <= "\udcff" for character in names):
-        raise InputError(f"{path}: the header is not UTF-8 text; convert the file to UTF-8")
+        raise InputError(
+            f"{path}: the header is not {encoding} text; say csv: {{encoding: ...}} in the policy"
+        )
     if not all(header):
         raise InputError(f"{path}: a column of the header has no name")
     twice = sorted(name for name, count in Counter(header).items() if count > 1)

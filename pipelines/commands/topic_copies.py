@@ -11,7 +11,7 @@ import io
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -25,6 +25,7 @@ from kanonflow.pipelines.kafka.avro_values import usable_schema
 from kanonflow.pipelines.kafka.client import ASK_SECONDS, connect, kafka_library, of_the_group, partitions_of
 from kanonflow.pipelines.kafka.input import registry_of
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.text_inputs import NO_VALUE
 
 SILENT_SECONDS = 30.0
 """After so long without an answer a copy is given up."""
@@ -49,17 +50,23 @@ class Message(NamedTuple):
 
 
 def copy_rows(
-    address: KafkaAddress, avro: str | None, columns: Sequence[str], kept: frozenset[str], folder: Path
+    address: KafkaAddress,
+    avro: str | None,
+    columns: Sequence[str],
+    kept: frozenset[str],
+    folder: Path,
+    attributes: frozenset[str] = frozenset(),
 ) -> CopiedRows:
     """The rows of a topic as a file in ``folder``: CSV for JSON values, else Avro.
 
     avro: the Avro schema of the rows, as JSON; None for JSON values. columns: the file's, for JSON; of those that are
-    not in ``kept`` the cells stay empty.
+    not in ``kept`` the cells stay empty. attributes: of those a cell that is no value does not break its row
+    (schemas/text_inputs.py).
     Raises InputError: the topic cannot be read from its beginning to its end.
     """
     if avro is None:
-        return _copy_json_rows(address, columns, kept, folder / "rows.csv")
-    decode = _avro_decoder(address, json.loads(avro))
+        return _copy_json_rows(address, columns, kept, folder / "rows.csv", attributes)
+    decode = _avro_decoder(address, json.loads(avro), kept, attributes)
     broken = 0
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -181,14 +188,19 @@ def _partition(consumer: Any, place: Any, end: int, address: KafkaAddress) -> It
 
 
 def _copy_json_rows(
-    address: KafkaAddress, columns: Sequence[str], kept: frozenset[str], path: Path
+    address: KafkaAddress,
+    columns: Sequence[str],
+    kept: frozenset[str],
+    path: Path,
+    attributes: frozenset[str] = frozenset(),
 ) -> CopiedRows:
     broken = 0
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(columns)
         for message in committed_messages(address):
-            cells = _cells(message.value, [name if name in kept else None for name in columns])
+            names = [name if name in kept else None for name in columns]
+            cells = _cells(message.value, names, attributes)
             if cells is None:
                 broken += 1
             else:
@@ -196,20 +208,37 @@ def _copy_json_rows(
     return CopiedRows(path, broken)
 
 
-def _cells(value: bytes | None, names: Sequence[str | None]) -> list[str] | None:
+def _cells(
+    value: bytes | None, names: Sequence[str | None], attributes: Collection[str] = ()
+) -> list[str] | None:
     """The fields of a JSON object as text, None: it is no row."""
     try:
-        row = json.loads(
-            (value or b"").decode(), parse_float=_number, parse_int=_number, parse_constant=_refuse
-        )
+        if attributes:
+            text = (value or b"").decode(errors="surrogateescape")
+            row = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_odd, strict=False)
+        else:
+            text = (value or b"").decode()
+            row = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refuse)
         if not isinstance(row, dict):
             return None
+        for name in attributes:
+            if _no_value(row.get(name)):
+                row[name] = NO_VALUE
         cells = [_cell(None if name is None else row.get(name)) for name in names]
-        text = "".join(cells)
+        # Marks of what is no value are no fault of the row.
+        marks = [name in attributes and cell == NO_VALUE for name, cell in zip(names, cells, strict=True)]
+        text = "".join(cell for cell, mark in zip(cells, marks, strict=True) if not mark)
         text.encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError):
         return None
     return None if "\0" in text or "\x1a" in text else cells
+
+
+def _no_value(value: Any) -> bool:
+    """Whether a field's value is nested, or text that is none."""
+    if isinstance(value, str):
+        return re.search("[\0\x1a\ud800-\udfff]", value) is not None
+    return value is not None and not isinstance(value, bool)
 
 
 def _cell(value: Any) -> str:
@@ -239,20 +268,54 @@ def _refuse(constant: str) -> str:
     raise ValueError("NaN and Infinity are not JSON")
 
 
+def _odd(constant: str) -> list[str]:
+    """NaN and Infinity, nested: no cell of a row."""
+    return [constant]
+
+
 def _avro_decoder(
-    address: KafkaAddress, schema: Mapping[str, Any]
+    address: KafkaAddress,
+    schema: Mapping[str, Any],
+    kept: Collection[str] = (),
+    attributes: Collection[str] = (),
 ) -> Callable[[bytes], dict[str, Any] | None]:
     """What reads a value as a row of the schema; None: it is none."""
     reader = usable_schema(schema)
+    errors = "surrogateescape" if attributes else "strict"
+
+    def judged(row: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if row is None else _with_marks(row, kept, attributes)
+
     if address.value_format is ValueFormat.AVRO:
-        return lambda value: _record(value, reader, None)
+        return lambda value: judged(_record(value, reader, None, errors))
     writers = _registered(address)
 
     def framed(value: bytes) -> dict[str, Any] | None:
         writer = writers(value)
-        return None if writer is None else _record(value[_FRAME:], writer, reader)
+        return None if writer is None else judged(_record(value[_FRAME:], writer, reader, errors))
 
     return framed
+
+
+def _with_marks(
+    row: dict[str, Any], kept: Collection[str], attributes: Collection[str]
+) -> dict[str, Any] | None:
+    """The row with NO_VALUE for texts that are not UTF-8; None where a kept one is no attribute.
+
+    What is not kept says nothing: an audit does not read it.
+    """
+    if not attributes:
+        return row
+    marked = {name: _marked(value) for name, value in row.items()}
+    return None if any(marked[name] != row.get(name) for name in set(kept) - set(attributes)) else marked
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, str):
+        return NO_VALUE if re.search("[\ud800-\udfff]", value) else value
+    if isinstance(value, list):
+        return [_marked(item) for item in value]
+    return {_marked(key): _marked(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _registered(address: KafkaAddress) -> Callable[[bytes], dict[str, Any] | None]:
@@ -272,10 +335,12 @@ def _registered(address: KafkaAddress) -> Callable[[bytes], dict[str, Any] | Non
     return writer
 
 
-def _record(value: bytes, writer: dict[str, Any], reader: dict[str, Any] | None) -> dict[str, Any] | None:
+def _record(
+    value: bytes, writer: dict[str, Any], reader: dict[str, Any] | None, unicode_errors: str = "strict"
+) -> dict[str, Any] | None:
     stream = io.BytesIO(value)
     try:
-        record = fastavro.schemaless_reader(stream, writer, reader)
+        record = fastavro.schemaless_reader(stream, writer, reader, handle_unicode_errors=unicode_errors)
     except Exception:  # whatever the decoder trips over, the value is no such record
         return None
     return record if isinstance(record, dict) and stream.tell() == len(value) else None

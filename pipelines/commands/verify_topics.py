@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read_input import find_input
+from kanonflow.pipelines.audit.read_input import bind_input
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.commands.topic_copies import copy_releases, copy_rows
 from kanonflow.pipelines.kafka.address import (
@@ -60,9 +60,9 @@ def verify(
             rows.mkdir()
             bound, broken = _copy_input(source, policy, rows)
             inputs, delimiter = [str(rows / "*")], ","
+            checks["messages"] = True
         else:
-            found = find_input(inputs, delimiter)
-            bound = bind(policy, found.schema, text=found.text, source=str(found.files[0]))
+            bound, _ = bind_input(policy, inputs, delimiter)
         if topic is not None:
             releases = Path(folder, "run")
             (releases / "release").mkdir(parents=True)
@@ -95,4 +95,5 @@ def _copy_input(address: KafkaAddress, policy: Policy, folder: Path) -> tuple[Bo
     known = kafka_input(address, policy)
     bound = bind(policy, known.schema.columns, text=known.schema.text, source=str(address))
     kept = frozenset(bound.input_columns)
-    return bound, copy_rows(address, known.avro, known.schema.columns.names, kept, folder).broken
+    names = known.schema.columns.names
+    return bound, copy_rows(address, known.avro, names, kept, folder, bound.attributes).broken

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -67,11 +67,15 @@ def _kind(column: BoundColumn) -> str:
 
 
 def batches_from(
-    at: FilePosition, file: InputFile, columns: Sequence[str], form: CsvForm
+    at: FilePosition,
+    file: InputFile,
+    columns: Sequence[str],
+    form: CsvForm,
+    attributes: Collection[str] = (),
 ) -> Iterator[RawBatch]:
     """The batches of the file that come after ``at``, under the names that they always have. Raises InputError."""
     passed = replace(at, row_batches=0, broken_batches=0)
-    for batch in read_batches(file, columns, form):
+    for batch in read_batches(file, columns, form, attributes):
         before, passed = passed, step_past(passed, file, batch)
         is_rows = passed.row_batches > before.row_batches
         # Each kind is counted by itself: how far ahead of the rows broken rows are found varies from run to run.

@@ -161,7 +161,7 @@ class ArrivingFilesReader:
             self.close()
             source = self._source
             file = as_input(arrived, source.bound, source.form)
-            batches = batches_from(at, file, source.bound.input_columns, source.form)
+            batches = batches_from(at, file, source.bound.input_columns, source.form, source.bound.attributes)
             self._open = _OpenFile(file, batches, at)
         return self._open
 

@@ -3,6 +3,7 @@
 Storage that fails while it is read is not: a feed counts a damaged file as read, and the rest of its rows as gone.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from operator import itemgetter
@@ -20,6 +21,10 @@ from kanonflow.schemas.errors import InputError
 
 ROWS_PER_BATCH = 16_384
 _SEARCHED = 1 << 16
+LARGE_READ = 1 << 24
+"""Bytes; whether a file has so many is asked before they are, for memory is made for them first."""
+MOST_EMPTY_RECORDS = 1 << 20
+"""Records of a block of fewer bytes than records; what says that it has more is damaged."""
 
 
 class StorageError(Exception):
@@ -36,7 +41,18 @@ class _Watched:
         self._failure: Exception | None = None
 
     def read(self, *size: int) -> bytes:
+        """Read. Raises EOFError, which is no failure of storage: no file has so many bytes, or fewer than none."""
+        if size and (size[0] < -1 or (size[0] > LARGE_READ and size[0] > self._left())):
+            raise EOFError("a length beyond the end of the file")
         return self._noting(self._stream.read, *size)
+
+    def _left(self) -> int:
+        """How many bytes are to come."""
+        at = self._stream.tell()
+        self._noting(self._stream.seek, 0, os.SEEK_END)
+        end = self._stream.tell()
+        self._noting(self._stream.seek, at)
+        return int(end - at)
 
     def seek(self, *place: int) -> int:
         return self._noting(self._stream.seek, *place)
@@ -204,6 +220,8 @@ class _AvroBlocks:
             for block in fastavro.block_reader(self._stream):
                 if plain is None:
                     plain, self.plain = plain_schema(block.writer_schema, self._types)
+                if block.num_records > max(MOST_EMPTY_RECORDS, len(block.bytes_.getbuffer())):
+                    raise ValueError("a block of more records than bytes")
                 block.writer_schema = plain
                 yield list(block)
         except (OSError, MemoryError):

@@ -13,7 +13,7 @@ import io
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import Any, BinaryIO, NamedTuple
@@ -27,7 +27,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
-from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT, NO_VALUE
 
 BLOCK_BYTES = MOST_ROW_BYTES
 PLAIN = CsvForm()
@@ -56,20 +56,31 @@ class CsvHeader:
 
 
 class BrokenRow(NamedTuple):
-    """A row that is no row of the table. field: the column at fault, if there is one; no values anywhere."""
+    """A row that is no row of the table. field: the column at fault, if there is one; no values in both.
+
+    expected: what was expected. line, raw: the line that it begins on, from 1, and the row as it came; None: not known.
+    complete: its number among the file's complete rows, from 0, where that is what is known of its place.
+    """
 
     field: str | None
     message: str
+    expected: str | None = None
+    line: int | None = None
+    raw: str | None = None
+    complete: int | None = None
 
 
 class TextRows(NamedTuple):
     """A batch of rows as text, and rows that are broken.
 
     rows: string columns, "" for an empty cell; None when this only reports broken rows.
+    first: complete rows of the file before these. gone: places of broken ones among them, counted with them.
     """
 
     rows: pa.RecordBatch | None
     broken: tuple[BrokenRow, ...]
+    first: int = 0
+    gone: tuple[int, ...] = ()
 
 
 def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
@@ -77,9 +88,13 @@ def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
 
     Raises InputError: no header, a name missing or given twice, not of the form's encoding, damaged gzip.
     """
-    with _open(path, form.encoding) as stream:
+    with open_text(path, form.encoding) as stream:
         try:
             line = _first_line(stream, form.quote)
+            if len(line) > MOST_ROW_BYTES:
+                raise InputError(
+                    f"{path}: the header is longer than {MOST_ROW_BYTES:,} bytes; is this a CSV file?"
+                )
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise _damaged(path) from None
     if not line:
@@ -114,9 +129,12 @@ def sniff_delimiter(header: str, quote: str = PLAIN.quote) -> str:
     return max(DELIMITERS, key=bare.count)
 
 
-def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterator[TextRows]:
+def read_csv(
+    path: str, columns: Sequence[str], form: CsvForm = PLAIN, attributes: Collection[str] = ()
+) -> Iterator[TextRows]:
     """The file's rows in order, in batches of about 1 MiB of text, with only the ``columns`` asked for.
 
+    attributes: columns of which a cell that is no text is ``NO_VALUE``, and does not break its row.
     Equal files give equal batches and equal broken rows: a retry reports the same.
 
     Raises InputError: see ``csv_header``; damaged gzip; a row beyond 1 MiB; a quoted value that does not end, once
@@ -124,7 +142,7 @@ def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterat
     """
     header = csv_header(path, form)
     ragged = _RaggedRows(len(header.columns))
-    with _open(path, form.encoding) as stream:
+    with open_text(path, form.encoding) as stream:
         ragged.lines = lines = _RememberedLines(stream, header)
         rows_before = 0
         # One batch is held back: the last one ends with the row that marks the end.
@@ -148,7 +166,7 @@ def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterat
                 ),
             ):
                 if held is not None:
-                    yield _as_text(held, rows_before, lines.no_text)
+                    yield _as_text(held, rows_before, lines.no_text, attributes)
                     rows_before += held.num_rows
                 held = batch
                 # Parsed ahead of the batch at an uncertain distance, so handed on in chunks of a fixed size.
@@ -162,11 +180,11 @@ def read_csv(path: str, columns: Sequence[str], form: CsvForm = PLAIN) -> Iterat
     if failure is not None:
         failure = _damaged(path) if lines.damaged else failure
         if held is not None:
-            yield _as_text(held, rows_before, lines.no_text)
+            yield _as_text(held, rows_before, lines.no_text, attributes)
         raise failure
     whole, ended = _without_end(held)
     if whole is not None:
-        yield _as_text(whole, rows_before, lines.no_text)
+        yield _as_text(whole, rows_before, lines.no_text, attributes)
     if not ended and (whole is held):
         del ragged.found[-1:]  # the row that swallowed the end: the error tells of it
     while ragged.found:
@@ -203,7 +221,13 @@ class _RaggedRows:
         line = self.lines.number_of(row.text)
         where = "a row" if line is None else f"line {line}"
         self.found.append(
-            BrokenRow(None, f"{where}: {row.actual_columns} values where the header names {self._expected}")
+            BrokenRow(
+                None,
+                f"{where}: {row.actual_columns} values where the header names {self._expected}",
+                f"{self._expected} values, as many as the header names",
+                line,
+                row.text,
+            )
         )
         return "skip"
 
@@ -299,24 +323,31 @@ class _RememberedLines:
         """The stream belongs to who opened it."""
 
 
-def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool) -> TextRows:
+def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool, attributes: Collection[str]) -> TextRows:
     """Binary columns as strings, without the rows that are no text. no_text: whether there may be any."""
     faults: dict[int, str] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True) if no_text else ():
-        for number in np.flatnonzero(np.asarray(pc.match_substring(column, _SUB))):
+        foul = pc.match_substring(column, _SUB)
+        if name in attributes:
+            marked = pc.if_else(foul, pa.scalar(NO_VALUE.encode()), column)
+            batch = batch.set_column(batch.schema.get_field_index(name), name, marked)
+            continue
+        for number in np.flatnonzero(np.asarray(foul)):
             faults.setdefault(int(number), name)
     if not faults:
-        return TextRows(_strings(batch), ())
+        return TextRows(_strings(batch), (), rows_before)
     kept = pa.array([number for number in range(batch.num_rows) if number not in faults], pa.int64())
     broken = tuple(
         BrokenRow(
             name,
             f"row {rows_before + number + 1} of the file's complete rows is not UTF-8 text, or holds the character NUL"
             " or SUB",
+            "UTF-8 text without the characters NUL and SUB",
+            complete=rows_before + number,
         )
         for number, name in sorted(faults.items())
     )
-    return TextRows(_strings(batch.take(kept)), broken)
+    return TextRows(_strings(batch.take(kept)), broken, rows_before, tuple(sorted(faults)))
 
 
 def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -325,21 +356,25 @@ def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _first_line(stream: BinaryIO, quote: str) -> bytes:
-    """The first line that is not empty, to the end of its last quoted value; without its end."""
+    """The first line that is not empty, to the end of its last quoted value; without its end.
+
+    Of one that is longer than ``MOST_ROW_BYTES``, a little more than these."""
     sign = quote.encode()
     to_line_end = _TO_LINE_END if sign == b'"' else _line_ends_by(sign)
     line = b""
     while True:
         part = stream.readline(BLOCK_BYTES)
         line += part
+        if len(line) > MOST_ROW_BYTES:
+            return line
         if line.startswith(_BYTE_ORDER_MARK):
             line = line.removeprefix(_BYTE_ORDER_MARK)
         bare = line.strip(b"\r\n")
         # Lines may end with CR alone: then this one is the first of many.
         first = to_line_end.match(bare)
-        if not part or (
-            bare and (not sign or line.count(sign) % 2 == 0 or (first and first.end() < len(bare)))
-        ):
+        ended = len(part) < BLOCK_BYTES or part.endswith(b"\n")
+        quoted = bool(sign) and line.count(sign) % 2 == 1
+        if not part or (bare and ((ended and not quoted) or (first and first.end() < len(bare)))):
             return bare if first is None else first.group()
         if not bare:
             line = b""
@@ -358,7 +393,7 @@ def is_utf8(encoding: str) -> bool:
     return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
 
 
-def _open(path: str, encoding: str) -> BinaryIO:
+def open_text(path: str, encoding: str = PLAIN.encoding) -> BinaryIO:
     """The file's bytes in UTF-8, decompressed."""
     stream = _open_bytes(path)
     return stream if is_utf8(encoding) else io.BufferedReader(_InUtf8(stream, encoding), BLOCK_BYTES)

@@ -20,12 +20,10 @@ from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.expected_forms import expected_instead
-from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.proposed_forms import NULL_WORDS, ProposedForm, proposed_form
 from kanonflow.transforms.rows.classify import one_array, problems_of
 
-MAX_REJECTED = 0.05
 _UNPARSEABLE = "unparseable"
 _ZONED = r"(Z|[+-]\d\d:?\d\d)$"
 _DECIMAL_ID = r"^\s*\d+\.0+\s*$"
@@ -178,12 +176,6 @@ class InputFit:
         return f"{self.rows:,} {'rows' if self.whole else 'sampled rows'}"
 
 
-def max_rejected(policy: Policy) -> float:
-    """The share of rows that may be rejected because of what the input holds."""
-    given = getattr(policy, "max_rejected", None)
-    return MAX_REJECTED if given is None else float(given)
-
-
 def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool) -> InputFit:
     """The sample under the policy. whole: whether the samples are of all files.
 
@@ -203,7 +195,7 @@ def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool)
         sum(sample.places for sample in samples),
         whole,
         tuple(sample.file.name for sample in samples if sample.front),
-        max_rejected(bound.policy),
+        bound.policy.rejected_limit,
         torn.file.path if torn is not None and broken else "",
     )
 

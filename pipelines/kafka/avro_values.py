@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -42,34 +42,48 @@ _Parse = Callable[[bytes], dict[str, Any] | BrokenRow]
 class AvroValues:
     """One Avro record a message, without a header: all are written with the one schema.
 
+    attributes: columns of which a text that is not UTF-8 is ``NO_VALUE``, and does not break its row. Where there are
+    any, texts of the other kept columns alone break it.
     Raises InputError: the schema is not a record that can be read.
     """
 
-    def __init__(self, schema: Mapping[str, Any], columns: Sequence[str]) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], columns: Sequence[str], attributes: Collection[str] = ()
+    ) -> None:
         self._columns = _columns_of(schema, columns)
-        self._parse = _record_parser(usable_schema(schema), None, 0, "the rows' schema")
+        self._attributes = frozenset(attributes)
+        self._parse = _record_parser(
+            usable_schema(schema), None, 0, "the rows' schema", _unicode_errors(attributes)
+        )
 
     def decode(self, values: Sequence[bytes | None]) -> MessageRows:
         """Rows of the values."""
-        return decode_records(values, self._parse, self._columns)
+        return decode_records(values, self._parse, self._columns, attributes=self._attributes)
 
 
 class RegistryValues:
     """One Avro record a message, behind a zero byte and the id of its schema in a registry.
 
     A record that was written with another schema than ``schema`` is resolved to it as the Avro specification says;
-    one that cannot be, or whose id the registry does not know, is a broken row.
+    one that cannot be, or whose id the registry does not know, is a broken row. attributes: as of ``AvroValues``.
     """
 
-    def __init__(self, schema: Mapping[str, Any], columns: Sequence[str], registry: SchemaRegistry) -> None:
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        columns: Sequence[str],
+        registry: SchemaRegistry,
+        attributes: Collection[str] = (),
+    ) -> None:
         self._columns = _columns_of(schema, columns)
+        self._attributes = frozenset(attributes)
         self._reader = schema
         self._registry = registry
         self._parsers: dict[int, _Parse] = {}
 
     def decode(self, values: Sequence[bytes | None]) -> MessageRows:
         """Rows of the values. Raises RegistryUnavailableError: a schema cannot be asked for just now."""
-        return decode_records(values, self._parse, self._columns)
+        return decode_records(values, self._parse, self._columns, attributes=self._attributes)
 
     def _parse(self, value: bytes) -> dict[str, Any] | BrokenRow:
         if len(value) < FRAME_BYTES or value[0] != MAGIC:
@@ -87,7 +101,8 @@ class RegistryValues:
             return _always(f"{name}: {writer}")
         reader = None if _telling(writer) == _telling(self._reader) else usable_schema(self._reader)
         try:
-            return _record_parser(usable_schema(writer), reader, FRAME_BYTES, name)
+            errors = _unicode_errors(self._attributes)
+            return _record_parser(usable_schema(writer), reader, FRAME_BYTES, name, errors)
         except InputError:
             return _always(f"{name}: it is not valid")
 
@@ -105,7 +120,14 @@ def usable_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def _record_parser(writer: dict[str, Any], reader: dict[str, Any] | None, skip: int, name: str) -> _Parse:
+def _unicode_errors(attributes: Collection[str]) -> str:
+    """What becomes of bytes that are not UTF-8 where a text is meant: half surrogates, which no column takes."""
+    return "surrogateescape" if attributes else "strict"
+
+
+def _record_parser(
+    writer: dict[str, Any], reader: dict[str, Any] | None, skip: int, name: str, unicode_errors: str
+) -> _Parse:
     unresolved = BrokenRow(None, f"{name}: cannot be read as the schema of the rows")
     damaged = BrokenRow(None, f"the message is not a record of {name}")
 
@@ -113,7 +135,7 @@ def _record_parser(writer: dict[str, Any], reader: dict[str, Any] | None, skip: 
         stream = BytesIO(value)
         stream.seek(skip)
         try:
-            record = fastavro.schemaless_reader(stream, writer, reader)
+            record = fastavro.schemaless_reader(stream, writer, reader, handle_unicode_errors=unicode_errors)
         except fastavro.read.SchemaResolutionError:
             return unresolved
         except Exception:  # whatever the decoder trips over, the message is damaged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,14 +58,18 @@ def kafka_input(address: KafkaAddress, policy: Policy) -> KafkaInput:
     return KafkaInput(InputSchema(columns, text=False), json.dumps(avro))
 
 
-def value_decoder(address: KafkaAddress, avro: str | None, columns: Sequence[str]) -> ValueDecoder:
-    """What turns the topic's values into rows of the columns. Raises InputError."""
+def value_decoder(
+    address: KafkaAddress, avro: str | None, columns: Sequence[str], attributes: Collection[str] = ()
+) -> ValueDecoder:
+    """What turns the topic's values into rows of the columns. Raises InputError.
+
+    attributes: columns of which a cell that is no value does not break its row (schemas/text_inputs.py)."""
     if address.value_format is ValueFormat.JSON:
-        return JsonValues(columns)
+        return JsonValues(columns, attributes)
     schema: Mapping[str, Any] = json.loads(avro or "null")
     if address.value_format is ValueFormat.AVRO:
-        return AvroValues(schema, columns)
-    return RegistryValues(schema, columns, registry_of(address, tries=1))
+        return AvroValues(schema, columns, attributes)
+    return RegistryValues(schema, columns, registry_of(address, tries=1), attributes)
 
 
 def registry_of(address: KafkaAddress, tries: int = 5) -> SchemaRegistry:

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.feeds.csv_files import BrokenRow
-from kanonflow.schemas.text_inputs import NO_TEXT
+from kanonflow.schemas.text_inputs import NO_TEXT, NO_VALUE
 
 TOMBSTONE = BrokenRow(None, "the message has no value (a tombstone)")
 MOST_PLACES = 30
 """Digits before or after the point up to which a JSON number with an exponent is written out."""
 
-_ESCAPED = re.compile(rb"\\u00(00|1[aA])")
+_NO_TEXT = re.compile(rb"\\u00(00|1[aA])|[\0\x1a]")
 _NO_VALUE_OF_THE_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
 
 
@@ -48,21 +49,29 @@ class JsonValues:
 
     Numbers are written in one way whatever way they came (1, 1.0 and 1e0 are 1), with all their digits. What an
     object lacks is null; nested values, NUL and SUB are broken rows (schemas/text_inputs.py).
+
+    attributes: columns of which a cell that is no value is ``NO_VALUE``, and does not break its row. Where there are
+    any, nothing but the other columns decides whether an object is a row.
     """
 
-    def __init__(self, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[str], attributes: Collection[str] = ()) -> None:
         self._schema = pa.schema([(name, pa.string()) for name in columns])
+        self._attributes = frozenset(attributes)
+        self._errors = "surrogateescape" if attributes else "strict"
         self._parse = json.JSONDecoder(
-            parse_float=canonical_number, parse_int=_whole_number, parse_constant=_refuse
+            parse_float=canonical_number,
+            parse_int=_whole_number,
+            parse_constant=_no_number if attributes else _refuse,
+            strict=not attributes,
         ).decode
 
     def decode(self, values: Sequence[bytes | None]) -> MessageRows:
         """Rows of the values."""
-        return decode_records(values, self._object, self._schema, _cell)
+        return decode_records(values, self._object, self._schema, _cell, self._attributes)
 
     def _object(self, value: bytes) -> dict[str, Any] | BrokenRow:
         try:
-            text = value.decode()
+            text = value.decode(errors=self._errors)
         except UnicodeDecodeError:
             return BrokenRow(None, "the message is not UTF-8 text")
         try:
@@ -71,10 +80,12 @@ class JsonValues:
             return BrokenRow(None, "the message is not JSON")
         if not isinstance(record, dict):
             return BrokenRow(None, "the message is not a JSON object")
-        if _ESCAPED.search(value):
+        if _NO_TEXT.search(value):
             for name in self._schema.names:
                 if isinstance(cell := record.get(name), str) and any(each in cell for each in NO_TEXT):
-                    return BrokenRow(name, f"{name}: holds the character NUL or SUB")
+                    if name not in self._attributes:
+                        return BrokenRow(name, f"{name}: holds the character NUL or SUB")
+                    record[name] = NO_VALUE
         return record
 
 
@@ -83,9 +94,11 @@ def decode_records(
     parse: Callable[[bytes], dict[str, Any] | BrokenRow],
     schema: pa.Schema,
     cell: Callable[[Any], Any] | None = None,
+    attributes: Collection[str] = (),
 ) -> MessageRows:
     """Rows of the values, parsed one by one and laid out by column. O(values x columns).
 
+    attributes: columns of which a cell that is no text is ``NO_VALUE``, where they are of text.
     cell: makes a record's value one of the column's type, or raises ValueError; None: it is one already.
     """
     records: list[dict[str, Any]] = []
@@ -102,6 +115,8 @@ def decode_records(
     faults: dict[int, BrokenRow] = {}
     for field in schema:
         array, bad = _column([record.get(field.name) for record in records], field.type, cell)
+        if bad and field.name in attributes and pa.types.is_string(field.type):
+            array, bad = _with_no_values(array, bad), []
         arrays.append(array)
         for row in bad:
             faults.setdefault(row, BrokenRow(field.name, f"{field.name}: not a value of type {field.type}"))
@@ -140,6 +155,17 @@ def _whole_number(text: str) -> str:
 
 def _refuse(constant: str) -> None:
     raise ValueError("NaN and Infinity are not JSON")
+
+
+def _no_number(constant: str) -> tuple[str]:
+    """NaN or Infinity as something nested, which no cell can be."""
+    return (constant,)
+
+
+def _with_no_values(array: pa.Array, places: Sequence[int]) -> pa.Array:
+    bad = np.zeros(len(array), dtype=bool)
+    bad[list(places)] = True
+    return pc.if_else(pa.array(bad), NO_VALUE, array)
 
 
 def _cell(value: Any) -> str | None:

@@ -17,7 +17,8 @@ import numpy as np
 
 from kanonflow.pipelines.feeds.csv_files import BrokenRow
 from kanonflow.pipelines.feeds.polled_source import Chunk
-from kanonflow.pipelines.kafka.address import KafkaAddress
+from kanonflow.pipelines.feeds.row_lines import MessageOrigins
+from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.client import (
     ASK_SECONDS,
     TroubleLog,
@@ -41,6 +42,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.rows.elements import RawBatch, arrivals, arrived_at, to_ipc
 from kanonflow.transforms.rows.event_times import event_times, newest_credible
+from kanonflow.transforms.rows.row_origins import RowOrigin, told
 
 CONSUME_SECONDS = 0.25
 """How long one read gathers messages."""
@@ -84,7 +86,9 @@ class KafkaReader:
     def __init__(self, source: KafkaSource) -> None:
         self._address = source.address
         self._clock = source.clock
-        self._decoder = value_decoder(source.address, source.avro, source.bound.input_columns)
+        self._decoder = value_decoder(
+            source.address, source.avro, source.bound.input_columns, source.bound.attributes
+        )
         self._bound = source.bound
         self._library = kafka_library()
         self._errors: list[Any] = []
@@ -308,13 +312,16 @@ class KafkaReader:
         for _, part in groupby(messages, key=lambda message: message.offset() // BATCH_OFFSETS):
             cut = list(part)
             offsets = [message.offset() for message in cut]
-            found = self._decoder.decode([message.value() for message in cut])
+            values = [message.value() for message in cut]
+            found = self._decoder.decode(values)
             place = f"{self._address.topic}/{number}"
-            broken = tuple(_unparseable(f"{place}/{offsets[at]}", row) for at, row in found.broken)
+            is_text = self._address.value_format is ValueFormat.JSON
+            origins = MessageOrigins(place, offsets, found.places, values if is_text else None)
+            broken = tuple(_unparseable(origins.of_message(at), row) for at, row in found.broken)
             name = f"kafka-{self._address.topic}-{number}-{offsets[0]}"
             arrived = arrived_at([_arrival(cut[at]) for at in found.places], len(found.places))
             numbers = np.array(offsets, "<i8")[found.places].tobytes()
-            batch = RawBatch(name, to_ipc(found.rows), broken, arrived, place, numbers)
+            batch = RawBatch(name, to_ipc(found.rows), broken, arrived, place, numbers, origins=origins)
             times = event_times(found.rows, self._bound, source=place, arrived=arrivals(batch))
             newest_ms = newest_credible(times, int(self._clock() * 1000))
             oldest_ms = int(times.min()) if times.size else None
@@ -339,14 +346,16 @@ def _partition(message: Any) -> int:
     return message.partition()
 
 
-def _unparseable(source: str, row: BrokenRow) -> dict[str, Any]:
-    """The rejected record of a message that is no row: where it is, none of its values. A part by itself."""
+def _unparseable(origin: RowOrigin, row: BrokenRow) -> dict[str, Any]:
+    """The rejected record of a message that is no row: where it is, and of text the message. A part by itself."""
     return {
         "reason": "unparseable",
         "field": row.field,
         "message": row.message,
         "window_end": None,
-        "source": source,
-        "part": source,
+        "source": origin.source,
+        **told(origin),
+        "expected": row.expected,
+        "part": origin.source,
         "row": {},
     }

@@ -40,7 +40,7 @@ def read_sample(
     share = -(-most // len(files))
     for file in files:
         wanted = share
-        for batch in read_batches(file, bound.input_columns, form):
+        for batch in read_batches(file, bound.input_columns, form, bound.attributes):
             rows = classify(from_ipc(batch.ipc), bound, source=file.name).rows
             if FAULT_COLUMN in rows.schema.names:
                 rows = rows.filter(rows.column(FAULT_COLUMN).is_null())

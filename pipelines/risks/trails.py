@@ -43,7 +43,7 @@ def read_feed(
     tables = [bound.canonical_schema.empty_table().select(names)]
     wanted, beyond = most, 0
     for file in files:
-        for batch in read_batches(file, bound.input_columns, form):
+        for batch in read_batches(file, bound.input_columns, form, bound.attributes):
             rows = from_ipc(batch.ipc)
             if wanted <= 0:
                 beyond += rows.num_rows

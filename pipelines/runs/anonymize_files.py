@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,7 @@ from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, Older
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.sinks.gather_rejected import GatherRejected
@@ -121,7 +122,7 @@ def anonymize_files(
     with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
-        source = ReadBatches(files, bound.input_columns, csv)
+        source = ReadBatches(files, bound.input_columns, csv, bound.attributes)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
         anonymize = kanonymize(
@@ -155,7 +156,7 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy)
+        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns)
         if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
             tell(
                 f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
@@ -212,6 +213,7 @@ def kanonymize(
     published: EarlierReleases | None = None,
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
+    on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
     from kanonflow.transforms.anonymize import KAnonymize
@@ -224,6 +226,7 @@ def kanonymize(
         published=published,
         epoch=epoch,
         continued=continued,
+        on_unfit=on_unfit,
     )
 
 

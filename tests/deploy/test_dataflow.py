@@ -73,7 +73,7 @@ class Nothing:
 
 def files() -> beam.PTransform:
     """One batch with one row."""
-    table, _ = rows_to_table([row(1, 1, 0.0) | {"who": PERSON}], bound_feed(POLICY))
+    table = rows_to_table([row(1, 1, 0.0) | {"who": PERSON}], bound_feed(POLICY)).table
     return beam.Create([RawBatch("", to_ipc(table), ())])
 
 

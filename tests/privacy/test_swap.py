@@ -27,6 +27,7 @@ from tests.swapped_feeds import (
     rows_in,
     run,
 )
+from tests.swapped_on_beam import in_time, shows
 
 FEEDS = 200
 BATCH = 10
@@ -102,6 +103,17 @@ def test_exchanging_all_trails_of_all_cohorts_shows_nothing() -> None:
     """The whole group of exchanges, as the proof has it, and not only its generators."""
     for seed in range(1000, 1010):
         assert exchanged_shows_the_same(generated_feed(seed), shuffled_generations, seed), f"feed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(4000, 4004))
+def test_exchanging_trails_shows_nothing_on_a_runner(seed: int) -> None:
+    """From messages to releases, metrics and rejected rows: with trails exchanged and anything said of who is known,
+    FnApiRunner shows what the step by itself shows of the feed as it was."""
+    course = run(in_time(generated_feed(seed)))
+    assert course.generations()
+    changes = pair_of_a_generation(course, np.random.default_rng(seed))
+    shows(course.feed, course, OF_CELLS)
+    shows(disturbed(course, seed, unreadable=True).exchanged(changes), course, OF_CELLS)
 
 
 def test_nothing_reads_what_rows_say_of_who_is_known() -> None:

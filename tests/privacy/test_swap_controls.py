@@ -35,8 +35,8 @@ from kanonflow.transforms.roster.founding import Founded, found
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import Roster, RosterHead, Segment
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, no_groups, window_groups
-from tests.privacy.test_swap import exchanged_shows_the_same, pair_of_a_generation
-from tests.swapped_feeds import TrailFeed, disturbed, generated_feed, run
+from tests.privacy.test_swap import OF_CELLS, exchanged_shows_the_same, pair_of_a_generation
+from tests.swapped_feeds import TrailFeed, disturbed, facts, generated_feed, run
 
 FEEDS = range(5000, 5030)
 SMALL: dict[str, Any] = {"max_delay": "1h", "cohort_size": 5, "intake": 8, "k": 4}
@@ -217,6 +217,14 @@ def test_domains_of_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 0 off: running domains grow by rows that say something new, before and after entry."""
     monkeypatch.setattr(lasting_window, "_enter", domains_of_every_row(lasting_window._enter))
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
+
+
+def test_rows_without_a_readable_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 0 off: a cell that is no value rejects the row before anybody knows whose it is."""
+    courses = [(seed, run(generated_feed(seed, **SMALL))) for seed in FEEDS[:5]]
+    feeds = [(seed, course, disturbed(course, seed, unreadable=True)) for seed, course in courses]
+    monkeypatch.setattr(BoundPolicy, "attributes", frozenset())
+    assert any(facts(run(feed), OF_CELLS) != facts(course, OF_CELLS) for _, course, feed in feeds)
 
 
 def test_repeats_by_canonical_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,7 +223,10 @@ def test_a_rejected_row_survives_the_file() -> None:
     row = {"reason": "late", "field": None, "message": "too late", "window_end": None, "source": "a.csv"}
     row["part"] = "p"
     row["row"] = {"a": None, "b": "1"}
-    assert through_avro(rejected_schema(), [row])[1] == [row]
+    unknown = dict.fromkeys(("line", "raw", "header", "expected"))
+    assert through_avro(rejected_schema(), [row])[1] == [row | unknown]
+    found = row | {"line": 1 << 40, "raw": "1,\\xff", "header": "a,b", "expected": "a number such as 12.5"}
+    assert through_avro(rejected_schema(), [found])[1] == [found]
 
 
 @pytest.mark.parametrize(

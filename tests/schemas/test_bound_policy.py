@@ -91,11 +91,19 @@ def test_typed_payload_keeps_its_type(given: pa.DataType, kept: pa.DataType) -> 
     assert bound({"x": "sensitive"}, {"x": given}).column("x").arrow_type == kept
 
 
-def test_text_in_a_typed_input_is_cast_where_the_policy_says_so() -> None:
-    """``as`` applies to columns of text only; other columns keep their own types."""
+def test_a_typed_input_is_cast_where_the_policy_says_so() -> None:
+    """``as`` applies to columns of text and to those of another type; an instant keeps its unit."""
     fields = {"x": {"role": "quasi", "type": "numeric", "as": "double"}}
     assert bound(fields, {"x": pa.string()}).column("x").from_text
-    assert bound(fields, {"x": pa.int64()}).column("x").arrow_type == pa.int64()
+    cast = bound(fields, {"x": pa.int64()}).column("x")
+    assert (cast.arrow_type, cast.own_type, cast.kind) == (pa.float64(), pa.int64(), "float")
+    assert bound(fields, {"x": pa.float64()}).column("x").own_type is None
+    person = {"x": {"role": "individual", "as": "long"}}
+    assert bound(person, {"x": pa.float64()}).column("x").arrow_type == pa.int64()
+    instant = {"x": {"role": "sensitive", "as": "timestamp"}}
+    for given, kept in ((pa.timestamp("ms"), MILLISECONDS), (pa.date32(), MICROSECONDS)):
+        column = bound(instant, {"x": given}).column("x")
+        assert (column.arrow_type, column.own_type) == (kept, None)
     (mistake,) = mistakes_of({"x": {"role": "quasi", "type": "numeric"}}, {"x": pa.string()})
     assert mistake.startswith("fields.x: is string in the input, but type: numeric needs a column of numbers")
 
@@ -107,7 +115,20 @@ def test_text_in_a_typed_input_is_cast_where_the_policy_says_so() -> None:
         ({"role": "quasi", "type": "numeric"}, pa.decimal128(19, 0), "at most 18 digits"),
         ({"role": "quasi", "type": "date"}, pa.int64(), "type: date needs"),
         ({"role": "quasi", "type": "categorical"}, pa.float64(), "type: categorical needs"),
-        ({"role": "individual"}, pa.float64(), "role: individual needs"),
+        ({"role": "individual"}, pa.float64(), "add as: long"),
+        (
+            {"role": "sensitive", "as": "timestamp"},
+            pa.int64(),
+            "say how the numbers spell it, as in format: epoch_s",
+        ),
+        (
+            {"role": "sensitive", "as": "long"},
+            pa.bool_(),
+            "fields.x.as: bool in the input cannot be read as long",
+        ),
+        ({"role": "sensitive", "as": "date"}, pa.float64(), "cannot be read as date"),
+        ({"role": "sensitive", "as": "boolean"}, pa.int8(), "cannot be read as boolean"),
+        ({"role": "sensitive", "as": "string"}, pa.binary(), "cannot be read as string"),
         ({"role": "sensitive"}, pa.list_(pa.int64()), "not supported; give it role: identifier"),
         ({"role": "sensitive"}, pa.time32("s"), "not supported"),
         ({"role": "quasi", "type": "numeric", "grid": 0.5}, pa.int64(), "cannot hold multiples"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import typing
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.testing import test_stream as stepped
@@ -18,10 +19,13 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import load_policy
 from kanonflow.transforms import anonymize as module
 from kanonflow.transforms.anonymize import BATCH_ROWS, GatherBatches, KAnonymize
+from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.rows.element_rows import rows_to_table
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc, to_ipc
+from kanonflow.transforms.secret.seeds import Secret, SecretError
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows import solve_windows
@@ -33,6 +37,7 @@ from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy,
 POLICY = feed_policy(max_delay="1h")
 COLUMNS = ("who", "when", "age", "job", "town", "amount", "reference")
 FEED = hourly(3, 9, 12, seed=2)
+POLICY_TEXT = "version: 1\nk: 3\nfields: {a: {role: quasi, type: categorical}, b: {role: insensitive}}\n"
 
 
 class Payment(NamedTuple):
@@ -162,39 +167,114 @@ def test_bad_records_are_rejected_and_the_others_released() -> None:
 
 def test_a_record_with_half_a_character_is_rejected() -> None:
     """Text that neither Arrow nor Avro can carry (JSON can) costs its own record only, which is kept readable."""
-    table, broken = rows_to_table([FEED[0], FEED[1] | {"town": "B\ud800"}], bound_feed(POLICY))
+    table, broken, _ = rows_to_table([FEED[0], FEED[1] | {"town": "B\ud800"}], bound_feed(POLICY))
     assert table.num_rows == 1
     assert [(each["reason"], each["field"], each["row"]["town"]) for each in broken] == [
         ("unparseable", "town", "B\\ud800")
     ]
 
 
+def test_a_policy_may_be_given_as_its_path(tmp_path: Path) -> None:
+    """Of a YAML file; what is neither is refused, before anything runs."""
+    (tmp_path / "policy.yaml").write_text(POLICY_TEXT)
+    by_path = KAnonymize(str(tmp_path / "policy.yaml"), SECRET)
+    assert by_path.bound == KAnonymize(load_policy(tmp_path / "policy.yaml"), SECRET).bound
+    assert KAnonymize(tmp_path / "policy.yaml", SECRET).bound == by_path.bound
+    with pytest.raises(PolicyError, match="expected a Policy or the path of one's file, not dict"):
+        KAnonymize({"k": 3}, SECRET)  # type: ignore[arg-type]
+    with pytest.raises(
+        PolicyError, match="input_schema: expected an Arrow schema or a type of records, not dict"
+    ):
+        KAnonymize(POLICY, SECRET, input_schema=dict)
+
+
+@pytest.mark.parametrize(
+    ("secret", "mend"),
+    [
+        ("hunter2" * 8, r"not str; give SecretFile\(path\) of its file"),
+        (b"hunter2" * 8, r"not bytes; give a key of 32 random bytes: Secret\(key\)"),
+        (Path("hunter2"), r"give a path: SecretFile\(path\)"),
+        (None, "not NoneType"),
+        (Secret, "not the class Secret"),
+    ],
+)
+def test_a_wrong_secret_is_refused_at_construction(secret: Any, mend: str) -> None:
+    """Not by a worker; the error shows nothing of it."""
+    for make in (
+        lambda: KAnonymize(POLICY, secret),
+        lambda: anonymize_table(TABLE, POLICY, secret, text=True),
+    ):
+        with pytest.raises(SecretError, match=mend) as raised:
+            make()
+        assert "hunter2" not in str(raised.value)
+
+
+class Reading(NamedTuple):
+    """A record whose type tells what no policy says."""
+
+    who: int
+    when: dt.datetime
+    age: int
+    job: str
+    town: str
+    amount: float
+    reference: int
+
+
+UNTYPED = feed_policy(others="refuse")
+UNTYPED = replace(UNTYPED, fields=tuple(replace(field, value=None) for field in UNTYPED.fields))
+
+
+def readings(count: int = 12) -> list[Reading]:
+    """Rows of one hour."""
+    when = dt.datetime.fromtimestamp(START / 1000, dt.UTC)
+    return [Reading(who, when, 20 + who, "baker", "Bonn", who / 2, 10 * who) for who in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["named tuples", "rows"])
+def test_the_policy_is_bound_to_the_type_of_the_elements(kind: str) -> None:
+    """Numbers are published as numbers, without a schema and without ``as``."""
+    rows = [each if kind == "named tuples" else beam.Row(**each._asdict()) for each in readings()]
+    anonymize = KAnonymize(UNTYPED, SECRET)
+    with bounded_pipeline() as pipeline:
+        out = pipeline | beam.Create(rows) | anonymize
+        assert_that(out.released, _numbers)
+    assert anonymize.bound.canonical_schema.field("amount").type == pa.float64()
+    if kind == "named tuples":
+        assert KAnonymize(UNTYPED, SECRET, input_schema=Reading).bound == anonymize.bound
+
+
+def _numbers(found: list[Any]) -> None:
+    (release,) = found
+    rows = from_ipc(release.ipc)
+    assert sorted(rows.column("amount").to_pylist()) == [each.amount for each in readings()]
+    assert sorted(rows.column("reference").to_pylist()) == [each.reference for each in readings()]
+
+
+def test_a_type_that_does_not_fit_is_refused_before_anything_runs() -> None:
+    """A renamed field is named at construction; so is a binding that was read too early."""
+    renamed = [
+        beam.Row(**{("wage" if name == "amount" else name): value for name, value in each._asdict().items()})
+        for each in readings()
+    ]
+    with bounded_pipeline() as pipeline:
+        records = pipeline | beam.Create(renamed)
+        with pytest.raises(PolicyError, match="does not have: amount") as raised:
+            _ = records | KAnonymize(UNTYPED, SECRET)
+        assert "input fields without a role: wage" in str(raised.value)
+        early = KAnonymize(UNTYPED, SECRET)
+        assert early.bound.canonical_schema.field("amount").type == pa.string()
+        with pytest.raises(
+            PolicyError, match=r"read \.bound after the transform is applied, or give input_schema=Reading"
+        ):
+            _ = pipeline | "Typed" >> beam.Create(readings()) | "Early" >> early
+        _ = records | beam.Map(print)
+
+
 def test_something_that_is_no_record_is_an_error_of_the_program() -> None:
     """The message names the type and no value."""
     with pytest.raises(TypeError, match=r"not set$"):
         rows_to_table([{"a value"}], bound_feed(POLICY))
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (np.float64(1.5), "1.5"),
-        (np.float32(0.5), "0.5"),
-        (np.int64(7), "7"),
-        (True, "true"),
-        (1e300, "1e+300"),
-        (Decimal("1E+3"), "1000"),
-        (dt.date(2024, 3, 1), "2024-03-01"),
-        (dt.datetime(2024, 3, 1, 8, tzinfo=dt.UTC), "2024-03-01T08:00:00+00:00"),
-        (Timestamp(1.5), "1970-01-01T00:00:01.500000"),
-        (None, None),
-        ("Ärztin", "Ärztin"),
-    ],
-)
-def test_values_become_text_that_is_read_back(value: Any, text: str | None) -> None:
-    """Of Python and numpy; what has no text is null."""
-    table = rows_to_table([{"town": value}], bound_feed(POLICY)).table
-    assert table.column("town").to_pylist() == [text]
 
 
 def test_fields_that_the_policy_does_not_name_are_not_read() -> None:

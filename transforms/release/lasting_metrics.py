@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,14 +45,17 @@ def lasting_metrics(
         return told
     entered = founded.segment if founded is not None else None
     sizes = roster.members[groups.cohorts]
+    presence = presence_of(answer, groups)
     return told | {
         "people_entered": 0 if entered is None else int(entered.people.size),
         "groups_merged": groups.merged.groups_merged,
         "groups_kept": groups.merged.groups_kept if groups.merged.warm_loss is not None else None,
         "epoch_candidates": {
             "minimum": int(sizes.min()),
-            "mean": float(np.average(sizes, weights=_active(answer, groups))),
+            "mean": float(np.average(sizes, weights=presence.active)),
         },
+        "activity_candidates": activity_candidates(presence.active, due.policy.k),
+        "rows_over_share": rows_over_share(presence, due.policy.k),
         "gcp_newcomers": None
         if entered is None
         else _newcomers_gcp(due, answer, publication, groups, roster),
@@ -60,13 +63,49 @@ def lasting_metrics(
     }
 
 
-def _active(answer: Answer, groups: WindowGroups) -> NDArray[np.int64]:
-    """People with rows here, of each cohort."""
+class Presence(NamedTuple):
+    """Who has rows in a release. People and cohorts are those with rows here, in the order of their numbers.
+
+    active: int64 (c,), people of each cohort. rows: int64 (p,), of each person. in_all: int64 (p,), of its group.
+    """
+
+    active: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    in_all: NDArray[np.int64]
+
+
+def presence_of(answer: Answer, groups: WindowGroups) -> Presence:
+    """Counts by person, cohort and group. O(n + people): a person has one cohort, and a cohort one group."""
     frozen, of_row = answer.frozen, answer.people.of_row
     assert frozen is not None
     assert of_row is not None
-    pairs = np.unique(np.stack([frozen.cohort_of_row, of_row], axis=1), axis=0)
-    return np.bincount(pairs[:, 0], minlength=groups.cohorts.size)
+    rows = np.bincount(of_row)
+    cohort_of = np.zeros(rows.size, dtype=np.int64)
+    cohort_of[of_row] = frozen.cohort_of_row
+    here = rows > 0
+    cohorts = cohort_of[here]
+    sizes = np.bincount(groups.of_row)
+    return Presence(
+        np.bincount(cohorts, minlength=groups.cohorts.size), rows[here], sizes[groups.groups[cohorts]]
+    )
+
+
+def activity_candidates(active: NDArray[np.int64], k: int) -> dict[str, Any]:
+    """With how many others of its cohort each person released is here; active: int64 (c,), at least 1 each.
+
+    Whole numbers up to the last division, so that nothing hangs on an order.
+    """
+    people = int(active.sum())
+    return {
+        "minimum": int(active.min()),
+        "mean": int((active * active).sum()) / people,
+        "below_k": int(active[active < k].sum()) / people,
+    }
+
+
+def rows_over_share(presence: Presence, k: int) -> int:
+    """How many rows belong to people who have more than 1 / k of the rows of their group."""
+    return int(presence.rows[presence.rows * k > presence.in_all].sum())
 
 
 def _newcomers_gcp(

@@ -77,7 +77,12 @@ def _records(
             "field": field,
             "message": message,
             "window_end": ends[index],
-            "source": None,
+            "source": fault.source if fault else None,
+            "line": fault.line if fault else None,
+            "raw": None,
+            "header": None,
+            "expected": fault.expected if fault and fault.reason == reason else None,
+            "unread": list(fault.unread) if fault else [],
             "row": {name: cells[index] for name, cells in texts.items()} | dict(fault.cells if fault else {}),
         }
         for index, ((reason, field, message), fault) in enumerate(zip(told, faults, strict=True))
@@ -85,7 +90,8 @@ def _records(
 
 
 def at_places(records: Iterable[Mapping[str, Any]], places: RowPlaces) -> Iterator[dict[str, Any]]:
-    """The records of rows with their places, as source and as part: written a second time, each is the same row."""
+    """The records of rows with their places, as part, and as source where their line is not known: written a second
+    time, each is the same row."""
     for row, record in enumerate(records):
         place = places.of(row)
-        yield {**record, "source": place, "part": place}
+        yield {**record, "source": place if record.get("line") is None else record["source"], "part": place}

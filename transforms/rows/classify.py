@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,14 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.expected_forms import expected_instead
 from kanonflow.schemas.formatted_times import as_written
 from kanonflow.schemas.local_times import localize
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
+from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import cast_text, render_text
+from kanonflow.schemas.typed_values import cast_typed
 from kanonflow.schemas.value_units import (
     FIRST_SECOND,
     days_beyond_the_calendar,
@@ -25,7 +29,9 @@ from kanonflow.schemas.value_units import (
     from_units,
     to_units,
 )
+from kanonflow.transforms.rows.elements import CellFault
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
+from kanonflow.transforms.rows.row_origins import RowOrigin, RowOrigins, told
 from kanonflow.transforms.rows.split import END_OF_TIME_MS, window_bounds, window_numbers
 
 _NEEDED = (Role.INDIVIDUAL, Role.TIME, Role.EVENT_ID)
@@ -48,15 +54,17 @@ class ClassifiedPlaces(NamedTuple):
 
 
 class _Checked(NamedTuple):
-    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad;
-    ``values``: those, outside of the domain cut to it where the policy says so, else null; ``problems``: (mask, reason,
-    message)."""
+    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad; ``unread``: which
+    those are; ``values``: as read, outside of the domain cut to it where the policy says so, else null; ``problems``:
+    (mask, reason, message). ``told``: by row, what came to cells whose fault was found before."""
 
     column: BoundColumn
     raw: pa.Array
     read: pa.Array
+    unread: NDArray[np.bool_]
     values: pa.Array
     problems: list[tuple[NDArray[np.bool_], str, str]]
+    told: Mapping[int, str | None]
 
     @property
     def is_quasi(self) -> bool:
@@ -96,14 +104,23 @@ def classify_places(
     *,
     source: str | None = None,
     arrived: NDArray[np.int64] | None = None,
+    faults: Sequence[CellFault] = (),
+    origins: RowOrigins | None = None,
 ) -> ClassifiedPlaces:
-    """As ``classify``, for who needs to know which rows of the input are which."""
+    """As ``classify``, for who needs to know which rows of the input are which.
+
+    faults: of cells of the batch that are null, found when its columns were made. origins: where the rows came from;
+    asked for those at fault only.
+    """
     names = batch.schema.names
+    attributes = bound.attributes
     checked = []
     for column in bound.columns:
         if column.name not in names:
             raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
-        checked.append(_check(column, one_array(batch.column(names.index(column.name))), source))
+        raw = one_array(batch.column(names.index(column.name)))
+        own = [fault for fault in faults if fault.field == column.name]
+        checked.append(_check(column, raw, source, own, attribute=column.name in attributes))
         if column.field.role is Role.TIME and bound.policy.window_ms is not None:
             beyond = beyond_the_calendar(checked[-1].read, bound.policy)
             if beyond.any():
@@ -116,13 +133,15 @@ def classify_places(
     lasting = bound.policy.lasting
     bad = _at_fault([each for each in checked if not (lasting and each.is_quasi)], batch.num_rows)
     values = [each.values for each in checked]
+    quasis = [each for each in checked if lasting and each.is_quasi]
+    faulty = _at_fault(quasis, batch.num_rows) & ~bad
+    places = _origins_of(np.flatnonzero(bad | faulty), origins)
     if lasting:
-        quasis = [each for each in checked if each.is_quasi]
-        values.append(_fault_cells(_at_fault(quasis, batch.num_rows) & ~bad, quasis))
+        values.append(_fault_cells(faulty, quasis, places))
     rows = pa.Table.from_arrays(values, schema=bound.canonical_schema)
     if not bad.any():
         return ClassifiedPlaces(rows, [], ~bad)
-    rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source))
+    rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source, places))
     return ClassifiedPlaces(rows.filter(pa.array(~bad)), rejected, ~bad)
 
 
@@ -132,13 +151,26 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
+def _check(
+    column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault], *, attribute: bool
+) -> _Checked:
+    """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
     read, bad = read_column(column, raw, source)
+    if attribute and is_text(raw.type):
+        none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
+        if none.any():
+            bad = bad | none
+            read = pc.if_else(pa.array(none), pa.scalar(None, read.type), read)
     problems = []
+    for kind in dict.fromkeys((fault.reason, fault.message) for fault in faults):
+        mask = np.zeros(len(raw), dtype=bool)
+        mask[[fault.row for fault in faults if (fault.reason, fault.message) == kind]] = True
+        problems.append((mask, *kind))
     if bad.any():
         problems.append((bad, "bad_value", f"not a value of type {column.arrow_type}, or not finite"))
     if column.field.role in _NEEDED:
         missing = np.asarray(read.is_null()) & ~bad
+        missing[[fault.row for fault in faults]] = False
         if missing.any():
             problems.append(
                 (missing, "missing_value", f"missing, but role: {column.field.role} needs a value")
@@ -151,7 +183,7 @@ def _check(column: BoundColumn, raw: pa.Array, source: str | None) -> _Checked:
         else:
             values = pc.if_else(pa.array(outside), pa.scalar(None, read.type), read)
             problems.append((outside, "outside_domain", "outside of the declared domain"))
-    return _Checked(column, raw, read, values, problems)
+    return _Checked(column, raw, read, bad, values, problems, {fault.row: fault.text for fault in faults})
 
 
 def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
@@ -159,6 +191,10 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
 
     Raises InputError: the column's type is not what the policy was bound to.
     """
+    if column.own_type is not None:
+        own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
+        values, beyond = cast_typed(own, column.arrow_type)
+        return values, bad | beyond
     kind = column.arrow_type
     bad = np.zeros(len(raw), dtype=bool)
     try:
@@ -195,7 +231,7 @@ def problems_of(
     column: BoundColumn, raw: pa.Array, source: str | None = None
 ) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
     """What ``classify`` finds of one column by itself: its canonical values, and each problem as (mask, reason)."""
-    checked = _check(column, raw, source)
+    checked = _check(column, raw, source, (), attribute=False)
     return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
 
 
@@ -247,7 +283,9 @@ def _at_fault(checked: list[_Checked], rows: int) -> NDArray[np.bool_]:
     return found
 
 
-def _fault_cells(faulty: NDArray[np.bool_], quasis: list[_Checked]) -> pa.Array:
+def _fault_cells(
+    faulty: NDArray[np.bool_], quasis: list[_Checked], places: Mapping[int, RowOrigin]
+) -> pa.Array:
     """FAULT_COLUMN of all rows: null but for those in ``faulty``, bool (n,)."""
     if not faulty.any():
         return pa.nulls(faulty.size, pa.string())
@@ -257,49 +295,80 @@ def _fault_cells(faulty: NDArray[np.bool_], quasis: list[_Checked]) -> pa.Array:
     kept = {each.column.name: render_text(each.values.take(take)).to_pylist() for each in quasis}
     cells = np.full(faulty.size, None, dtype=object)
     for number, index in enumerate(indices):
-        reason, field, message = _told(quasis, index)
+        reason, field, message, expected = _told(quasis, index)
+        place = places.get(int(index))
         texts = {name: lines[number] for name, lines in came.items() if lines[number] != kept[name][number]}
-        cells[index] = QuasiFault(reason, field, message, texts).to_cell()
+        unread = _unread(quasis, index)
+        cells[index] = QuasiFault(
+            reason, field, message, texts, unread, expected, *(place or ())[:2]
+        ).to_cell()
     return pa.array(cells, pa.string())
 
 
-def _told(checked: list[_Checked], index: np.int64) -> tuple[str, str, str]:
-    """Reason and field of a row's first problem, in the columns' order, and the message of all of them."""
+def _origins_of(indices: NDArray[np.int64], origins: RowOrigins | None) -> Mapping[int, RowOrigin]:
+    """Where these rows came from, by row; asked once, for a file is read in its order."""
+    if origins is None or not indices.size:
+        return {}
+    rows = indices.tolist()
+    return dict(zip(rows, origins.of(rows), strict=True))
+
+
+def _told(checked: list[_Checked], index: np.int64) -> tuple[str, str, str, str]:
+    """Reason and field of a row's first problem, in the columns' order, the message of all of them, and what was
+    expected in that field."""
     faults = [
-        (column.column.name, reason, message)
+        (column.column, reason, message)
         for column in checked
         for mask, reason, message in column.problems
         if mask[index]
     ]
-    return faults[0][1], faults[0][0], "; ".join(f"{name}: {message}" for name, _, message in faults)
+    first, reason, _ = faults[0]
+    message = "; ".join(f"{column.name}: {message}" for column, _, message in faults)
+    return reason, first.name, message, expected_instead(first, reason)
+
+
+def _unread(checked: list[_Checked], index: np.int64) -> tuple[str, ...]:
+    """The fields of which a row's text is what came."""
+    return tuple(
+        column.column.name for column in checked if column.unread[index] or int(index) in column.told
+    )
 
 
 def _rejected(
-    indices: NDArray[np.int64], checked: list[_Checked], bound: BoundPolicy, source: str | None
+    indices: NDArray[np.int64],
+    checked: list[_Checked],
+    bound: BoundPolicy,
+    source: str | None,
+    places: Mapping[int, RowOrigin],
 ) -> Iterator[dict[str, Any]]:
     take = pa.array(indices)
     texts = {column.column.name: _texts(column, indices, take) for column in checked}
     ends = _window_ends(checked, take, bound)
     for number, index in enumerate(indices):
-        reason, field, message = _told(checked, index)
+        reason, field, message, expected = _told(checked, index)
+        place = places.get(int(index)) or RowOrigin(source, None)
         yield {
             "reason": reason,
             "field": field,
             "message": message,
             "window_end": ends[number],
-            "source": source,
+            "source": place.source,
+            **told(place),
+            "expected": expected,
+            "unread": list(_unread(checked, index)),
             "row": {name: cells[number] for name, cells in texts.items()},
         }
 
 
 def _texts(column: _Checked, indices: NDArray[np.int64], take: pa.Array) -> list[str | None]:
-    """Cells of the rows at ``indices`` as canonical text; where a cell is bad, the text that came."""
+    """Cells of the rows at ``indices`` as canonical text; where a cell could not be read, the text that came."""
     cells = render_text(column.read.take(take)).to_pylist()
-    bad = [mask for mask, reason, _ in column.problems if reason == "bad_value"]
-    if not bad:
-        return cells
-    came = render_text(column.raw.take(take)).to_pylist()
-    return [came[n] if bad[0][index] else cells[n] for n, index in enumerate(indices)]
+    if column.unread.any():
+        came = render_text(column.raw.take(take)).to_pylist()
+        cells = [came[n] if column.unread[index] else cells[n] for n, index in enumerate(indices)]
+    if column.told:
+        cells = [column.told.get(int(index), cells[n]) for n, index in enumerate(indices)]
+    return cells
 
 
 def _window_ends(checked: list[_Checked], take: pa.Array, bound: BoundPolicy) -> list[int | None]:

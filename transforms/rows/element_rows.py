@@ -1,17 +1,67 @@
-"""Records that are not Arrow (dicts, beam.Row, NamedTuples) as columns of text, for classification to cast."""
+"""Records that are not Arrow (dicts, beam.Row, NamedTuples, dataclasses) as columns, for classification to check.
+
+A column of text only stays text, and classification casts it as a cell of a file. In any other column each value
+becomes one of the field's canonical type here, and a value that is none is a fault of its cell (``CellFault``), which
+classification adds to what it finds itself.
+
+What a field takes beside text, which is cast, and None, which is a null
+    whole numbers       int; a float or Decimal that is whole
+    double, float       int, float, Decimal: the nearest one
+    decimal(p,s)        int, Decimal, float (as it is written), without rounding
+    booleans            bool, and the numbers 0 and 1
+    dates               date; datetime only where ``as: timestamp`` says so (its day in UTC)
+    instants            datetime (without a zone: UTC), date (its midnight), Beam's Timestamp
+    bytes               bytes
+    text                UUID; of a field whose values are labels (individual, event id, categories, leaves of a
+                        hierarchy) also int and bool, written as files have them. Nothing else: ``as`` says the type.
+numpy's scalars are as Python's.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Context, Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.policy import Others, Policy
+from kanonflow.schemas.policy_fields import Field, QuasiType, Role
+from kanonflow.schemas.printable import printable
+from kanonflow.transforms.rows.classify import read_column
+from kanonflow.transforms.rows.elements import CellFault
+
+_DIGITS = Context(prec=100)
+"""More than any type has: Python's own 28 would refuse numbers that fit."""
+
+MISSING = "the element has no such key"
+NOT_UNICODE = "holds characters that are not Unicode"
+
+_NO_KEY = object()
+_NEEDED = (Role.QUASI, Role.INDIVIDUAL, Role.TIME, Role.EVENT_ID)
+_AS = {
+    int: "long",
+    bool: "boolean",
+    float: "double",
+    Decimal: "decimal(p,s)",
+    datetime.datetime: "timestamp",
+    datetime.date: "date",
+}
+_PLAIN_OF: tuple[tuple[type, Callable[[pa.DataType], bool]], ...] = (
+    (int, pa.types.is_integer),
+    (float, pa.types.is_float64),
+    (bool, pa.types.is_boolean),
+    (bytes, pa.types.is_binary),
+    (datetime.date, pa.types.is_date),
+)
+"""Values that Arrow takes as they are, where a column has no others."""
 
 
 def text_schema(policy: Policy) -> pa.Schema:
@@ -20,58 +70,245 @@ def text_schema(policy: Policy) -> pa.Schema:
 
 
 class ElementRows(NamedTuple):
-    """table: the records' kept fields as text. broken: records of rejected.avsc for those with text that is none."""
+    """table: the records' kept fields. broken: records of rejected.avsc for those that are no rows: with keys that the
+    policy refuses, or text that is none. faults: cells of the table that are null because nothing could be read."""
 
     table: pa.Table
     broken: tuple[dict[str, Any], ...]
+    faults: tuple[CellFault, ...]
+
+
+class _NoValueError(Exception):
+    """A value is none of its field's type; the message says why, and holds no value."""
 
 
 def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
-    """The fields that the policy keeps, as text columns; what a record does not have is null. O(n d).
+    """The fields that the policy keeps, as columns. O(n d).
 
+    A key that a dict does not have is a null in the payload and ``missing_value`` in a quasi-identifier, individual,
+    time, event id or partition; a field that a record's type does not have is ``missing_value`` wherever it is.
+    With ``others: refuse`` a record with other keys than the policy's fields is broken.
     Raises TypeError for an element that is no record at all.
     """
     records = [_mapping(row) for row in rows]
-    names = bound.input_columns
-    texts = [[_text(record.get(name)) for name in names] for record in records]
-    faults = [
-        next((name for name, text in zip(names, line, strict=True) if _not_unicode(text)), None)
-        for line in texts
-    ]
-    good = [line for line, fault in zip(texts, faults, strict=True) if fault is None]
-    broken = tuple(
-        _broken(dict(zip(names, line, strict=True)), fault)
-        for line, fault in zip(texts, faults, strict=True)
-        if fault is not None
+    cells = {name: [record.get(name, _NO_KEY) for record in records] for name in bound.input_columns}
+    attributes = {column.name for column in bound.quasis} if bound.policy.lasting else set()
+    broken = dict(_unknown_keys(records, bound.policy))
+    foul = {name: _not_unicode(column) for name, column in cells.items()}
+    for name in bound.input_columns:
+        # Of somebody who is known nothing reads an attribute: its fault must not reject the row here.
+        for row in foul[name] if name not in attributes else ():
+            broken.setdefault(row, (name, f"{name}: {NOT_UNICODE}"))
+    told = tuple(
+        _broken({name: column[row] for name, column in cells.items()}, *broken[row]) for row in sorted(broken)
     )
-    columns = {
-        name: pa.array([line[place] for line in good], pa.string()) for place, name in enumerate(names)
-    }
-    return ElementRows(pa.table(columns), broken)
+    good = [row for row in range(len(records)) if row not in broken]
+    fixed = {number for number, row in enumerate(good) if not isinstance(rows[row], Mapping)}
+    columns: dict[str, pa.Array] = {}
+    faults: list[CellFault] = []
+    for column in bound.columns:
+        own = cells[column.name] if not broken else [cells[column.name][row] for row in good]
+        needed = column.field.role in _NEEDED or column.name in bound.policy.partition_by
+        columns[column.name], at_fault = _column(column, own)
+        for number, reason, message in at_fault:
+            if reason == "missing_value" and not needed and number not in fixed:
+                continue
+            faults.append(CellFault(number, column.name, reason, message, shown(own[number])))
+    return ElementRows(pa.table(columns), told, tuple(faults))
 
 
-def _not_unicode(text: str | None) -> bool:
-    """Whether text holds half of a surrogate pair, as JSON may: neither Arrow nor Avro can carry it."""
-    if text is None or text.isascii():
-        return False
+def shown(value: Any) -> str | None:
+    """A value of an element as text, for a rejected row; of what has none, its type."""
     try:
-        text.encode()
+        text = _text(value)
+    except (OverflowError, ValueError):  # a number of very many digits, an instant beyond the calendar
+        return f"<{type(value).__name__}>"
+    return None if text is None else text.encode(errors="backslashreplace").decode()
+
+
+def _column(column: BoundColumn, cells: list[Any]) -> tuple[pa.Array, list[tuple[int, str, str]]]:
+    """The cells as a column, null where there is no value; row, reason and message of each cell at fault."""
+    kind, types = column.arrow_type, set(map(type, cells)) - {type(None)}
+    plain = next((value for value, takes in _PLAIN_OF if takes(kind)), None)
+    try:
+        if types <= {str} and (column.from_text or pa.types.is_string(kind)):
+            return pa.array(cells, pa.string()), []
+        if types == {plain}:
+            return pa.array(cells, kind), []
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+        pass  # one of them is none: cell by cell
+    faults: list[tuple[int, str, str]] = []
+    values: dict[int, Any] = {}
+    texts: dict[int, str] = {}
+    instants: dict[bool, dict[int, datetime.datetime]] = {False: {}, True: {}}
+    for row, cell in enumerate(cells):
+        if cell is None:
+            continue
+        if cell is _NO_KEY:
+            faults.append((row, "missing_value", MISSING))
+            continue
+        try:
+            value = _plain(cell)
+            if isinstance(value, str):
+                texts[row] = _unicode(value)
+            elif pa.types.is_string(kind):
+                values[row] = _label(value, column.field)
+            elif isinstance(value, datetime.datetime) and _holds_instants(column):
+                instants[value.tzinfo is not None][row] = value
+            elif isinstance(value, datetime.date) and pa.types.is_timestamp(kind):
+                instants[False][row] = datetime.datetime.combine(value, datetime.time())
+            else:
+                values[row] = _value(value, kind)
+        except _NoValueError as error:
+            faults.append((row, "bad_value", str(error)))
+    groups = [(list(values), pa.array(list(values.values()), kind), column)]
+    groups.append((list(texts), pa.array(list(texts.values()), pa.string()), replace(column, from_text=True)))
+    for zoned, its in instants.items():
+        micro = pa.timestamp("us", tz="UTC" if zoned else None)
+        groups.append((list(its), pa.array(list(its.values()), micro), column))
+    read = []
+    for places, raw, how in groups:
+        if not places:
+            continue
+        array, bad = read_column(how, raw, None)
+        read.append((places, array))
+        message = f"not a value of type {kind}, or not finite"
+        faults += [(places[number], "bad_value", message) for number in np.flatnonzero(bad)]
+    return _laid_out(read, len(cells), kind), sorted(faults)
+
+
+def _laid_out(read: Sequence[tuple[list[int], pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
+    """The arrays as one of ``rows`` values: each value at its place, the others null."""
+    indices: NDArray[np.int64] = np.full(rows, -1)
+    places = [place for its, _ in read for place in its]
+    indices[places] = np.arange(len(places))
+    together = pa.concat_arrays([pa.array([], kind), *(array for _, array in read)])
+    return together.take(pa.array(indices, mask=indices < 0))
+
+
+def _holds_instants(column: BoundColumn) -> bool:
+    """Whether its values are instants, of some of which the day is kept only."""
+    of_days = column.hierarchy is not None and pa.types.is_date(column.arrow_type) and not column.from_text
+    return of_days or pa.types.is_timestamp(column.arrow_type) or pa.types.is_timestamp(column.text_type)
+
+
+def _plain(value: Any) -> Any:
+    """Of numpy and Beam, the value of Python's. Raises _NoValueError."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+        if not isinstance(value, datetime.datetime):
+            raise _NoValueError("not a value of type timestamp, or beyond the calendar")
+        return value
+    if isinstance(value, np.generic) and not isinstance(value, str | float | bytes):
+        return value.item()
+    if hasattr(value, "to_utc_datetime"):
+        try:
+            return value.to_utc_datetime()
+        except (OverflowError, ValueError):
+            raise _NoValueError("not a value of type timestamp, or beyond the calendar") from None
+    return value
+
+
+def _unicode(text: str) -> str:
+    if _not_unicode([text]):
+        raise _NoValueError(NOT_UNICODE)
+    return text
+
+
+def _label(value: Any, field: Field) -> str:
+    """Text of a value that is none. Raises _NoValueError."""
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    quasi = field.quasi
+    labels = field.role in (Role.INDIVIDUAL, Role.EVENT_ID) or (
+        quasi is not None and quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY)
+    )
+    if labels and field.value is None and isinstance(value, int):
+        try:
+            return str(_text(value))
+        except ValueError:
+            raise _NoValueError("a whole number of too many digits") from None
+    known = next((kind for kind in _AS if isinstance(value, kind)), None)
+    # A boolean is an int to Python, and a datetime a date.
+    known = type(value) if type(value) in _AS else known
+    mend = f"; say as: {_AS[known]}" if known is not None and field.value is None else ""
+    raise _NoValueError(f"a value of type {type(value).__name__}, but the field is text{mend}")
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """What Arrow takes as a value of the type. Raises _NoValueError."""
+    if pa.types.is_boolean(kind):
+        if isinstance(value, int) and value in (0, 1):
+            return bool(value)
+    elif pa.types.is_binary(kind):
+        if isinstance(value, bytes | bytearray):
+            return bytes(value)
+    elif pa.types.is_date(kind):
+        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+            return value
+    elif isinstance(value, int | float | Decimal) and not (
+        isinstance(value, bool) or pa.types.is_timestamp(kind)
+    ):
+        try:
+            number = _number(value, kind)
+            return pa.scalar(number, kind).as_py()
+        except (pa.ArrowException, ArithmeticError, ValueError):
+            raise _NoValueError(f"not a value of type {kind}, or not finite") from None
+    raise _NoValueError(f"a value of type {type(value).__name__}, but the field is {kind}")
+
+
+def _number(value: int | float | Decimal, kind: pa.DataType) -> int | float | Decimal:
+    """The number as one of the type's. Raises ValueError, ArithmeticError: there is none."""
+    if pa.types.is_floating(kind):
+        return float(value)
+    if pa.types.is_integer(kind):
+        if int(value) != value:
+            raise ValueError("not whole")
+        return int(value)
+    # A float as it is written: 0.1 is 0.1, and no sum of powers of two.
+    exact = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
+    if not exact.is_finite() or exact != exact.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS):
+        raise ValueError("more decimals than the type has")
+    return exact
+
+
+def _unknown_keys(
+    records: Sequence[Mapping[str, Any]], policy: Policy
+) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Of each record with keys that the policy refuses: its place, the first key, and what to do."""
+    if policy.others is not Others.REFUSE:
+        return
+    declared = {field.name for field in policy.fields}
+    for row, record in enumerate(records):
+        if declared.issuperset(record):
+            continue
+        keys = sorted(printable(str(key))[:100] for key in record if key not in declared)
+        few = ", ".join(keys[:5]) + (" and more" if len(keys) > 5 else "")
+        yield (
+            row,
+            (keys[0], f"the element has keys without a role: {few}; give each a role, or say others: drop"),
+        )
+
+
+def _not_unicode(cells: Sequence[Any]) -> list[int]:
+    """Which cells hold half of a surrogate pair, as JSON may: neither Arrow nor Avro can carry it."""
+    try:
+        "".join([cell for cell in cells if isinstance(cell, str)]).encode()
     except UnicodeEncodeError:
-        return True
-    return False
+        if len(cells) == 1:
+            return [0]
+        return [row for row, cell in enumerate(cells) if isinstance(cell, str) and _not_unicode([cell])]
+    return []
 
 
-def _broken(row: Mapping[str, str | None], field: str) -> dict[str, Any]:
+def _broken(row: Mapping[str, Any], field: str, message: str) -> dict[str, Any]:
     return {
         "reason": "unparseable",
         "field": field,
-        "message": f"{field}: holds characters that are not Unicode",
+        "message": message,
         "window_end": None,
         "source": None,
-        "row": {
-            name: None if text is None else text.encode(errors="backslashreplace").decode()
-            for name, text in row.items()
-        },
+        "row": {name: shown(value) for name, value in row.items()},
     }
 
 
@@ -90,9 +327,10 @@ def _mapping(row: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str | None:
+    """A value as files of text have it. Raises ValueError, OverflowError: it cannot be written."""
+    if value is None or value is _NO_KEY:
+        return None
     match value:
-        case None:
-            return None
         case str():
             return value
         case bool():
@@ -100,7 +338,9 @@ def _text(value: Any) -> str | None:
         case datetime.datetime() | datetime.date():
             return value.isoformat()
         case Decimal():
-            return format(value, "f")
+            return format(value, "f") if abs(value.adjusted()) < 100 else str(value)
+        case bytes():
+            return value.hex()
         case float():
             # Plain floats: numpy's are floats too, and write their type into their repr.
             return repr(float(value))

@@ -10,6 +10,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.transforms.lineage.release_lineage import Slot
+from kanonflow.transforms.rows.row_origins import RowOrigins
+
+
+class CellFault(NamedTuple):
+    """What was wrong with a cell that stands as null in a batch.
+
+    row: its place in the batch. field: its column. reason, message: as in rejected.avsc. text: what came, as text.
+    """
+
+    row: int
+    field: str
+    reason: str
+    message: str
+    text: str | None
 
 
 class RawBatch(NamedTuple):
@@ -22,6 +36,8 @@ class RawBatch(NamedTuple):
     int64 of each row, little-endian, in ms since 1970 UTC, below 0 where it is not known; b"": of none.
     origin, numbers: of a source that may cut its batches otherwise when it is read again, what the rows are counted in
     (a topic's partition) and the number of each row there (its offset), int64, little-endian; see ``row_places``.
+    faults: cells that no value could be read from when the columns were made (``element_rows``).
+    origins: what tells where a rejected row came from; None: nobody knows.
     """
 
     name: str
@@ -30,6 +46,8 @@ class RawBatch(NamedTuple):
     arrived: bytes = b""
     origin: str = ""
     numbers: bytes = b""
+    faults: tuple[CellFault, ...] = ()
+    origins: RowOrigins | None = None
 
 
 class RejectedRows(NamedTuple):

@@ -78,6 +78,26 @@ class SecretSource(Protocol):
         ...
 
 
+def check_source(source: object) -> None:
+    """Raise SecretError if this is no source of a secret. Nothing of it is shown: it may be the secret itself."""
+    # A path can be resolved, too.
+    if not isinstance(source, type | os.PathLike) and callable(getattr(source, "resolve", None)):
+        return
+    if isinstance(source, os.PathLike):
+        mend = "a path: SecretFile(path)"
+    elif isinstance(source, str):
+        mend = "SecretFile(path) of its file, SecretVariable(name) of a variable, or Secret(key) of 32 random bytes"
+    else:
+        mend = (
+            "a key of 32 random bytes: Secret(key)" if isinstance(source, bytes) else "Secret.from_file(path)"
+        )
+    what = f"the class {source.__name__}" if isinstance(source, type) else type(source).__name__
+    raise SecretError(
+        "secret: expected a Secret, or a reference to one (SecretFile, SecretVariable, ManagedSecret), not"
+        f" {what}; give {mend}"
+    )
+
+
 class Secret:
     """The random bytes all keys come from, with the version under which windows remember them.
 

@@ -16,10 +16,11 @@ from kanonflow.pipelines.audit import lasting_groups
 from kanonflow.pipelines.audit.lasting_groups import MOST_CANDIDATES
 from kanonflow.pipelines.audit.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.pipelines.cli import main
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.secret.seeds import people_key
-from tests.pipelines.audit.good_runs import change_record, change_rows, read
+from tests.pipelines.audit.good_runs import PLACES, change_record, change_rows, read
 from tests.pipelines.audit.lasting_runs import (
     BY_SHOP,
     HEADER,
@@ -84,6 +85,37 @@ def test_an_honest_run_passes(good_run: LastingRun, secret: bool, recorded: bool
     assert report.figures.epoch_candidates is not None
     assert report.figures.epoch_candidates >= 4
     assert report.figures.followed == (report.figures.classes if secret else None)
+
+
+def test_cells_that_are_no_value_pass(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 and NULs in attributes: rows of known people go out, those of others are rejected.
+
+    A run from bytes to bytes, by the command, with certificates and the secret."""
+    names = HEADER.split(",")
+    cells = [line.encode().split(b",") for line in lines(moves=False)]
+    known = 0
+    for number, row in enumerate(cells):
+        person, day = int(row[0][1:]), int(row[1][8:10])
+        row[names.index("shop")] = b"one"
+        if number % 7 == 0:
+            row[names.index(("town", "age", "place", "born")[number % 4])] = (
+                b"\0" if number % 2 else b"M\xfcller"
+            )
+            known += day > 4 and person % 16 > 2
+    (tmp_path / "rows.csv").write_bytes(b"\n".join([HEADER.encode(), *map(b",".join, cells)]) + b"\n")
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "places.csv").write_text(PLACES)
+    (tmp_path / "secret").write_bytes(bytes(range(1, 33)))
+    (tmp_path / "secret").chmod(0o600)
+    given = ["--policy", str(tmp_path / "policy.yaml"), "--input", str(tmp_path / "rows.csv")]
+    given += ["--secret-file", str(tmp_path / "secret")]
+    out = tmp_path / "out"
+    assert main(["anonymize", *given, "--output", str(out), "--certificates", "--quiet"]) == 0
+    assert main(["verify", *given, "--release", str(out), "--certificates"]) == 0
+    rejected = [row for path in (out / "restricted/rejected").glob("*.avro") for row in read(path)[1]]
+    assert {row["reason"] for row in rejected} == {"bad_value"}
+    assert not [row for row in rejected if row["row"]["when"] > "2024-03-05"]
+    assert known > 10
 
 
 def test_late_rows_pass(tmp_path: Path) -> None:

@@ -10,18 +10,25 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read_input import _no_text, find_input
+from kanonflow.pipelines.audit.read_input import _no_text, _plain, find_input, read_input
+from kanonflow.pipelines.audit.text_cells import Unreadable, read_text
 from kanonflow.pipelines.audit.text_rows import BROKEN, text_rows
-from kanonflow.pipelines.audit.values import Unreadable, read_text
+from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.pipelines.commands.topic_copies import _cells, _copy_json_rows
 from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
 from kanonflow.pipelines.kafka.message_values import JsonValues
+from kanonflow.schemas.bound_policy import BoundColumn, bind
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES
+from kanonflow.schemas.policy_fields import Field, Role
+from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.schemas.text_form import CsvForm, Fold, TextForm
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_VALUE
 from kanonflow.schemas.text_values import cast_text
+from kanonflow.transforms.rows.classify import read_column
 from tests.pipelines.small_runs import people
 
 AB = b"a,b\n"
+PLAIN = CsvForm()
 REFUSED = None
 """The expectation of a file that no row is read of."""
 LONG = "x" * 140_000
@@ -102,11 +109,11 @@ CASES = {
 }
 
 
-def run_reads(path: Path) -> tuple[list[list[str]], int, bool]:
+def run_reads(path: Path, *form: CsvForm) -> tuple[list[list[str]], int, bool]:
     """Rows, broken ones, and whether the reading ended with an error."""
     rows: list[list[str]] = []
     broken = 0
-    batches = read_csv(str(path), csv_header(str(path)).columns)
+    batches = read_csv(str(path), csv_header(str(path), *form).columns, *form)
     try:
         for batch in batches:
             rows += [] if batch.rows is None else [list(row.values()) for row in batch.rows.to_pylist()]
@@ -116,9 +123,9 @@ def run_reads(path: Path) -> tuple[list[list[str]], int, bool]:
     return rows, broken, False
 
 
-def audit_reads(path: Path) -> tuple[list[list[str]], int]:
+def audit_reads(path: Path, form: CsvForm = PLAIN) -> tuple[list[list[str]], int]:
     """Rows and broken ones."""
-    lines = list(text_rows(path, None))[1:]
+    lines = list(text_rows(path, form))[1:]
     whole = [line for line in lines if line is not BROKEN and not _no_text(line)]
     return whole, len(lines) - len(whole)
 
@@ -133,10 +140,75 @@ def test_both_readers_read_the_same(tmp_path: Path, name: str) -> None:
         with pytest.raises(InputError, match="header"):
             csv_header(str(path))
         with pytest.raises(InputError, match="header"):
-            find_input([str(path)], None)
+            find_input([str(path)], PLAIN)
         return
     assert run_reads(path) == (case.rows, case.broken, case.torn)
     assert audit_reads(path) == (case.rows, case.broken)
+
+
+FORMS = {
+    "cp1250": (CsvForm(encoding="cp1250"), Case("a,b\nžluť,2\n".encode("cp1250"), [["žluť", "2"]])),
+    "a byte that cp1250 has not": (CsvForm(encoding="cp1250"), Case(AB + b"\x81,2\n3,4\n", [["3", "4"]], 1)),
+    "latin-1 has all bytes": (CsvForm(encoding="latin-1"), Case(AB + b"\x81,2\n", [["\x81", "2"]])),
+    "UTF-16 with a mark": (CsvForm(encoding="utf-16"), Case("a,b\n€,2\n".encode("utf-16"), [["€", "2"]])),
+    "UTF-16 without a mark": (
+        CsvForm(encoding="utf-16-le"),
+        Case("a,b\n€,2\n".encode("utf-16-le"), [["€", "2"]]),
+    ),
+    "UTF-16-BE with a mark": (
+        CsvForm(encoding="utf-16-be"),
+        Case("\ufeffa,b\n1,2\n".encode("utf-16-be"), [["1", "2"]]),
+    ),
+    "UTF-16 with half a pair": (
+        CsvForm(encoding="utf-16-le"),
+        Case("a,b\n".encode("utf-16-le") + b"\x00\xd8" + ",2\n3,4\n".encode("utf-16-le"), [["3", "4"]], 1),
+    ),
+    "UTF-16 that is cut off": (
+        CsvForm(encoding="utf-16-le"),
+        Case("a,b\n1,2\n3,4".encode("utf-16-le") + b"\x35", [["1", "2"]], 1),
+    ),
+    "UTF-8 with a mark, called so": (
+        CsvForm(encoding="utf-8-sig"),
+        Case(b"\xef\xbb\xbfa,b\n1,2\n", [["1", "2"]]),
+    ),
+    "gzip of cp1250": (CsvForm(encoding="cp1250"), Case(gzip.compress(AB + b"\x9e,2\n"), [["ž", "2"]])),
+    "a delimiter that is given": (CsvForm(delimiter="|"), Case(b"a,x|b\n1;1|2,2\n", [["1;1", "2,2"]])),
+    "another quote": (CsvForm(quote="'"), Case(AB + b"'1,''1',\"2\n", [["1,'1", '"2']])),
+    "delimiters in the header's quotes": (CsvForm(quote="'"), Case(b"'a;b;c',d\n1,2\n", [["1", "2"]])),
+    "a quote that does not end": (
+        CsvForm(quote="'"),
+        Case(AB + b"1,2\n3,'4\n5,6\n", [["1", "2"]], 1, torn=True),
+    ),
+    "no quotes": (CsvForm(quote=""), Case(AB + b'"1,2"\n"3,4\n', [['"1', '2"'], ['"3', "4"]])),
+    "no quotes, and a line end": (CsvForm(quote=""), Case(AB + b'"1\n1",2\n', [['1"', "2"]], 1)),
+    "the wrong encoding": (CsvForm(encoding="utf-8"), Case("ä,b\n1,2\n".encode("latin-1"), REFUSED)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_audit_reads_files_in_other_forms(tmp_path: Path, name: str) -> None:
+    """The table's rows and broken rows."""
+    form, case = FORMS[name]
+    path = tmp_path / "rows.csv"
+    path.write_bytes(case.file)
+    if case.rows is None:
+        with pytest.raises(InputError, match="header"):
+            find_input([str(path)], form)
+        return
+    assert audit_reads(path, form) == (case.rows, case.broken)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_run_reads_files_in_other_forms(tmp_path: Path, name: str) -> None:
+    """The same rows and broken rows."""
+    form, case = FORMS[name]
+    path = tmp_path / "rows.csv"
+    path.write_bytes(case.file)
+    if case.rows is None:
+        with pytest.raises(InputError, match="header"):
+            csv_header(str(path), form)
+        return
+    assert run_reads(path, form) == (case.rows, case.broken, case.torn)
 
 
 def test_what_is_no_text_is_found_across_blocks(tmp_path: Path) -> None:
@@ -223,10 +295,83 @@ def test_messages_are_the_same_rows_to_both(tmp_path: Path, monkeypatch: pytest.
     assert copied.broken == len(MESSAGES) - len(expected)
 
 
+OF_KNOWN_PEOPLE: list[tuple[bytes | None, list[str] | None]] = [
+    (b'{"a": "1", "b": 2}', ["1", "2"]),
+    (b'{"a": [1], "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": {"x": NaN}, "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": -Infinity, "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "\\ud800", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "1\\u0000", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "1\0", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "\x1a", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "\xff", "b": 2}', [NO_VALUE, "2"]),
+    (b'{"a": "x\ny", "b": "x\ny"}', ["x\ny", "x\ny"]),
+    (b'{"z": "\xff\0", "a": 1, "b": 2}', ["1", "2"]),
+    (b'{"z": [NaN], "a": [NaN], "b": 2}', [NO_VALUE, "2"]),
+    (b'{"b": "2\\u0000", "a": [1]}', NO_OBJECT),
+    (b'{"b": "\xff", "a": [1]}', NO_OBJECT),
+    (b'{"b": NaN, "a": [1]}', NO_OBJECT),
+    (b'{"b": [2], "a": 1}', NO_OBJECT),
+    (b'{"a": [1], "b": 2', NO_OBJECT),
+    (b"[1]", NO_OBJECT),
+    (None, NO_OBJECT),
+]
+"""Where ``a`` is an attribute of cohorts that last."""
+
+
+def test_messages_are_judged_by_what_is_no_attribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that is no value does not make a message no row, to the run and to the audit's copy alike."""
+    expected = [cells for _, cells in OF_KNOWN_PEOPLE if cells is not None]
+    values = [value for value, _ in OF_KNOWN_PEOPLE]
+    decoded = JsonValues(["a", "b"], ["a"]).decode(values)
+    assert [[cell or "" for cell in row.values()] for row in decoded.rows.to_pylist()] == expected
+    assert [_cells(value, ["a", "b"], {"a"}) for value in values] == [cells for _, cells in OF_KNOWN_PEOPLE]
+
+    class Stub(NamedTuple):
+        value: bytes | None
+
+    monkeypatch.setattr(
+        "kanonflow.pipelines.commands.topic_copies.committed_messages",
+        lambda _: [Stub(value) for value in values],
+    )
+    address: Any = None
+    copied = _copy_json_rows(address, ["a", "b"], frozenset("ab"), tmp_path / "rows.csv", frozenset("a"))
+    assert list(text_rows(copied.path, None))[1:] == expected
+    assert copied.broken == len(values) - len(expected)
+
+
+ODD_CELLS = AB + b"1\0,2\n\xff,4\n5,6\n\x1a,\xff\n7,\0\n8\0,9,\n"
+
+
+def test_files_are_judged_by_what_is_no_attribute(tmp_path: Path) -> None:
+    """Rows with another cell that is no text, or with too many cells, are none, whatever the attribute is."""
+    path = tmp_path / "rows.csv"
+    path.write_bytes(ODD_CELLS)
+    batches = list(read_csv(str(path), ["a", "b"], attributes=["a"]))
+    rows = [list(row.values()) for batch in batches if batch.rows for row in batch.rows.to_pylist()]
+    assert rows == [[NO_VALUE, "2"], [NO_VALUE, "4"], ["5", "6"]]
+    assert sum(len(batch.broken) for batch in batches) == 3
+    fields = {"a": {"role": "quasi", "type": "categorical"}, "b": {"role": "insensitive"}}
+    bound = bind(
+        parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test"),
+        pa.schema([("a", pa.string()), ("b", pa.string())]),
+        text=True,
+        source="test",
+    )
+    books = [CodeBook(column, attribute=column.name == "a") for column in bound.columns]
+    found = read_input(find_input([str(path)], None), bound, books, None)
+    told = [
+        [book.values[code] for book, code in zip(books, row, strict=True)] for row in found.codes.tolist()
+    ]
+    assert told == [[Unreadable(NO_VALUE), "2"], [Unreadable(NO_VALUE), "4"], ["5", "6"]]
+    assert found.broken == 3
+    assert books[0].faults().tolist() == [True, False]
+
+
 INT, LONG_INT, DOUBLE, DECIMAL = pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2)
 TRUTH, DAY, INSTANT = pa.bool_(), pa.date32(), pa.timestamp("ms", tz="UTC")
 GOOD = {
-    INT: [" 1", "+1", "\x1c-1\u2028", "00012"],
+    INT: [" 1", "+1", "\x1c-1\u2028", "00012", "1.0", "-17850.000"],
     LONG_INT: ["9223372036854775807", "-0"],
     DOUBLE: ["1.", ".5", "1e+3", "-0", "1e-400"],
     DECIMAL: ["1.5", "1.500", "9999.99"],
@@ -235,7 +380,20 @@ GOOD = {
     INSTANT: ["2020-01-01", "2020-01-01 23:59", "2020-01-01T00:00:00.123456789+0100", "2020-01-01T00:00Z"],
 }
 BAD = {
-    INT: ["1_0", "\uff11", "2147483648", "1.5", "++1", "+ 1", "0x10", " ", "1,000"],
+    INT: [
+        "1_0",
+        "\uff11",
+        "2147483648",
+        "2147483648.0",
+        "1.01",
+        ".0",
+        "1.0e0",
+        "++1",
+        "+ 1",
+        "0x10",
+        " ",
+        "1,000",
+    ],
     LONG_INT: ["9223372036854775808", "1" * 5000],
     DOUBLE: ["nan", "inf", "1e400", "1e0003", "1_0", "1e"],
     DECIMAL: ["1.555", "12345.00", "1e400"],
@@ -261,6 +419,297 @@ def test_both_take_the_same_cells_for_values() -> None:
             for cell in cells:
                 assert bool(cast_text(pa.array([cell]), kind)[1][0]) is expected, (kind, cell)
                 assert isinstance(read_text(cell, kind), Unreadable) is expected, (kind, cell)
+
+
+class Written(NamedTuple):
+    """Cells of one form. good: each with the canonical text of its value, None: null. bad: what is no value."""
+
+    form: TextForm
+    kind: pa.DataType
+    good: dict[str, str | None]
+    bad: list[str]
+
+
+def of(spelling: str, kind: pa.DataType, good: dict[str, str | None], bad: list[str]) -> Written:
+    """Of a field with a format."""
+    return Written(TextForm(format=spelling), kind, good, bad)
+
+
+COMMA, GROUPS, BLANK = TextForm(","), TextForm(",", "."), TextForm(",", " ")
+PRAGUE, FIRST, SECOND = (TextForm(timezone="Europe/Prague", fold=fold) for fold in (None, *Fold))
+WRITTEN = {
+    "decimal comma": Written(
+        COMMA,
+        DOUBLE,
+        {"1,5": "1.5", "1": "1", ",5": "0.5", "5,": "5", "-1,5e3": "-1500"},
+        ["1.5", "1,5,5", "1.5,5"],
+    ),
+    "decimals with a comma": Written(COMMA, DECIMAL, {" 1,50 ": "1.5", "1,5e1": "15"}, ["1.50", "1,555"]),
+    "whole numbers with a comma": Written(COMMA, LONG_INT, {"17850,0": "17850"}, ["17850.0", "1,5"]),
+    "thousands": Written(
+        GROUPS,
+        DOUBLE,
+        {
+            "1.234,5": "1234.5",
+            "1234,5": "1234.5",
+            "1.234.567": "1234567",
+            "+999.000": "999000",
+            "1.234e1": "12340",
+        },
+        ["1.23", "1234.567", "1..234", ".123", "1.234,567.8", "12.34.567", "1,234.567"],
+    ),
+    "whole thousands": Written(GROUPS, INT, {"1.234": "1234", "-1.234,00": "-1234"}, ["1.2345", "1.234,5"]),
+    "decimals in thousands": Written(GROUPS, pa.decimal128(9, 2), {"1.234,50": "1234.5"}, ["1,234.50"]),
+    "blanks between thousands": Written(
+        BLANK,
+        LONG_INT,
+        {"1 234": "1234", "1\u00a0234": "1234", " 1\u202f234 ": "1234"},
+        ["1  234", "1 23", "1\t234"],
+    ),
+    "apostrophes": Written(TextForm(thousands="'"), DOUBLE, {"1'234.5": "1234.5"}, ["1'23", "'123"]),
+    "commas": Written(TextForm(thousands=","), DOUBLE, {"1,234.5": "1234.5"}, ["1,23", "1.234,5"]),
+    "words for null": Written(
+        TextForm(nulls=("NA", "-", " n/a ")),
+        INT,
+        {"NA": None, " - ": None, "n/a": None, "-1": "-1"},
+        ["na", "NULL"],
+    ),
+    "words for null among texts": Written(
+        TextForm(nulls=("NA",)), pa.string(), {" NA ": None, "NAN": "NAN", " ": " "}, []
+    ),
+    "days with points": of(
+        "%d.%m.%Y",
+        DAY,
+        {"31.12.1999": "1999-12-31", " 1.2.2020 ": "2020-02-01", "29.02.2020": "2020-02-29"},
+        [
+            "31.12.99",
+            "2020-01-02",
+            "30.02.2020",
+            "1.13.2020",
+            "1.1.0000",
+            "001.1.2020",
+            "1,1,2020",
+            "1.1.2020x",
+            "x",
+        ],
+    ),
+    "US days": of("%m/%d/%Y", DAY, {"12/31/1999": "1999-12-31"}, ["31/12/1999", "12/31/1999 "[:-1] + "/"]),
+    "yymmdd": of(
+        "%y%m%d",
+        DAY,
+        {"690101": "1969-01-01", "991231": "1999-12-31", "000101": "2000-01-01", "681231": "2068-12-31"},
+        ["69011", "6901011", "690100", "69-1-1", "+90101"],
+    ),
+    "names of months": of(
+        "%d %b %Y",
+        DAY,
+        {"1 jan 2020": "2020-01-01", "01 DEC 2020": "2020-12-01"},
+        ["1 January 2020", "1 Okt 2020"],
+    ),
+    "whole names of months": of(
+        "%B %d, %Y",
+        DAY,
+        {"MAY 1, 2020": "2020-05-01", "september 09, 2020": "2020-09-09"},
+        ["Sep 9, 2020", "Ma 1, 2020"],
+    ),
+    "a day that is written with its time": of(
+        "%d.%m.%Y %H:%M",
+        DAY,
+        {"1.2.2020 23:59": "2020-02-01", "1.2.2020 1:05": "2020-02-01"},
+        ["1.2.2020", "1.2.2020 24:00", "1.2.2020 1:60", "1.2.2020 1:5"],
+    ),
+    "instants": of(
+        "%d.%m.%Y %H:%M:%S.%f",
+        INSTANT,
+        {
+            "01.02.2020 03:04:05.6789": "2020-02-01 03:04:05.678Z",
+            "1.2.2020 0:00:00.123456789": "2020-02-01 00:00:00.123Z",
+        },
+        ["1.2.2020 03:04:05", "1.2.2020 03:04:60.0", "1.2.2020 03:04:05.", "1.2.2020 03:04:05.1234567890"],
+    ),
+    "before 1970": of(
+        "%Y%m%dT%H%M%S,%f", INSTANT, {"19691231T235959,9995": "1969-12-31 23:59:59.999Z"}, ["19691231"]
+    ),
+    "a clock with twelve hours": of(
+        "%m/%d/%Y %I:%M %p",
+        INSTANT,
+        {
+            "1/2/2020 12:00 AM": "2020-01-02 00:00:00.000Z",
+            "1/2/2020 12:30 pm": "2020-01-02 12:30:00.000Z",
+            "1/2/2020 1:30 Pm": "2020-01-02 13:30:00.000Z",
+        },
+        ["1/2/2020 0:30 AM", "1/2/2020 13:30 PM", "1/2/2020 1:30"],
+    ),
+    "zones": of(
+        "%Y-%m-%d %H:%M %z",
+        INSTANT,
+        {
+            "2020-01-01 00:30 +01": "2019-12-31 23:30:00.000Z",
+            "2020-01-01 00:30 -0130": "2020-01-01 02:00:00.000Z",
+            "2020-01-01 00:30 +01:30": "2019-12-31 23:00:00.000Z",
+            "2020-01-01 00:30 Z": "2020-01-01 00:30:00.000Z",
+        },
+        [
+            "2020-01-01 00:30",
+            "2020-01-01 00:30 +1",
+            "2020-01-01 00:30 +01:60",
+            "2020-01-01 00:30 +24",
+            "0001-01-01 00:00 +01",
+        ],
+    ),
+    "instants of a day": of("%d.%m.%Y", INSTANT, {"1.2.2020": "2020-02-01 00:00:00.000Z"}, ["2020-02-01"]),
+    "seconds": of(
+        "epoch_s",
+        INSTANT,
+        {
+            "0": "1970-01-01 00:00:00.000Z",
+            "-1.0": "1969-12-31 23:59:59.000Z",
+            "+0001600000000": "2020-09-13 12:26:40.000Z",
+        },
+        ["1.5", "1e3", "253402300800", "-62135596801", "1" * 30, "2020-01-01"],
+    ),
+    "milliseconds": of(
+        "epoch_ms",
+        pa.timestamp("us", tz="UTC"),
+        {"-1": "1969-12-31 23:59:59.999000Z", "253402300799999": "9999-12-31 23:59:59.999000Z"},
+        ["253402300800000"],
+    ),
+    "local times": Written(
+        PRAGUE,
+        INSTANT,
+        {
+            "2020-07-01 12:00": "2020-07-01 10:00:00.000Z",
+            "2020-07-01 12:00Z": "2020-07-01 12:00:00.000Z",
+            "2020-07-01": "2020-06-30 22:00:00.000Z",
+            "2020-10-25 01:59:59.999": "2020-10-24 23:59:59.999Z",
+            "2020-10-25 03:00": "2020-10-25 02:00:00.000Z",
+            "2020-03-29 03:00": "2020-03-29 01:00:00.000Z",
+            "2050-07-01 12:00": "2050-07-01 10:00:00.000Z",
+            "1850-01-01 00:00": "1849-12-31 23:02:16.000Z",
+        },
+        [
+            "2020-10-25 02:00",
+            "2020-10-25 02:59:59",
+            "2020-03-29 02:00",
+            "2020-03-29 02:59:59",
+            "0001-01-01 00:00",
+        ],
+    ),
+    "the first of two": Written(
+        FIRST,
+        INSTANT,
+        {"2020-10-25 02:30": "2020-10-25 00:30:00.000Z", "2020-03-29 02:30": "2020-03-29 01:30:00.000Z"},
+        [],
+    ),
+    "the second of two": Written(
+        SECOND,
+        INSTANT,
+        {"2020-10-25 02:30": "2020-10-25 01:30:00.000Z", "2020-03-29 02:30": "2020-03-29 00:30:00.000Z"},
+        [],
+    ),
+    "local times in a format": Written(
+        TextForm(format="%d.%m.%Y %H:%M", timezone="America/New_York"),
+        INSTANT,
+        {"1.1.2020 00:00": "2020-01-01 05:00:00.000Z"},
+        ["01.11.2020 01:30", "08.03.2020 02:30"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_audit_takes_cells_in_other_forms(name: str) -> None:
+    """Each good cell is the value of its canonical text, and each bad one is none."""
+    form, kind, good, bad = WRITTEN[name]
+    for cell, canonical in good.items():
+        value = read_text(cell, kind, form)
+        assert not isinstance(value, Unreadable), cell
+        assert value == read_text(canonical, kind), cell
+    for cell in bad:
+        assert isinstance(read_text(cell, kind, form), Unreadable), cell
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_run_takes_cells_in_other_forms(name: str) -> None:
+    """The same, alone and beside the other cells."""
+    form, kind, good, bad = WRITTEN[name]
+    column = BoundColumn(Field("x", Role.INSENSITIVE), kind, from_text=True, form=form)
+    cells = [*good, *bad]
+    expected = cast_text(pa.array([*good.values(), *([None] * len(bad))], pa.string()), kind)[0].to_pylist()
+    wrong = [False] * len(good) + [True] * len(bad)
+    values, found = read_column(column, pa.array(cells, pa.string()), None)
+    assert (values.to_pylist(), found.tolist()) == (expected, wrong)
+    for cell, value, is_bad in zip(cells, expected, wrong, strict=True):
+        alone, found = read_column(column, pa.array([cell], pa.string()), None)
+        assert (alone.to_pylist(), found.tolist()) == ([value], [is_bad]), cell
+
+
+def typed_column(kind: pa.DataType, **said: Any) -> BoundColumn:
+    """An insensitive field of a typed input."""
+    fields = {"q": {"role": "quasi", "type": "numeric"}, "x": {"role": "insensitive"} | said}
+    policy = parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test")
+    schema = pa.schema([("q", pa.int32()), ("x", kind)])
+    return bind(policy, schema, text=False, source="test").column("x")
+
+
+ZONE = {"timezone": "Europe/Prague"}
+NAIVE = pa.timestamp("ms")
+NOON = 1_593_604_800_000
+"""2020-07-01 12:00 UTC in milliseconds."""
+TYPED: dict[str, tuple[BoundColumn, pa.Array, list[int | None]]] = {
+    "whole numbers with a format": (
+        typed_column(pa.int64(), **{"as": "date", "format": "%d%m%Y"}),
+        pa.array([1022020, 31121999, 20200101, -1, None]),
+        [18_293, 10_956, None, None, None],
+    ),
+    "yymmdd as numbers": (
+        typed_column(pa.int32(), **{"as": "date", "format": "%y%m%d"}),
+        pa.array([101, 690101, 70000], pa.int32()),
+        [10_957, -365, None],
+    ),
+    "seconds as numbers": (
+        typed_column(pa.int64(), **{"as": "timestamp", "format": "epoch_s"}),
+        pa.array([0, -1, 1 << 60]),
+        [0, -1_000_000, None],
+    ),
+    "times without a zone": (
+        typed_column(NAIVE, **ZONE),
+        pa.array([NOON, NOON + 116 * 86_400_000 - 34_200_000, None], NAIVE),
+        [NOON - 7_200_000, None, None],
+    ),
+    "times with a zone": (
+        typed_column(pa.timestamp("ms", tz="UTC"), **ZONE),
+        pa.array([NOON], pa.timestamp("ms", tz="UTC")),
+        [NOON],
+    ),
+    "times without a zone in UTC": (typed_column(NAIVE), pa.array([NOON], NAIVE), [NOON]),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_the_audit_reads_typed_columns_as_the_policy_says(name: str) -> None:
+    """Values are the table's, None: null or no value; what is no value is told from null."""
+    column, array, expected = TYPED[name]
+    book = CodeBook(column)
+    cells = _plain(array, column.arrow_type)
+    read = book.codes_of_texts if column.from_text else book.codes_of_objects
+    codes = read(cells, len(array))
+    assert [
+        None if code < 0 or book.faults()[code] else book.values[code] for code in codes.tolist()
+    ] == expected
+    assert [code < 0 for code in codes.tolist()] == array.is_null().to_pylist()
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_the_run_reads_typed_columns_as_the_policy_says(name: str) -> None:
+    """The same values."""
+    column, array, expected = TYPED[name]
+    values, bad = read_column(column, array, None)
+    units = values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
+    assert units.to_pylist() == expected
+    assert (values.is_null().to_pylist(), bad.tolist()) == (
+        [each is None for each in expected],
+        [each is None and valid for each, valid in zip(expected, array.is_valid().to_pylist(), strict=True)],
+    )
 
 
 def test_a_run_with_long_cells_and_nul_passes_its_audit(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from kanonflow.pipelines.kafka.avro_values import AvroValues, RegistryValues
 from kanonflow.pipelines.kafka.message_values import JsonValues, MessageRows, canonical_number
 from kanonflow.pipelines.kafka.schema_registry import RegistryUnavailableError, SchemaRegistry
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.text_inputs import NO_VALUE
 from tests.pipelines.kafka.registry_stub import StubRegistry, stub_registry
 
 ROW: dict[str, Any] = {
@@ -125,6 +126,34 @@ def test_json_that_is_no_row_is_broken() -> None:
     assert {row.field for place, row in rows.broken if place in (7, 8, 10)} == {"a"}
     assert told[2] == told[3] == told[4] == told[9] == told[11] == "the message is not JSON"
     assert "hunter2" not in repr(rows.broken)
+
+
+def test_attributes_that_are_no_value_break_no_json_row() -> None:
+    """Each is the mark; what is wrong with other fields breaks the row, whatever the attribute is."""
+    odd = [b"[1]", b'{"b": 1}', b"NaN", b'"\\ud800"', b'"\\u0000"', b'"\x1a"', b'"\xff"']
+    good = [b'{"a": %s, "b": "x"}' % cell for cell in odd]
+    bad = [b'{"a": %s, "b": %s}' % (one, other) for one in (*odd, b'"1"') for other in odd]
+    rows = JsonValues(("a", "b"), {"a"}).decode([*good, *bad, b'{"a": NaN'])
+    assert rows.rows.to_pydict() == {"a": [NO_VALUE] * 7, "b": ["x"] * 7}
+    assert len(rows.broken) == len(bad) + 1
+
+
+def test_attributes_that_are_no_text_break_no_avro_row() -> None:
+    """Text that is not UTF-8; in another kept field it breaks the row, in one that is not kept it says nothing."""
+
+    def foul(name: str) -> bytes:
+        value = _avro(ROW, id="ID" * 3, secret="SECRET")
+        return value.replace(RECORDED[name], b"\xff" + RECORDED[name][1:])
+
+    attributes = AvroValues(ROW, ("id", "at"), {"id"})
+    rows = attributes.decode([foul("id"), foul("secret"), _avro(ROW)])
+    assert rows.rows.column("id").to_pylist() == [NO_VALUE, "ID" * 3, RECORD["id"]]
+    assert rows.broken == ()
+    assert len(AvroValues(ROW, ("id", "at")).decode([foul("id"), foul("secret")]).broken) == 2
+    assert len(AvroValues(ROW, ("id", "secret"), {"id"}).decode([foul("id"), foul("secret")]).broken) == 1
+
+
+RECORDED = {"id": b"IDIDID", "secret": b"SECRET"}
 
 
 def test_plain_avro_becomes_typed_columns() -> None:

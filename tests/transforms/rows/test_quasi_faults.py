@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN
+from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.release.matching_record import record_digests
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.rows.classify import classify, classify_places
+from kanonflow.transforms.rows.element_rows import rows_to_table
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
 from kanonflow.transforms.rows.split import split
@@ -79,6 +81,35 @@ def test_a_fault_names_all_quasi_identifiers_and_what_was_cut() -> None:
     assert (fault["reason"], fault["field"]) == ("outside_domain", "age")
     assert [part.split(":")[0] for part in fault["message"].split("; ")] == ["age", "born"]
     assert fault["cells"] == {"age": "121", "income": "99999", "born": "never"}
+
+
+@pytest.mark.parametrize("field", sorted(LASTING.attributes))
+def test_what_is_no_value_is_a_fault_of_any_type(field: str) -> None:
+    """Also where any text is a value."""
+    fault = fault_of({field: NO_VALUE})
+    assert (fault["reason"], fault["field"], fault["cells"]) == ("bad_value", field, {field: NO_VALUE})
+
+
+def test_other_fields_know_no_mark() -> None:
+    """Of payload it is the text that came."""
+    rows, rejected = classify(text_rows({"who": NO_VALUE}), LASTING)
+    assert (rejected, rows.column("who").to_pylist()) == ([], [NO_VALUE])
+    assert rows.column(FAULT_COLUMN).null_count == 1
+
+
+def test_records_with_half_a_surrogate_are_handed_on() -> None:
+    """Of a quasi-identifier alone; of any other field the record is none, as ever."""
+    half = "\ud800"
+    feed = bound_feed(feed_policy(cohort="lasting"))
+    ever = bound_feed(feed_policy(cohort="window"))
+    rows = [row(1, 1, 0.5), row(2, 2, 0.5) | {"job": half}, row(3, 3, 0.5) | {"job": half, "town": half}]
+    table, broken = rows_to_table(rows, feed)
+    assert (table.num_rows, [each["field"] for each in broken]) == (2, ["town"])
+    assert table.column("job").to_pylist()[1] == NO_VALUE
+    assert len(rows_to_table(rows, ever).broken) == 2
+    found = classify(table, feed)
+    assert found.rejected == []
+    assert [cell is None for cell in found.rows.column(FAULT_COLUMN).to_pylist()] == [True, False]
 
 
 @pytest.mark.parametrize(

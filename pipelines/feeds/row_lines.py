@@ -1,0 +1,225 @@
+"""The lines that rows of a file stand on: found by reading the file once more, as far as the last row asked for.
+
+The reader does not count lines: good rows would pay for it. A batch knows its file and how many rows came before it,
+and that is enough to find a row again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import re
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+from apache_beam.io.filesystem import BeamIOError
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.feeds.csv_files import open_text
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.text_form import CsvForm
+from kanonflow.transforms.rows.row_origins import RowOrigin
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLOCK_BYTES = 1 << 20
+_EMPTY = (b"\n", b"\r\n", b"\r")
+_UNREADABLE = (OSError, EOFError, zlib.error, gzip.BadGzipFile, BeamIOError, InputError)
+
+
+class CsvLines:
+    """The lines of a CSV file by the numbers of its complete rows: those with as many values as the header, from 0.
+
+    form: how the file is written, its delimiter included.
+    Goes forward as it is asked, and from the beginning again where it is asked for an earlier row. It keeps no line.
+    A copy (pickled) begins anew. What is a row stands in schemas/text_inputs.py.
+    """
+
+    def __init__(self, path: str, form: CsvForm) -> None:
+        self._path = path
+        self._form = form
+        self._rows: Iterator[tuple[int, int, bytes]] = iter(())
+        self._next: int | None = None
+        self._header: str | None = None
+
+    @property
+    def header(self) -> str | None:
+        """The header's line; None: the file cannot be read any more."""
+        if self._header is None:
+            with contextlib.suppress(*_UNREADABLE), open_text(self._path, self._form.encoding) as stream:
+                self._header = _as_text(next(_logical_lines(stream, self._form))[1])
+        return self._header
+
+    def find(self, rows: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Line, from 1, and text of each of these rows, ascending; of none that cannot be read any more.
+
+        O(what lies between this row and the last one asked for).
+        """
+        found: dict[int, tuple[int, str]] = {}
+        if not rows:
+            return found
+        if self._next is None or rows[0] < self._next:
+            self._rows = self._complete_rows()
+        wanted = set(rows)
+        with contextlib.suppress(*_UNREADABLE):
+            for number, line, row in self._rows:
+                if number in wanted:
+                    found[number] = line, _as_text(row)
+                    if number == rows[-1]:
+                        break
+            self._next = rows[-1] + 1
+        return found
+
+    def _complete_rows(self) -> Iterator[tuple[int, int, bytes]]:
+        number, mark, quote = 0, _delimiter(self._form), self._form.quote.encode()
+        with open_text(self._path, self._form.encoding) as stream:
+            lines = _logical_lines(stream, self._form)
+            _, header = next(lines)
+            width = _values(header, self._form)[0]
+            for line, row in lines:
+                values = _values(row, self._form)[0] if quote and quote in row else row.count(mark) + 1
+                if values == width:
+                    yield number, line, row
+                    number += 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CsvLines) and (self._path, self._form) == (other._path, other._form)
+
+    def __hash__(self) -> int:
+        return hash((self._path, self._form))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CsvLines, (self._path, self._form)
+
+
+@dataclass(frozen=True)
+class CsvOrigins:
+    """Of a batch of a CSV file. source: the file's name. first: complete rows before the batch. gone: places of those
+    that are in the file and not in the batch, counted with them, ascending."""
+
+    source: str
+    lines: CsvLines
+    first: int
+    gone: tuple[int, ...] = ()
+
+    def of(self, rows: Sequence[int]) -> list[RowOrigin]:
+        """As of ``RowOrigins``."""
+        numbers = [self.first + self._with_gone(row) for row in rows]
+        found = self.lines.find(numbers)
+        header = self.lines.header
+        lines: list[tuple[int | None, str | None]] = [found.get(number, (None, None)) for number in numbers]
+        return [RowOrigin(self.source, line, raw, header) for line, raw in lines]
+
+    def _with_gone(self, row: int) -> int:
+        for place in self.gone:
+            if place > row:
+                break
+            row += 1
+        return row
+
+
+@dataclass(frozen=True)
+class FileOrigins:
+    """Of a batch of an Avro or Parquet file: rows have numbers, and no text. first: rows of the file before it."""
+
+    source: str
+    first: int
+
+    def of(self, rows: Sequence[int]) -> list[RowOrigin]:
+        """As of ``RowOrigins``."""
+        return [RowOrigin(self.source, self.first + row + 1) for row in rows]
+
+
+@dataclass(frozen=True)
+class MessageOrigins:
+    """Of a batch of a topic's partition. place: TOPIC/PARTITION. offsets: of all messages. rows: which of them each row
+    was. values: the messages, where they are text; they are the reader's own, not copied."""
+
+    place: str
+    offsets: Sequence[int]
+    rows: Sequence[int] | NDArray[np.int64]
+    values: Sequence[bytes | None] | None = field(default=None, repr=False)
+
+    def of(self, rows: Sequence[int]) -> list[RowOrigin]:
+        """As of ``RowOrigins``."""
+        return [self.of_message(int(self.rows[row])) for row in rows]
+
+    def of_message(self, message: int) -> RowOrigin:
+        """The origin of a message that may be no row."""
+        value = None if self.values is None else self.values[message]
+        offset = int(self.offsets[message])
+        return RowOrigin(f"{self.place}/{offset}", offset, None if value is None else _as_text(value))
+
+
+def lines_by_number(path: str, form: CsvForm, wanted: Collection[int]) -> tuple[str, dict[int, str]]:
+    """The header of a CSV file, and the rows that begin on these lines, by line. O(the file).
+
+    Raises InputError: the file is damaged.
+    """
+    try:
+        with open_text(path, form.encoding) as stream:
+            lines = _logical_lines(stream, form)
+            _, header = next(lines)
+            return _as_text(header), {line: _as_text(row) for line, row in lines if line in wanted}
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InputError(f"{path}: the compressed file is damaged or cut off") from None
+
+
+def _logical_lines(stream: BinaryIO, form: CsvForm) -> Iterator[tuple[int, bytes]]:
+    """Rows, the header first, with the number of the line that each begins on, from 1. Empty lines are none."""
+    row, began, quote = b"", 0, form.quote.encode()
+    for number, line in enumerate(_physical_lines(stream), 1):
+        if not row:
+            if not quote or quote not in line:
+                if line not in _EMPTY:
+                    yield number, line
+                continue
+            began = number
+        row += line
+        if _values(row, form)[1]:
+            yield began, row
+            row = b""
+    if row:
+        yield began, row
+
+
+def _physical_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines with their ends (LF, CRLF or CR), without a byte order mark."""
+    rest = stream.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
+    while block := stream.read(_BLOCK_BYTES):
+        lines = (rest + block).splitlines(keepends=True)
+        rest = lines.pop()  # it may go on, and a CR at its end may be half of a CRLF
+        yield from lines
+    yield from rest.splitlines(keepends=True)
+
+
+def _delimiter(form: CsvForm) -> bytes:
+    assert form.delimiter is not None
+    return form.delimiter.encode()
+
+
+def _values(row: bytes, form: CsvForm) -> tuple[int, bool]:
+    """How many values a row has, and whether its last quoted one has ended."""
+    mark, quote = _delimiter(form), form.quote.encode()
+    if not quote or quote not in row:
+        return row.count(mark) + 1, True
+    row = row.rstrip(b"\r\n") if row.count(quote) % 2 == 0 else row
+    sign = re.escape(quote)
+    quoted = sign + rb"(?:[^" + sign + rb"]|" + sign + sign + rb")*(" + sign + rb"|\Z)"
+    cell = re.compile(rb"(?:" + quoted + rb")?[^" + re.escape(mark) + rb"]*")
+    at, values = 0, 1
+    while True:
+        found = cell.match(row, at)
+        assert found is not None  # it matches nothing, too
+        if found[1] == b"":
+            return values, False
+        at = found.end()
+        if at >= len(row):
+            return values, True
+        at, values = at + 1, values + 1
+
+
+def _as_text(row: bytes) -> str:
+    return row.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
