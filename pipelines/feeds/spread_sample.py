@@ -217,7 +217,7 @@ def whole_rows(piece: bytes, header: CsvHeader, quote: str) -> bytes | None:
     """Of bytes from the middle of a CSV file, those of the rows that are whole; None: it cannot be told.
 
     Whether the piece begins inside of quotes is not known. Both are tried: the right one is that under which rows have
-    as many cells as the header. O(bytes), vectorised.
+    as many cells as the header, and quotes begin where cells do. O(bytes), vectorised.
     """
     data = np.frombuffer(piece, dtype=np.uint8)
     ends = data == ord("\n")
@@ -225,13 +225,19 @@ def whole_rows(piece: bytes, header: CsvHeader, quote: str) -> bytes | None:
         return _between(piece, np.flatnonzero(ends))
     outside = np.cumsum(data == ord(quote)) % 2
     signs = data == ord(header.delimiter)
+    quotes = np.flatnonzero(data == ord(quote))
+    # A quote in a cell is written twice: the second one opens what the first one closed.
+    begins = np.isin(data[quotes - 1], [ord(header.delimiter), ord("\n"), ord(quote)]) | (quotes == 0)
     best, most = None, 0.5
     for parity in (0, 1):
         places = np.flatnonzero(ends & (outside == parity))
         if places.size < 2:
             continue
         widths = np.diff(np.cumsum(signs & (outside == parity))[places]) + 1
-        right = float((widths == len(header.columns)).mean())
+        opening = begins[outside[quotes] != parity]
+        right = float((widths == len(header.columns)).mean()) * (
+            float(opening.mean()) if opening.size else 1.0
+        )
         if right > most:
             best, most = places, right
     return None if best is None else _between(piece, best)

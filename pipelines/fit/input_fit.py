@@ -20,12 +20,10 @@ from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.expected_forms import expected_instead
-from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.proposed_forms import NULL_WORDS, ProposedForm, proposed_form
 from kanonflow.transforms.rows.classify import one_array, problems_of
 
-MAX_REJECTED = 0.05
 _UNPARSEABLE = "unparseable"
 _ZONED = r"(Z|[+-]\d\d:?\d\d)$"
 _DECIMAL_ID = r"^\s*\d+\.0+\s*$"
@@ -34,20 +32,22 @@ _TORN = "correct the rows, or say how they are written (csv: {delimiter: ..., qu
 
 
 class InputMisfitError(PolicyError):
-    """An input whose sample does not fit the policy. exit_code 2: asked by ``policy check``; 3: a run ends with it."""
+    """An input whose sample does not fit the policy."""
 
     thing = "input"
-
-    def __init__(self, mistakes: Sequence[str], source: str = "", exit_code: int = 2) -> None:
-        super().__init__(mistakes, source)
-        self.exit_code = exit_code
+    _told = "the input does not fit"
 
     def __str__(self) -> str:
         """One line a mistake."""
-        head = f"{self.source}: the input does not fit the policy, and nothing was released"
-        if self.exit_code == 2:
-            head = f"{self.source}: the input does not fit"
-        return "\n".join(map(printable, [head, *(f"  - {mistake}" for mistake in self.mistakes)]))
+        lines = [f"{self.source}: {self._told}", *(f"  - {mistake}" for mistake in self.mistakes)]
+        return "\n".join(map(printable, lines))
+
+
+class RunMisfitError(InputMisfitError):
+    """The same, where a run ends with it before it wrote anything."""
+
+    exit_code = 3
+    _told = "the input does not fit the policy, and nothing was released"
 
 
 @dataclass(frozen=True)
@@ -176,12 +176,6 @@ class InputFit:
         return f"{self.rows:,} {'rows' if self.whole else 'sampled rows'}"
 
 
-def max_rejected(policy: Policy) -> float:
-    """The share of rows that may be rejected because of what the input holds."""
-    given = getattr(policy, "max_rejected", None)
-    return MAX_REJECTED if given is None else float(given)
-
-
 def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool) -> InputFit:
     """The sample under the policy. whole: whether the samples are of all files.
 
@@ -201,7 +195,7 @@ def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool)
         sum(sample.places for sample in samples),
         whole,
         tuple(sample.file.name for sample in samples if sample.front),
-        max_rejected(bound.policy),
+        bound.policy.rejected_limit,
         torn.file.path if torn is not None and broken else "",
     )
 

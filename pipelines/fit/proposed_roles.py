@@ -37,6 +37,7 @@ STEADY = 0.01
 FEW_CATEGORIES = 50
 _KNOWN = "known of people beforehand (quasi), or what is studied (sensitive)?"
 _LEAST_REPEATING = 0.5
+_FEW_NULLS = 0.03
 _DAY_SECONDS = 86_400
 _OF_PEOPLE = re.compile(
     r"customer|client|account|user|person|patient|member|card|cc_?num|holder|subject|employee|student|(^|_)who$|kunde",
@@ -136,7 +137,9 @@ def _time(columns: Mapping[str, FoundType], facts: Mapping[str, ColumnFacts], wh
     for place, (name, found) in enumerate(columns.items()):
         kind = found.values.type
         instant = pa.types.is_timestamp(kind)
-        if not (instant or pa.types.is_date(kind)) or facts[name].distinct < 2 or facts[name].nulls:
+        if not (instant or pa.types.is_date(kind)) or facts[name].distinct < 2:
+            continue
+        if facts[name].nulls > _FEW_NULLS * facts[name].rows:  # an event has a time
             continue
         steady = people is not None and changed_share(codes_of(found.values), people, _known(found)) <= STEADY
         if steady or _OF_BIRTH.search(name) or (people is None and not instant):
@@ -262,9 +265,10 @@ def _window(
     """Days of a window that most have enough people for; None: one single window."""
     if when is None:
         return None, ()
-    times = _days_of(columns[when].values)
+    there = _known(columns[when])
+    times = _days_of(columns[when].values.drop_null())
     span = float(times.max() - times.min())
-    who = np.arange(times.size) if people is None else people
+    who = np.arange(times.size) if people is None else people[there]
     for days in (1, 7, 30):
         if span < 3 * days:
             break

@@ -21,11 +21,15 @@ def sampled_fit(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) ->
 
 
 def refused_input(
-    fit: InputFit, files: Sequence[InputFile], csv: CsvForm, source: str, exit_code: int = 2
+    fit: InputFit,
+    files: Sequence[InputFile],
+    csv: CsvForm,
+    source: str,
+    error: type[InputMisfitError] = InputMisfitError,
 ) -> InputMisfitError | None:
-    """The error for an input that does not fit; None: it does. exit_code: 2, or 3 where a run ends with it."""
+    """The error for an input that does not fit; None: it does. error: RunMisfitError where a run ends with it."""
     if fit.fits:
         return None
     torn = [file for file in files if file.path == fit.broken_file]
     mend = encoding_mend(torn[0], csv) if torn else ""
-    return InputMisfitError(list(fit.mistakes(mend)), source, exit_code)
+    return error(list(fit.mistakes(mend)), source)

@@ -93,7 +93,7 @@ def anonymize_files(
 
     Raises:
         InputError, PolicyError: the files are damaged, or the policy does not fit them.
-        InputMisfitError: more of a sample of the rows does not fit than the policy lets pass.
+        RunMisfitError: more of a sample of the rows does not fit than the policy lets pass.
         PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.fit.input_fit import RunMisfitError
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
@@ -18,8 +19,8 @@ from kanonflow.schemas.text_form import CsvForm
 
 
 def refuse_misfits(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, source: str) -> None:
-    """Raise InputMisfitError (exit code 3) if more of a sample does not fit than the policy lets pass."""
-    refusal = refused_input(sampled_fit(files, bound, csv), files, csv, source, exit_code=3)
+    """Raise RunMisfitError if more of a sample does not fit than the policy lets pass."""
+    refusal = refused_input(sampled_fit(files, bound, csv), files, csv, source, RunMisfitError)
     if refusal is not None:
         raise refusal
 

@@ -1,4 +1,4 @@
-"""Mistakes in data, one a row: what ``policy check --input`` and ``anonymize`` end with, and the sentence that mends it.
+"""Mistakes in data, one a row: what ``policy check --input`` and ``anonymize`` end with, and the sentence that mends.
 
 Each sentence names the field or the file, and what to write. No value of a record is in any of them.
 """
@@ -94,8 +94,10 @@ class Mistake:
 def written(rows: list[dict[str, str]], sign: str = ",", columns: tuple[str, ...] = COLUMNS) -> str:
     """CSV with a header; cells with the sign or a comma in them in quotes."""
     lines = [sign.join(columns)]
-    for each in rows:
-        lines.append(sign.join(f'"{each[name]}"' if sign in each[name] else each[name] for name in columns))
+    lines += [
+        sign.join(f'"{each[name]}"' if sign in each[name] else each[name] for name in columns)
+        for each in rows
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -106,41 +108,123 @@ def torn(rows: list[dict[str, str]]) -> bytes:
 
 
 MISTAKES = {
-    "decimal comma": Mistake(cells("pay", lambda _, cell: cell.replace(".", ",")), r'fields\.pay: .*in\.csv.*a number such as 12\.5.*csv: \{decimal: ","\}'),
-    "thousands signs": Mistake(cells("pay", lambda _, cell: f"1,{int(float(cell)):03}.50"), r'fields\.pay: .*csv: \{thousands: ","\}'),
-    "dd.mm.yyyy": Mistake(cells("born", lambda _, cell: ".".join(reversed(cell.split("-")))), r'fields\.born: 100.0% of the 240 rows.*in\.csv.*YYYY-MM-DD.*born: \{format: "%d\.%m\.%Y"\}'),
-    "US dates": Mistake(cells("born", lambda _, cell: "/".join((*cell.split("-")[1:], cell[:4]))), r'fields\.born: .*born: \{format: "%m/%d/%Y"\}'),
-    "dates that can be both": Mistake(cells("born", lambda n, _: f"0{1 + n % 9}/0{1 + n % 7}/1970"), r'fields\.born: .*"%d/%m/%Y"\} \(100% of them\); "%m/%d/%Y" reads as many'),
-    "yymmdd": Mistake(cells("born", lambda _, cell: cell.replace("-", "")[2:]), r'fields\.born: .*born: \{format: "%y%m%d"\}'),
-    "month names": Mistake(cells("born", lambda n, _: f"{1 + n % 28:02}-Mar-19{50 + n % 40}"), r'fields\.born: .*born: \{format: "%d-%b-%Y"\}'),
+    "decimal comma": Mistake(
+        cells("pay", lambda _, cell: cell.replace(".", ",")),
+        r'fields\.pay: .*in\.csv.*a number such as 12\.5.*csv: \{decimal: ","\}',
+    ),
+    "thousands signs": Mistake(
+        cells("pay", lambda _, cell: f"1,{int(float(cell)):03}.50"), r'fields\.pay: .*csv: \{thousands: ","\}'
+    ),
+    "dd.mm.yyyy": Mistake(
+        cells("born", lambda _, cell: ".".join(reversed(cell.split("-")))),
+        r'fields\.born: 100.0% of the 240 rows.*in\.csv.*YYYY-MM-DD.*born: \{format: "%d\.%m\.%Y"\}',
+    ),
+    "US dates": Mistake(
+        cells("born", lambda _, cell: "/".join((*cell.split("-")[1:], cell[:4]))),
+        r'fields\.born: .*born: \{format: "%m/%d/%Y"\}',
+    ),
+    "dates that can be both": Mistake(
+        cells("born", lambda n, _: f"0{1 + n % 9}/0{1 + n % 7}/1970"),
+        r'fields\.born: .*"%d/%m/%Y"\} \(100% of them\); "%m/%d/%Y" reads as many',
+    ),
+    "yymmdd": Mistake(
+        cells("born", lambda _, cell: cell.replace("-", "")[2:]),
+        r'fields\.born: .*born: \{format: "%y%m%d"\}',
+    ),
+    "month names": Mistake(
+        cells("born", lambda n, _: f"{1 + n % 28:02}-Mar-19{50 + n % 40}"),
+        r'fields\.born: .*born: \{format: "%d-%b-%Y"\}',
+    ),
     "epoch seconds": Mistake(cells("when", epoch), r"fields\.when: .*when: \{format: epoch_s\}"),
-    "epoch milliseconds": Mistake(cells("when", lambda n, cell: epoch(n, cell) + "000"), r"fields\.when: .*when: \{format: epoch_ms\}"),
-    "local time zone": Mistake(None, also=r"when: its times say no zone and are read as UTC.*timezone:", codes=(0, 0)),
-    "local times that are none": Mistake(cells("when", lambda n, _: f"2024-03-31 02:{n % 60:02}:00"), r"fields\.when: .*when: \{fold: first\}", fields=(("when", ", timezone: Europe/Prague"),)),
+    "epoch milliseconds": Mistake(
+        cells("when", lambda n, cell: epoch(n, cell) + "000"), r"fields\.when: .*when: \{format: epoch_ms\}"
+    ),
+    "local time zone": Mistake(
+        None, also=r"when: its times say no zone and are read as UTC.*timezone:", codes=(0, 0)
+    ),
+    "local times that are none": Mistake(
+        cells("when", lambda n, _: f"2024-03-31 02:{n % 60:02}:00"),
+        r"fields\.when: .*when: \{fold: first\}",
+        fields=(("when", ", timezone: Europe/Prague"),),
+    ),
     "NA": Mistake(some("age", "NA"), r'fields\.age: 25\.0% of the 240 rows.*csv: \{nulls: \["NA"\]\}'),
     "NULL": Mistake(some("pay", "NULL"), r'fields\.pay: .*csv: \{nulls: \["NULL"\]\}'),
     "a hyphen for nothing": Mistake(some("born", "-"), r'fields\.born: .*csv: \{nulls: \["-"\]\}'),
-    "NA where text is": Mistake(some("town", "NA"), also=r'town: 60|town: .* rows have "NA", which is a text here; if it means null', codes=(0, 0)),
+    "NA where text is": Mistake(
+        some("town", "NA"),
+        also=r'town: 60|town: .* rows have "NA", which is a text here; if it means null',
+        codes=(0, 0),
+    ),
     "NaN": Mistake(some("pay", "NaN"), r'fields\.pay: .*csv: \{nulls: \["NaN"\]\}'),
     "infinity": Mistake(some("pay", "inf"), r"fields\.pay: 25\.0% .*Expected a number such as 12\.5"),
-    "2^70": Mistake(some("age", str(2**70)), r"fields\.age: .*a whole number of 32 bits.*as: decimal\(38,0\)"),
-    "fractions where whole numbers are due": Mistake(cells("age", lambda _, cell: cell + ".5"), r"fields\.age: .*age: \{as: double\}"),
-    "ids as 17850.0": Mistake(cells("who", lambda n, _: f"{17_850 + n % 60}.0"), also=r"who: its values are whole numbers that were written as decimals.*as: long", codes=(0, 0)),
-    "no individual": Mistake(some("who", ""), r"fields\.who: 25\.0% of the 240 rows do not fit \(missing_value\)"),
-    "outside of the domain": Mistake(some("age", "300"), r"fields\.age: .*\(outside_domain\).*its declared domain"),
-    "hierarchy gap": Mistake(None, r"fields\.town: .*\(outside_domain\).*a value of its hierarchy", fields=(("town", "type: hierarchy, hierarchy: [[Brno, CZ], [Praha, CZ]]"),)),
-    "cp1250": Mistake(None, r"in\.csv: .*\(unparseable\).*csv: \{encoding: cp1250\}", write=lambda rows: written(rows).encode("cp1250")),
-    "cp1250 in the header": Mistake(None, r"in\.csv: .*header.*csv: \{encoding: cp125", codes=(2, 2), write=lambda rows: written(rows).replace("town", "město").encode("cp1250")),
-    "UTF-16": Mistake(None, r"in\.csv: .*csv: \{encoding: utf-16\}", codes=(2, 2), write=lambda rows: written(rows).encode("utf-16")),
+    "2^70": Mistake(
+        some("age", str(2**70)), r"fields\.age: .*a whole number of 32 bits.*as: decimal\(38,0\)"
+    ),
+    "fractions where whole numbers are due": Mistake(
+        cells("age", lambda _, cell: cell + ".5"), r"fields\.age: .*age: \{as: double\}"
+    ),
+    "ids as 17850.0": Mistake(
+        cells("who", lambda n, _: f"{17_850 + n % 60}.0"),
+        also=r"who: its values are whole numbers that were written as decimals.*as: long",
+        codes=(0, 0),
+    ),
+    "no individual": Mistake(
+        some("who", ""), r"fields\.who: 25\.0% of the 240 rows do not fit \(missing_value\)"
+    ),
+    "outside of the domain": Mistake(
+        some("age", "300"), r"fields\.age: .*\(outside_domain\).*its declared domain"
+    ),
+    "hierarchy gap": Mistake(
+        None,
+        r"fields\.town: .*\(outside_domain\).*a value of its hierarchy",
+        fields=(("town", "type: hierarchy, hierarchy: [[Brno, CZ], [Praha, CZ]]"),),
+    ),
+    "cp1250": Mistake(
+        None,
+        r"in\.csv: .*\(unparseable\).*csv: \{encoding: cp1250\}",
+        write=lambda rows: written(rows).encode("cp1250"),
+    ),
+    "cp1250 in the header": Mistake(
+        None,
+        r"in\.csv: .*header.*csv: \{encoding: cp125",
+        codes=(2, 2),
+        write=lambda rows: written(rows).replace("town", "město").encode("cp1250"),
+    ),
+    "UTF-16": Mistake(
+        None,
+        r"in\.csv: .*csv: \{encoding: utf-16\}",
+        codes=(2, 2),
+        write=lambda rows: written(rows).encode("utf-16"),
+    ),
     "BOM": Mistake(None, codes=(0, 0), write=lambda rows: written(rows).encode("utf-8-sig")),
-    "wrong delimiter": Mistake(None, r"in\.csv: the header is one column .*by ,.*5 of ;: say csv: \{delimiter: \";\"\}", codes=(2, 2), write=lambda rows: written(rows, ";").encode(), flags=("--delimiter", ",")),
-    "a delimiter that nobody guesses": Mistake(None, r"in\.csv: the header is one column .*csv: \{delimiter: \"\^\"\}", codes=(2, 2), write=lambda rows: written(rows, "^").encode()),
-    "torn rows": Mistake(None, r"in\.csv: 20\.0% .*\(unparseable\).*as many values as the header names", write=torn),
-    "duplicate columns": Mistake(None, r"in\.csv: the header names a column more than once: pay", codes=(2, 2), write=lambda rows: written(rows, columns=(*COLUMNS, "pay")).encode()),
+    "wrong delimiter": Mistake(
+        None,
+        r"in\.csv: the header is one column .*by ,.*5 of ;: say csv: \{delimiter: \";\"\}",
+        codes=(2, 2),
+        write=lambda rows: written(rows, ";").encode(),
+        flags=("--delimiter", ","),
+    ),
+    "a delimiter that nobody guesses": Mistake(
+        None,
+        r"in\.csv: the header is one column .*csv: \{delimiter: \"\^\"\}",
+        codes=(2, 2),
+        write=lambda rows: written(rows, "^").encode(),
+    ),
+    "torn rows": Mistake(
+        None, r"in\.csv: 20\.0% .*\(unparseable\).*as many values as the header names", write=torn
+    ),
+    "duplicate columns": Mistake(
+        None,
+        r"in\.csv: the header names a column more than once: pay",
+        codes=(2, 2),
+        write=lambda rows: written(rows, columns=(*COLUMNS, "pay")).encode(),
+    ),
     "empty feed": Mistake(None, codes=(0, 0), write=lambda _: (",".join(COLUMNS) + "\n").encode()),
     "empty file": Mistake(None, r"in\.csv: the file is empty", codes=(2, 2), write=lambda _: b""),
-    "k above people": Mistake(None, also=r"k: is 100, and all of the input has 60 individuals", codes=(2, -1), k=100),
-}  # fmt: skip
+    "k above people": Mistake(
+        None, also=r"k: is 100, and all of the input has 60 individuals", codes=(2, -1), k=100
+    ),
+}
 
 
 def place(folder: Path, mistake: Mistake) -> list[str]:

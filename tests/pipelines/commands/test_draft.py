@@ -1,0 +1,111 @@
+"""``policy draft``: what it proposes of a file passes ``policy check`` on that file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kanonflow.pipelines import cli
+from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
+from kanonflow.pipelines.commands.draft import draft_from_input
+from kanonflow.schemas.policy_fields import Role
+from kanonflow.schemas.policy_file import load_policy
+
+
+def german(path: Path, rows: int = 1_200) -> Path:
+    """People with several rows each: comma decimals, German dates, null words, cp1252, semicolons."""
+    rng = np.random.default_rng(4)
+    lines = ["kunde;vorgang;gebucht;geboren;größe;ort;betrag;kind;leer"]
+    for n in range(rows):
+        who = int(rng.integers(200))
+        lines.append(
+            f"{3_000 + who};{n:07};{1 + n // 60 % 28:02}.03.2024 {n % 24:02}:{n % 60:02};"
+            f"{1 + who % 28:02}.{1 + who % 12:02}.{1950 + who % 50};{150 + who % 40},{who % 10};"
+            f"{('Köln', 'Kiel', 'Bonn')[who % 3]};{rng.integers(900)},{n % 90 + 10};"
+            f"{'NA' if rng.random() < 0.2 else int(rng.integers(4))};"
+        )
+    path.write_bytes(("\n".join(lines) + "\n").encode("cp1252"))
+    return path
+
+
+def checked(text: str, source: Path, folder: Path) -> int:
+    """What ``policy check`` ends with over the file, under a drafted policy."""
+    (folder / "draft.yaml").write_text(text)
+    return cli.main(["policy", "check", str(folder / "draft.yaml"), "--input", str(source)])
+
+
+def test_a_raw_file_is_drafted_into_a_policy_that_fits_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Roles by what comes back and what stays the same; formats, signs, null words and encoding as they are."""
+    feed = german(tmp_path / "feed.csv")
+    text = draft_from_input([str(feed)], answered=True)
+    assert checked(text, feed, tmp_path) == 0, text + capsys.readouterr().out
+    assert f"fits {feed}" in capsys.readouterr().out
+    policy = load_policy(tmp_path / "draft.yaml")
+    assert policy.csv is not None
+    assert (policy.csv.encoding, policy.csv.decimal, policy.csv.nulls) == ("cp1252", ",", ("NA",))
+    roles = {field.name: field.role for field in policy.fields}
+    assert roles == {
+        "kunde": Role.INDIVIDUAL,
+        "vorgang": Role.IDENTIFIER,
+        "gebucht": Role.TIME,
+        "geboren": Role.QUASI,
+        "größe": Role.QUASI,
+        "ort": Role.QUASI,
+        "betrag": Role.SENSITIVE,
+        "kind": Role.SENSITIVE,
+        "leer": Role.IDENTIFIER,
+    }
+    assert policy.field("gebucht").format == "%d.%m.%Y %H:%M"
+    assert policy.field("geboren").format == "%d.%m.%Y"
+    assert policy.field("betrag").value == "decimal(12,2)"
+
+
+def test_domains_are_round_and_wider_than_the_data(tmp_path: Path) -> None:
+    """Their ends are published, so none of them is somebody's value; values of records are nowhere in a draft."""
+    text = draft_from_input([str(german(tmp_path / "feed.csv"))])
+    assert "domain: [1940-01-01, 1999-12-31]" in text or "domain: [1950-01-01, 1999-12-31]" in text
+    assert re.search(r"type: numeric, .*domain: \[1[0-4]0, (190|200)\]", text)
+    assert "put in what you know" in text
+    for value in ("Köln", "Kiel", "Bonn", "189,9", "150,0", "3000", "3199"):
+        assert value not in text
+
+
+def test_without_people_that_come_back_it_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table with a row a person: what is an attribute and what is studied, the data cannot tell."""
+    rng = np.random.default_rng(1)
+    rows = [f"{n},{rng.integers(18, 90)},{('a', 'b')[n % 2]},{rng.integers(9)}" for n in range(400)]
+    (tmp_path / "t.csv").write_text("id,age,sex,score\n" + "\n".join(rows) + "\n")
+    text = draft_from_input([str(tmp_path / "t.csv")])
+    assert "  id: {role: identifier}\n" in text
+    for name in ("age", "sex", "score"):
+        assert f'  {name}: {{role: "?"' in text
+    assert checked(text, tmp_path / "t.csv", tmp_path) == 2
+    assert "fields without a role: age, sex, score;" in capsys.readouterr().err
+    answered = draft_from_input([str(tmp_path / "t.csv")], answered=True)
+    assert checked(answered, tmp_path / "t.csv", tmp_path) == 0
+
+
+def test_what_check_would_refuse_has_no_role(tmp_path: Path) -> None:
+    """A running number is no payload: it is measured, and the draft asks with the figure."""
+    rows = [f"p{n % 100},2024-03-{1 + n // 100:02} 10:00:00,{20 + n % 100 % 60},{n // 2}" for n in range(800)]
+    (tmp_path / "t.csv").write_text("person,at,age,receipt\n" + "\n".join(rows) + "\n")
+    text = draft_from_input([str(tmp_path / "t.csv")])
+    assert re.search(r'# measured to tell more .*\n  receipt: \{role: "\?"\}', text)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "avro"])
+def test_the_demos_feed_is_drafted_and_fits(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From every format; the person is found among fifteen fields."""
+    feed = write_feed(FeedShape(rows=4_000, days=6, seed=1), tmp_path / "feed", form)
+    text = draft_from_input([str(feed)], answered=True)
+    assert re.search(r"  customer: \{role: individual", text)
+    assert re.search(r"  booked_at: \{role: time", text)
+    assert re.search(r"  birth_date: \{role: quasi, type: date", text)
+    assert checked(text, feed, tmp_path) == 0, text + capsys.readouterr().out
