@@ -28,6 +28,7 @@ from kanonflow.schemas.text_form import CsvForm, with_delimiter
 CHUNK_ROWS = 65_536
 _PUBLISHED_FORM = "release_conflict"
 _NO_ROW = "unparseable"
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
 
 
@@ -270,8 +271,7 @@ def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
     own = array.type
     if pa.types.is_time(own):
         ticks = array.view(pa.int32() if pa.types.is_time32(own) else pa.int64()).to_pylist()
-        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[own.unit]
-        return [None if tick is None else tick * 10**6 // per_second for tick in ticks]
+        return [None if tick is None else tick * 10**6 // _PER_SECOND[own.unit] for tick in ticks]
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return array.to_pylist()
     if pa.types.is_date(own):
@@ -280,12 +280,11 @@ def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
     if not pa.types.is_timestamp(own):
         return array.to_pylist()
     units = array.cast(pa.int64()).to_pylist()
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     if own.tz is None:
-        return [_local(value, 1, per_second[own.unit]) for value in units]
+        return [_local(value, 1, _PER_SECOND[own.unit]) for value in units]
     have, want = (
-        per_second[own.unit] * 86_400,
-        1 if pa.types.is_date(kind) else per_second[kind.unit] * 86_400,
+        _PER_SECOND[own.unit] * 86_400,
+        1 if pa.types.is_date(kind) else _PER_SECOND[kind.unit] * 86_400,
     )
     return [None if value is None else value * want // have for value in units]
 

@@ -139,8 +139,8 @@ def _parse(text: str, kind: pa.DataType, form: TextForm) -> Any:
         unscaled = Fraction(Decimal(number)) * 10**kind.scale
         fits = unscaled.denominator == 1 and abs(unscaled) < 10**kind.precision
         return unscaled.numerator if fits else None
-    value = rounded(float(number), kind)
-    return value if math.isfinite(value) else None
+    held = rounded(float(number), kind)
+    return held if math.isfinite(held) else None
 
 
 def _whole(text: str, form: TextForm) -> int | None:
