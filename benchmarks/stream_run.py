@@ -210,7 +210,7 @@ def stream_command(
     name = f"benchmark-{uuid.uuid4().hex[:8]}"
     runner, *flags = cluster.flags(checkpointing_ms)
     command = [
-        *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream", "--quiet"),
+        *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream", "--quiet", "--unmeasured"),
         *("--policy", str(policy), "--source", str(source), "--output", str(folder / "out")),
         *("--schema", str(example)),
         *("--secret-file", str(secret), "--runner", runner.partition("=")[2]),

@@ -16,18 +16,32 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from kanonflow.pipelines.terminal.terminal import tell
+from kanonflow.pipelines.terminal.terminal import ClosedPipeError, drop_output, flush_output, tell
 
 DONE, AUDIT_FAILED, BAD_ARGUMENTS, RUN_FAILED = range(4)
+CLOSED_PIPE = 141
+"""As a shell tells of a process that SIGPIPE ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 done, 1 the audit failed, 2 bad arguments, policy or input,
-    3 the run failed, 130 a stream was left to its cluster by Ctrl-C. Messages name fields and files, never a value.
+    3 the run failed or lost its input, 130 a stream was left to its cluster by Ctrl-C, 141 nobody reads what is
+    printed. Messages name fields and files, never a value.
 
     1 is ``verify``'s verdict and nothing else: what nobody expected, a failed import or a lack of memory too, is 3.
     Wrong usage ends the process with 2 (SystemExit), as argparse does.
     """
+    try:
+        try:
+            return _run(argv)
+        finally:
+            flush_output()
+    except ClosedPipeError:
+        drop_output()
+        return CLOSED_PIPE
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = None
     try:
         # Beam logs at import and when it parses options; a handler of our own keeps it from adding one.
@@ -39,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         arguments, beam_flags = parse(argv)
         return _COMMANDS[arguments.command](arguments, beam_flags)
+    except ClosedPipeError:
+        raise
     except KeyboardInterrupt as stop:
         if code := getattr(stop, "exit_code", None):
             tell(f"kanonflow: {stop}", sys.stderr)
@@ -111,6 +127,7 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.schemas.policy_source import read_policy
 
     options = run_options(arguments, beam_flags)
+    _tell_notes(options)
     if not arguments.only_feed:
         check_runner(options, [str(Path(options.output) / "feed")])
     shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
@@ -126,7 +143,6 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.commands.policy import unmeasured
     from kanonflow.pipelines.commands.policy_location import read_policy_at
     from kanonflow.pipelines.options.options import run_options
     from kanonflow.pipelines.runs.anonymize_files import anonymize_files
@@ -136,12 +152,11 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     options = run_options(arguments, beam_flags)
     check_runner(options, arguments.input)
     _refuse_policy_as_secret(arguments)
+    _tell_notes(options)
     policy = read_policy_at(arguments.policy)
     if arguments.second_release:
         options = second_release_options(options)
     _warn(policy)
-    if not options.quiet:
-        tell(unmeasured(policy, arguments.policy), sys.stderr, end="")
     summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
     if summary is None:
         return DONE
@@ -151,6 +166,7 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.commands.policy_location import read_policy_at
     from kanonflow.pipelines.options.options import run_options
+    from kanonflow.pipelines.run_records.payload_check import refuse_unchecked
     from kanonflow.pipelines.runs.dataflow_jobs import check_runner
     from kanonflow.pipelines.runs.feed_address import feed_address, stream_places
     from kanonflow.pipelines.runs.stream import stream_feed
@@ -161,6 +177,8 @@ def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     _refuse_policy_as_secret(arguments)
     policy = read_policy_at(arguments.policy)
     _warn(policy)
+    if not arguments.unmeasured:
+        refuse_unchecked(places.directory, policy)
     source = feed_address(arguments.source, arguments.schema, arguments.delimiter)
     summary = stream_feed(policy, source, options, topic=places.topic)
     return DONE if summary is None else _conclude_stream(summary, quiet=options.quiet)
@@ -204,6 +222,11 @@ def _refuse_policy_as_secret(arguments: argparse.Namespace) -> None:
     refuse_shared_secret((given, *previous_sources(arguments.previous_secret)), [arguments.policy])
 
 
+def _tell_notes(options: "RunOptions") -> None:  # type: ignore[name-defined] # noqa: F821
+    for note in options.notes:
+        tell(f"kanonflow: note: {note}", sys.stderr)
+
+
 def _warn(policy: "Policy") -> None:  # type: ignore[name-defined] # noqa: F821
     """Say what must not go unread, also with --quiet."""
     from kanonflow.pipelines.commands.row_mode_notes import two_candidates_warning
@@ -216,6 +239,8 @@ def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # typ
     if not quiet:
         tell(summary.render())
         tell(f"releases: {output}/release")
+    for note in summary.notes():
+        tell(f"kanonflow: {note}", sys.stderr)
     for problem in summary.problems():
         tell(f"kanonflow: {problem}", sys.stderr)
     return RUN_FAILED if summary.problems() else DONE
@@ -227,7 +252,9 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.runs.second_release import second_release_notes
 
     policy, delimiter = Path(arguments.policy), arguments.delimiter
-    checks = {name: getattr(arguments, name) for name in ("waiting", "matching_records", "known")}
+    checks = {
+        name: getattr(arguments, name) for name in ("waiting", "matching_records", "known", "allow_empty")
+    }
     checks |= _secret_checks(arguments)
     if any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.commands.verify_topics import verify
@@ -284,16 +311,30 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
         tell(json.dumps(policy_schema(), indent=2))
         return DONE
-    from kanonflow.pipelines.commands.policy import check_policy, draft_from_input
+    from kanonflow.pipelines.commands.draft import draft_from_input
+    from kanonflow.pipelines.commands.policy import check_policy
 
     if arguments.action == "draft":
         tell(draft_from_input(arguments.input, arguments.delimiter), end="")
     else:
-        check = check_policy(arguments.policy, arguments.input, arguments.delimiter)
-        tell(check.text)
-        if check.refusal is not None:
-            raise check.refusal
+        _check(check_policy(arguments.policy, arguments.input, arguments.delimiter), arguments.stream_output)
     return DONE
+
+
+def _check(check: "PolicyCheck", stream_output: str | None) -> None:  # type: ignore[name-defined] # noqa: F821
+    """Print what was found, and keep it for the stream that will write to ``stream_output``. Raises the refusal."""
+    from kanonflow.pipelines.options.options import OptionsError
+    from kanonflow.pipelines.run_records.payload_check import write_check
+
+    tell(check.text)
+    if check.refusal is not None:
+        raise check.refusal
+    if stream_output is None:
+        return
+    if check.figures is None:
+        raise OptionsError("--for keeps what was measured: it goes with --input")
+    output = stream_output.rstrip("/") or "/"
+    tell(f"kept in {write_check(output, check.policy, check.figures, time.time_ns() // 1_000_000)}")
 
 
 def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:

@@ -42,6 +42,8 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
     ("string", "uuid"): pa.uuid(),
 }
+MOST_DIGITS = 76
+"""Precision of the widest decimals that Arrow has."""
 _TO_AVRO = {arrow: name for name, arrow in _TO_ARROW.items() if name != "null"}
 
 
@@ -60,7 +62,15 @@ def avro_to_arrow(schema: Mapping[str, Any]) -> pa.Schema:
             arrow, nullable = _nullable_arrow(field["type"], named, str(schema.get("namespace", "")))
         except InputError as error:
             raise InputError(f"field {field.get('name')}: {error}") from error
-        except (KeyError, TypeError, AttributeError, pa.ArrowInvalid) as error:
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+            pa.ArrowException,
+        ) as error:
             raise InputError(f"field {field.get('name')}: its Avro type is not valid") from error
         fields.append(pa.field(field["name"], arrow, nullable=nullable))
     return pa.schema(fields)
@@ -280,4 +290,6 @@ def _named_type(avro: Mapping[str, Any], named: dict[str, pa.DataType | None], s
 
 def _decimal(avro: Mapping[str, Any]) -> pa.DataType:
     precision = int(avro["precision"])
+    if not 1 <= precision <= MOST_DIGITS:
+        raise InputError(f"its decimals must have a precision of 1 to {MOST_DIGITS} digits")
     return (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, int(avro.get("scale", 0)))

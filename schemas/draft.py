@@ -1,9 +1,11 @@
-"""Drafting a policy for an input: every field listed, none classified."""
+"""Drafting a policy for an input: every field listed, with the role that its data speak for, or none."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import yaml
@@ -12,6 +14,8 @@ from kanonflow.schemas.canonical_types import canonical_type
 from kanonflow.schemas.field_declaration import UNCLASSIFIED
 from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.policy_rules import NAME
+from kanonflow.schemas.printable import printable
+from kanonflow.schemas.text_form import EPOCH, CsvForm
 
 _VALUES = {
     pa.int32(): "int",
@@ -24,7 +28,8 @@ _VALUES = {
 }
 
 _HEAD = """\
-# A draft: give every field a role. Until then the policy is refused, with a list of what is left to do.
+# A draft, from the data alone. Look at every role: who reads what is released knows more than this file says. A field
+# whose role is "?" is one that the data cannot tell; until it has a role the policy is refused.
 #   individual   whom a row belongs to; never published (at most one field)
 #   identifier   dropped
 #   quasi        generalized; also say  type: numeric | date | categorical  and, if you know it, a domain
@@ -34,34 +39,107 @@ _HEAD = """\
 version: 1
 name: {name}
 k: 5
-# window: 1d
-# max_delay: 2d
-fields:
+"""
+_NO_WINDOW = "# window: 1d\n# max_delay: 2d\n"
+_OTHERS = """\
+# Fields of later files that have no role here: by default (others: refuse) such a file is refused.
+# others: drop
+"""
+_DOMAINS = """\
+# Ends of a domain are published. Those here are round numbers outside of this file's values: put in what you know of
+# the field (the ages that there can be, the bounds of the country), not what this data happens to hold.
 """
 
 
-def draft_policy(schema: pa.Schema, name: str) -> str:
-    """YAML of a policy with the columns of ``schema``, each with ``role: "?"`` and the type of its values.
+@dataclass(frozen=True)
+class DraftedField:
+    """What a draft says of a field. keys: of its declaration, with values as YAML has them. reason: why, in words.
 
-    Characters of ``name`` that a policy's name must not have become ``_``.
-    ``load_policy`` refuses it with one mistake that names every field left unclassified.
+    sure: whether the data say so; if not, the draft has no role, and the keys as a proposal.
     """
-    lines = [_HEAD.format(name=_quoted(re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "policy"))]
+
+    keys: Mapping[str, str]
+    reason: str = ""
+    sure: bool = True
+
+
+def undecided(schema: pa.Schema) -> dict[str, DraftedField]:
+    """Every column of ``schema`` with the type of its values and no role."""
+    drafted = {}
     for column in schema:
-        value = _value(column.type)
-        told = f', as: "{value}"' if value.startswith("decimal") else f", as: {value}"
+        value = value_type(column.type)
         # Values that no pipeline column can hold can only be dropped, which is for the user to say.
-        lines.append(f'  {_quoted(column.name)}: {{role: "{UNCLASSIFIED}"{told if value else ""}}}\n')
-    return "".join(lines)
+        drafted[column.name] = DraftedField({"as": value} if value else {}, sure=False)
+    return drafted
 
 
-def _value(arrow: pa.DataType) -> str:
+def draft_policy(
+    fields: Mapping[str, DraftedField],
+    name: str,
+    *,
+    csv: CsvForm | None = None,
+    window_days: int | None = None,
+    told: Sequence[str] = (),
+    answered: bool = False,
+) -> str:
+    """YAML of a policy with these fields.
+
+    Characters of ``name`` that a policy's name must not have become ``_``. csv: how the files are written; None: as
+    they are by default. told: of the whole, a comment each. answered: with what is proposed in the place of each "?".
+    ``load_policy`` refuses a draft with one mistake that names every field left without a role.
+    """
+    parts = [_HEAD.format(name=_quoted(re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "policy"))]
+    parts += [f"# {printable(line)}\n" for line in told]
+    parts.append(
+        _NO_WINDOW if window_days is None else f"window: {window_days}d\nmax_delay: {2 * window_days}d\n"
+    )
+    parts += [f"csv: {{{', '.join(said)}}}\n"] if csv is not None and (said := list(_csv_keys(csv))) else []
+    parts.append(_OTHERS)
+    parts += [_DOMAINS] if any("domain" in field.keys for field in fields.values()) else []
+    parts.append("fields:\n")
+    for field_name, field in fields.items():
+        parts += _lines(field_name, field, answered=answered)
+    return "".join(parts)
+
+
+def value_type(arrow: pa.DataType) -> str:
+    """What ``as`` calls the values of an Arrow type; "" for those that have no name there, or that cannot be kept."""
     canonical = canonical_type(Field("", Role.SENSITIVE), arrow)
     if canonical is None:
         return ""
     if pa.types.is_decimal(canonical):
         return f"decimal({canonical.precision},{canonical.scale})"
     return "timestamp" if pa.types.is_timestamp(canonical) else _VALUES.get(canonical, "")
+
+
+def _lines(name: str, field: DraftedField, *, answered: bool) -> Iterator[str]:
+    keys = ", ".join(_written(field.keys))
+    if field.sure or (answered and "role" in field.keys):
+        yield f"  # {printable(field.reason)}\n" if field.reason else ""
+        yield f"  {_quoted(name)}: {{{keys}}}\n"
+        return
+    proposed = f"; proposed: {{{keys}}}" if "role" in field.keys else ""
+    if field.reason or proposed:
+        yield f"  # {printable(field.reason + proposed)}\n"
+    # Only what any role may have: the user gives the rest with the role.
+    kept = {key: value for key, value in field.keys.items() if key in ("as", "format")}
+    yield f"  {_quoted(name)}: {{{', '.join(_written({'role': json.dumps(UNCLASSIFIED), **kept}))}}}\n"
+
+
+def _written(keys: Mapping[str, str]) -> Iterator[str]:
+    for key, value in keys.items():
+        text = key == "format" and value not in EPOCH
+        yield f"{key}: {json.dumps(value) if text or value.startswith('decimal') else value}"
+
+
+def _csv_keys(csv: CsvForm) -> Iterator[str]:
+    plain = CsvForm()
+    for key in ("delimiter", "encoding", "decimal", "thousands", "quote"):
+        value = getattr(csv, key)
+        if value != getattr(plain, key):
+            yield f"{key}: {json.dumps('tab' if value == chr(9) else value)}"
+    if csv.nulls:
+        yield f"nulls: [{', '.join(json.dumps(word) for word in csv.nulls)}]"
 
 
 def _quoted(text: str) -> str:

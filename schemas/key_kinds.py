@@ -15,7 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
-from kanonflow.schemas.durations import format_duration, parse_duration
+from kanonflow.schemas.durations import PATTERN, format_duration, parse_duration
 from kanonflow.schemas.written_values import read_number, unknown_keys
 
 JsonSchema = dict[str, Any]
@@ -149,18 +149,19 @@ class Whole:
 class Number:
     """A number; text that holds one is taken too. otherwise: what is said of anything else.
 
-    above, least, below: its limits, None: none.     whole: whether a whole number is written without a fraction.
+    above, least, below, most: its limits, None: none.     whole: whether a whole number is written without a fraction.
     """
 
     otherwise: str
     above: float | None = None
     least: float | None = None
     below: float | None = None
+    most: float | None = None
     whole: bool = False
 
     @property
     def told(self) -> str:
-        ends = ((self.least, "from"), (self.above, "above"), (self.below, "below"))
+        ends = ((self.least, "from"), (self.above, "above"), (self.below, "below"), (self.most, "up to"))
         limits = [f"{word} {end:g}" for end, word in ends if end is not None]
         return ", ".join(["number", *limits])
 
@@ -176,13 +177,19 @@ class Number:
             (self.above is None or number > self.above)
             and (self.least is None or number >= self.least)
             and (self.below is None or number < self.below)
+            and (self.most is None or number <= self.most)
         )
 
     def write(self, value: float) -> object:
         return int(value) if self.whole and value == int(value) else float(value)
 
     def schema(self) -> JsonSchema:
-        limits = {"exclusiveMinimum": self.above, "minimum": self.least, "exclusiveMaximum": self.below}
+        limits = {
+            "exclusiveMinimum": self.above,
+            "minimum": self.least,
+            "exclusiveMaximum": self.below,
+            "maximum": self.most,
+        }
         number = {"type": "number", **{name: end for name, end in limits.items() if end is not None}}
         return {"anyOf": [number, {"type": "string"}]}
 
@@ -206,7 +213,8 @@ class Duration:
         duration = parse_duration(value)
         if duration is None:
             mistakes.append(
-                f"{where}{key}: must be a whole number and a unit, such as 30s, 10m, 1h, 1d or 1w"
+                f"{where}{key}: must be a whole number and a unit, such as 30s, 10m, 1h, 1d or 1w, or an ISO 8601"
+                " duration such as P1D or PT1H"
             )
         if duration == 0 and self.more_than_nothing:
             mistakes.append(f"{where}{key}: must be longer than 0")
@@ -216,7 +224,7 @@ class Duration:
         return format_duration(value)
 
     def schema(self) -> JsonSchema:
-        text = {"type": "string", "pattern": r"^[0-9]{1,15}(ms|[smhdw])$"}
+        text = {"type": "string", "pattern": PATTERN}
         return text if self.more_than_nothing else {"anyOf": [text, {"const": 0}]}
 
 
@@ -234,7 +242,8 @@ class Choice:
         words = [str(word) for word in self.words]
         if isinstance(value, str) and value in words:
             return self.words(value)
-        near = difflib.get_close_matches(str(value), words, n=1)
+        # Anything else may be large, and its text larger still (aliases of YAML).
+        near = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
         hint = f" (did you mean {near[0]}?)" if near else ""
         mistakes.append(f"{where}{key}: must be one of {', '.join(words)}{hint}")
         return None

@@ -40,6 +40,8 @@ MAX_WINDOW_ROWS = 200_000
 """Rows of a partition's window that are solved in one go, unless the policy says otherwise."""
 INTAKE_TIMES_K = 200
 """So many times k newcomers wait for each other where rows may wait, unless the policy says otherwise."""
+MAX_REJECTED = 0.05
+"""Share of the rows read that may be rejected because they do not fit, unless the policy says otherwise."""
 MAX_OUTDATED = 0.02
 """Share of a window's rows outside their frozen box above which a run says that a renewal is due."""
 
@@ -62,6 +64,7 @@ class Policy:
     max_delay at once (cohort_size). max_outdated: share of a window's rows whose values have left their frozen box
     above which the run says that a renewal is due, by default 0.02.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
+    max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     notes: what the reader of a file has to say about its spelling; no part of what the policy is.
 
     Raises PolicyError with all mistakes at once.
@@ -87,6 +90,7 @@ class Policy:
     intake: int | None = None
     max_outdated: float | None = None
     csv: CsvForm | None = None
+    max_rejected: float | None = None
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
     notes: tuple[str, ...] = member(default=(), compare=False)
@@ -132,6 +136,11 @@ class Policy:
     def ahead_limit_ms(self) -> int:
         """How much later than its arrival a row's time may be, the default in the place of None."""
         return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms
+
+    @property
+    def rejected_limit(self) -> float:
+        """Share of the rows read that may be rejected as unfit, the default in the place of None."""
+        return MAX_REJECTED if self.max_rejected is None else self.max_rejected
 
     @property
     def waiting_ms(self) -> int:

@@ -22,6 +22,9 @@ from kanonflow.schemas.written_values import unknown_keys
 PROPERTY = "kanonflow"
 """Name of the custom property of Avro records and fields that holds a policy."""
 
+MOST_DIGITS = 300
+"""Of a whole number in a policy: a double has fewer."""
+
 _OF_A_POLICY = tuple(key for key in HEAD if key.name not in (FOLDER_KEY, "fields"))
 
 
@@ -36,6 +39,8 @@ def load_policy(path: str | Path) -> Policy:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise PolicyError([f"file: cannot be read ({reason})"], str(path)) from error
+    except RecursionError:
+        raise PolicyError(["file: is nested too deeply; a policy needs a few levels"], str(path)) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
@@ -166,7 +171,15 @@ def _read_fields(
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice: the second would silently replace the first."""
+    """SafeLoader that refuses a key given twice, for the second would silently replace the first, and numbers that no
+    key holds, which Python does not even write."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        if len(node.value) > MOST_DIGITS:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"a number of more than {MOST_DIGITS} digits", node.start_mark
+            )
+        return int(super().construct_yaml_int(node))
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -178,3 +191,6 @@ class _StrictLoader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", _StrictLoader.construct_yaml_int)

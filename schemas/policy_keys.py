@@ -460,6 +460,14 @@ HEAD = (
         default_told="UTF-8, decimal point, empty cells are null",
     ),
     Key(
+        "max_rejected",
+        Number("a share of the rows, from 0 to 1", least=0, most=1),
+        "Share of the rows read that may be rejected because they do not fit; above it a run ends with exit code 3, and"
+        " a stream raises an alert.",
+        "max_rejected",
+        default_told="0.05",
+    ),
+    Key(
         "metrics",
         Choice(MetricsAccess),
         "Who may read the metrics: they stay in restricted/, or what is safe of them is written beside the releases.",

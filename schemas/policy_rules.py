@@ -60,6 +60,11 @@ def _rules_of_the_whole(policy: PolicyParts) -> Iterator[str]:
         yield "k: must be a whole number of at least 2"
     else:
         yield from _rules_of_parts(policy)
+    share = policy.max_rejected
+    if share is not None and (
+        isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1
+    ):
+        yield "max_rejected: must be a share of the rows, from 0 to 1; leave it out for 0.05"
     if policy.cohort is not None and policy.protect == "row":
         yield "cohort: belongs to protect: individual (a field with role: individual); leave it out with protect: row"
 

@@ -9,8 +9,10 @@ from kanonflow.schemas.policy_file import policy_digest
 
 
 def recorded_policy(policy: Policy) -> bytes:
-    """Canonical JSON of a policy without its solver and the time that windows stay open for stragglers.
+    """Canonical JSON of a policy without its solver, the time that windows stay open for stragglers, and how many rows
+    may be rejected.
 
-    Why without: a command line may change both for one run, and neither says anything about who hides whom.
+    Why without: a command line may change the first two for one run, the third only says how a run ends, and none of
+    them says anything about who hides whom.
     """
-    return policy_digest(replace(policy, solver=SolverChoice(), out_of_orderness_ms=0))
+    return policy_digest(replace(policy, solver=SolverChoice(), out_of_orderness_ms=0, max_rejected=None))

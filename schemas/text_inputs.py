@@ -10,7 +10,8 @@ CSV files
                 a cell that begins with ``"`` goes on to the next single ``"``, over delimiters and line ends; ``""``
                 in it is one quote. What follows the closing quote belongs to the cell. A quote elsewhere in a cell,
                 also behind a space, is a character like others. A backslash is one too.
-    Header      the first row: every column named, no name twice, all text. Else the file is refused.
+    Header      the first row: every column named, no name twice, all text, at most ``MOST_ROW_BYTES``. Else the file
+                is refused.
     Cells       as they stand, spaces included. An empty cell is null, whether quoted or not. So is one that is, without
                 the spaces around it, a word of the policy's ``nulls``, quoted or not; else a word such as NULL is a
                 text. There is no limit to a cell, but a row of more than ``MOST_ROW_BYTES`` may end a file's reading.

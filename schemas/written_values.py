@@ -9,6 +9,9 @@ from decimal import Decimal, InvalidOperation
 
 from kanonflow.schemas.policy_fields import Domain, QuasiType
 
+MOST_EXPONENT = 400
+"""Of a number in a policy, as a power of ten: beyond a double's. Written out, 1e999999999 would fill the memory."""
+
 
 def unknown_keys(given: Iterable[object], known: Iterable[str], where: str) -> list[str]:
     """One mistake for each key that is not known, with the known key it resembles."""
@@ -31,7 +34,7 @@ def read_number(value: object) -> Decimal | None:
         number = Decimal(str(value).strip())
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    return number if number.is_finite() and abs(number.adjusted()) <= MOST_EXPONENT else None
 
 
 def read_date(value: object) -> date | datetime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,9 +24,11 @@ from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, arrivals, from_ipc, to_ipc
 from kanonflow.transforms.rows.row_places import RowPlaces, places_of
 from kanonflow.transforms.rows.split import split_numbered
+from kanonflow.transforms.rows.unfit import LastRows, count_faults, count_unfit
 from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, partition_key
 from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
     METRICS_TAG,
     NAMESPACE,
@@ -67,6 +69,8 @@ class KAnonymize(beam.PTransform):
     stream that goes on); None: it begins with nothing.
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
+    on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
+    None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple. Fields that the policy does not name
     are not read. Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection.
@@ -85,6 +89,7 @@ class KAnonymize(beam.PTransform):
         published: EarlierReleases | None = None,
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
+        on_unfit: Callable[[LastRows], None] | None = None,
     ) -> None:
         super().__init__()
         self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy, input_schema, text)
@@ -95,6 +100,7 @@ class KAnonymize(beam.PTransform):
         self._published = published
         self._epoch = epoch
         self._continued = continued
+        self._on_unfit = on_unfit
 
     @property
     def bound(self) -> BoundPolicy:
@@ -110,7 +116,7 @@ class KAnonymize(beam.PTransform):
             | "Global" >> beam.WindowInto(GlobalWindows())
             | "Batch" >> beam.ParDo(GatherBatches(self._bound)).with_output_types(RawBatch)
             | "Split"
-            >> beam.ParDo(_ClassifyAndSplit(self._bound, self._secret)).with_outputs(
+            >> beam.ParDo(_ClassifyAndSplit(self._bound, self._secret, self._on_unfit)).with_outputs(
                 REJECTED_TAG, main="parts"
             )
         )
@@ -199,18 +205,28 @@ class GatherBatches(beam.DoFn):
 
 
 class _ClassifyAndSplit(beam.DoFn):
-    """RawBatch -> (partition key, (window number, Arrow IPC bytes, places)); tagged: RejectedRows."""
+    """RawBatch -> (partition key, (window number, Arrow IPC bytes, places)); tagged: RejectedRows.
+
+    last: what came last to this copy of the step, rejected rows included; of lasting cohorts also rows whose
+    quasi-identifiers are at fault, though they go on: somebody who is known is released all the same.
+    """
 
     _secret: Secret
+    _last: LastRows
 
-    def __init__(self, bound: BoundPolicy, secret: SecretSource) -> None:
+    def __init__(
+        self, bound: BoundPolicy, secret: SecretSource, on_unfit: Callable[[LastRows], None] | None = None
+    ) -> None:
         self._bound = bound
         self._source = secret
+        self._on_unfit = on_unfit
+        self._over = False
         self._valid = Metrics.counter(NAMESPACE, "rows_valid")
 
     def setup(self) -> None:
         """Get the secret."""
         self._secret = self._source.resolve()
+        self._last = LastRows()
 
     def process(self, batch: RawBatch) -> Iterator[Any]:
         table = from_ipc(batch.ipc)
@@ -222,8 +238,19 @@ class _ClassifyAndSplit(beam.DoFn):
         rejected = (*batch.broken, *refused)
         if rejected:
             yield beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(batch.name, rejected))
+        self._judge(table.num_rows + len(batch.broken), rejected, classified.rows)
         self._valid.inc(classified.rows.num_rows)
         numbers = np.arange(classified.rows.num_rows) if places is None else places.numbers[classified.good]
         for (values, window, rows), its in split_numbered(classified.rows, numbers, self._bound):
             told = b"" if places is None else RowPlaces(places.origin, its).to_bytes()
             yield partition_key(self._secret, values), (window, to_ipc(rows), told)
+
+    def _judge(self, rows: int, rejected: Iterable[Mapping[str, Any]], good: pa.Table) -> None:
+        """Tell what share of the last rows does not fit, and once when it comes to be above the limit."""
+        self._last.add(rows, count_unfit(rejected) + count_faults(good))
+        share, limit = self._last.share, self._bound.policy.rejected_limit
+        Metrics.gauge(NAMESPACE, "unfit_millionths").set(round(share * MILLIONTHS))
+        Metrics.gauge(NAMESPACE, "unfit_over_limit").set(int(share > limit))
+        if share > limit and not self._over and self._on_unfit is not None:
+            self._on_unfit(self._last)
+        self._over = share > limit

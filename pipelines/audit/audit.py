@@ -132,6 +132,7 @@ def audit(
     recipe: Recipe | None = None,
     people_key: bytes | None = None,
     known: int = 0,
+    allow_empty: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -148,6 +149,7 @@ def audit(
         matching_records: also check those; recipe: what of them takes the secret (matching_record_recipe.py).
         people_key: with cohorts that last, the key under which people's digests are made (person_digests.py); without
             it nobody of the input is found again among those who entered.
+        allow_empty: a run that released nothing passes too, as one whose rows all wait does.
         known: also tell what is left when so many matches are known; of complete runs only, not of cohorts that last.
         clock: seconds, for the report.
 
@@ -161,6 +163,8 @@ def audit(
     bound, columns = bind_input(policy, input_patterns, delimiter, messages=messages)
     evidence, figures = _read(bound, columns, Path(release_dir), findings, broken=broken, waiting=waiting)
     read = clock()
+    if not (allow_empty or figures.waiting or evidence.released.heads or evidence.released.unread):
+        findings.add("nothing was released, so there is nothing to audit (--allow-empty lets that pass)")
     if evidence.released.unread:
         findings.add("not audited further: some releases could not be read")
     else:

@@ -71,6 +71,10 @@ def find_input(patterns: Sequence[str], form: CsvForm) -> InputColumns:
     paths: set[str] = set()
     for pattern in patterns:
         found = [path for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file()]
+        if Path(pattern).is_dir():
+            raise InputError(
+                f"--input {pattern}: a directory; name its files, as in --input '{pattern}/*.csv'"
+            )
         if not found:
             raise InputError(f"--input {pattern}: no file matches")
         paths.update(found)
@@ -191,7 +195,10 @@ def _schema(path: Path, form: CsvForm) -> pa.Schema:
                     raise
                 except Exception as error:  # whatever the decoder trips over, the header is not one
                     raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
-            return avro_to_arrow(written)  # type: ignore[arg-type]
+            try:
+                return avro_to_arrow(written)  # type: ignore[arg-type]
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
         case "parquet":
             try:
                 return pq.read_schema(path)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
-from kanonflow.schemas.text_inputs import DELIMITERS
+from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES
 
 BROKEN: list[str] = []
 """What stands for a line that is no row."""
@@ -32,6 +32,7 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
     csv.field_size_limit(sys.maxsize)
     try:
         with _text(path, form.encoding) as stream:
+            _check_length(path, stream)
             delimiter = form.delimiter or _delimiter(stream, form.quote)
             _to_beginning(stream)
             quoting = csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE
@@ -58,6 +59,13 @@ def _text(path: Path, encoding: str) -> io.TextIOBase:
         packed = stream.read(2) == b"\x1f\x8b"
     options: dict[str, Any] = {"encoding": encoding, "errors": _NO_CHARACTER, "newline": ""}
     return gzip.open(path, "rt", **options) if packed else path.open("r", **options)  # type: ignore[return-value]
+
+
+def _check_length(path: Path, stream: io.TextIOBase) -> None:
+    """Raise InputError of a first line that is none; the stream is at its beginning again."""
+    if len(stream.readline(MOST_ROW_BYTES + 1)) > MOST_ROW_BYTES:
+        raise InputError(f"{path}: the header is longer than {MOST_ROW_BYTES:,} bytes; is this a CSV file?")
+    stream.seek(0)
 
 
 def _as_surrogate(error: UnicodeError) -> tuple[str, int]:

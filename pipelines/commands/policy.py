@@ -1,27 +1,25 @@
-"""``kanonflow policy draft`` and ``policy check``."""
+"""``kanonflow policy check``."""
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
 
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.commands.row_mode_notes import ends_of_ranges_notes, row_mode_notes
-from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
-from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, find_inputs, input_schema
+from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.input_fit import InputFit
+from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.pipelines.risks.lasting_risks import LastingRiskError, lasting_risks
 from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
 from kanonflow.pipelines.risks.trails import read_feed
-from kanonflow.schemas.bound_policy import bind
-from kanonflow.schemas.draft import draft_policy
+from kanonflow.pipelines.risks.window_sizes import window_sizes
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
-from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.solver_check import check_solver
 
 _COVERS = {
@@ -55,27 +53,24 @@ _RULED = (
 )
 
 
-def draft_from_input(patterns: Sequence[str], delimiter: str | None = None) -> str:
-    """A policy (YAML) with every field of the files unclassified. Raises InputError."""
-    files = find_inputs(patterns)
-    form = with_delimiter(None, delimiter)
-    schema = input_schema(files, form)
-    columns = _guessed_types(files[0], form) if schema.text else schema.columns
-    return draft_policy(columns, PurePosixPath(files[0].name).name.split(".", 1)[0])
-
-
 class PolicyCheck(NamedTuple):
-    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can."""
+    """text: what was found out. refusal: why the policy cannot be used over these files; None when it can.
+
+    policy: as it was read. figures: of the payload, as JSON has them; None: none was measured.
+    """
 
     text: str
     refusal: PolicyError | None
+    policy: Policy
+    figures: dict[str, Any] | None = None
 
 
 def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
-    Over files the risks of every payload field are measured (see ``payload_risks``), and under ``cohort: lasting``
-    those of the feed as a whole (see ``lasting_risks``).
+    Over files a sample spread over all of them is cast (see ``input_fit``). If it fits, the risks of every payload
+    field are measured (see ``payload_risks``), and under ``cohort: lasting`` those of the feed as a whole (see
+    ``lasting_risks``).
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
@@ -83,21 +78,56 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
     table = ""
     refusal: PolicyError | None = None
+    figures = None
     if patterns:
-        files = find_inputs(patterns)
-        form = with_delimiter(policy.csv, delimiter)
-        schema = input_schema(files, form)
-        bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
-        dropped = [name for name in schema.columns.names if name not in bound.input_columns]
-        lines.append(f"fits {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}")
-        lines += [f"- {line}" for line in values_without_leaf(files, bound, form)]
-        risks = payload_risks(read_sample(files, bound, form), bound)
-        table, refusal = f"\n{risks.render()}", risks.refusal(path)
-        if policy.lasting:
-            found = lasting_risks(read_feed(files, bound, form), bound)
-            table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
+        over = _over_files(policy, path, patterns, delimiter)
+        lines, table, refusal, figures = [*lines, *over.lines], over.table, over.refusal, over.figures
     lines += [f"- {note}" for note in _notes(policy)]
-    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal)
+    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal, policy, figures)
+
+
+class _OverFiles(NamedTuple):
+    """lines: for the head. table: of figures, as text. refusal: why the policy cannot be used over the files.
+
+    figures: of the payload, None where it was not measured.
+    """
+
+    lines: list[str]
+    table: str
+    refusal: PolicyError | None
+    figures: dict[str, Any] | None = None
+
+
+def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: str | None) -> _OverFiles:
+    """What the files look like under the policy, and what their people and payload tell."""
+    files, schema, bound, csv = bind_input(policy, patterns, delimiter)
+    dropped = [name for name in schema.columns.names if name not in bound.input_columns]
+    fit = sampled_fit(files, bound, csv)
+    misfit = refused_input(fit, files, csv, ", ".join(patterns))
+    verdict = "fits" if misfit is None else "does not fit"
+    lines = [f"{verdict} {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}"]
+    lines += [f"- {line}" for line in values_without_leaf(files, bound, csv)]
+    table = f"\n{fit.render()}"
+    if misfit is not None:
+        # What is left of such an input says nothing of its payload.
+        return _OverFiles(lines, table, misfit)
+    rows = read_sample(files, bound, csv)
+    people = window_sizes(rows, bound)
+    lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]
+    risks = payload_risks(rows, bound)
+    refusal: PolicyError | None = risks.refusal(path)
+    table = f"{table}\n{risks.render()}"
+    if policy.lasting:
+        found = lasting_risks(read_feed(files, bound, csv), bound)
+        table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
+    if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
+        refusal = _together(few, refusal, path)
+    return _OverFiles(lines, table, refusal, risks.figures())
+
+
+def _are_all(rows: pa.Table, fit: InputFit) -> bool:
+    """Whether the rows that risks are measured on are all that the files have: so are those of the sample then."""
+    return fit.whole and rows.num_rows >= fit.rows - fit.unfit
 
 
 def _together(first: PolicyError | None, second: PolicyError | None, source: str) -> PolicyError | None:
@@ -105,22 +135,6 @@ def _together(first: PolicyError | None, second: PolicyError | None, source: str
     if first is None or second is None:
         return first or second
     return LastingRiskError([*first.mistakes, *second.mistakes], source)
-
-
-def unmeasured(policy: Policy, path: str) -> str:
-    """A line for runs over files, which do not measure payload themselves; empty when every risk is accepted.
-
-    Why not: it reads the input a second time, and takes seconds; and a run that goes on must not be refused by a
-    measure that came out otherwise.
-    """
-    fields = [field.name for field in policy.payload if field.accept_risk is None]
-    if not fields:
-        return ""
-    told = (
-        f"Published as they are, not measured here: {', '.join(fields)}. What they tell about people:"
-        f" kanonflow policy check {path} --input ..."
-    )
-    return f"{printable(told)}\n"
 
 
 def _notes(policy: Policy) -> list[str]:
@@ -171,21 +185,3 @@ def _waiting_of_lasting(policy: Policy) -> str:
         f"Newcomers wait until there are {policy.intake:,} of them, or until a row of one has waited for max_delay;"
         f" then all enter in cohorts of {policy.cohort_size} or more. Larger intakes lose less."
     )
-
-
-def _guessed_types(file: InputFile, form: CsvForm) -> pa.Schema:
-    """Types that the first rows of a CSV file look like; what a user then confirms."""
-    assert file.format is FileFormat.CSV
-    names = csv_header(file.path, form).columns
-    for rows, _ in read_csv(file.path, names, form):
-        if rows is not None:
-            return _reparsed(rows)
-    return pa.schema([(name, pa.string()) for name in names])
-
-
-def _reparsed(rows: pa.RecordBatch) -> pa.Schema:
-    text = pa.BufferOutputStream()
-    pa.csv.write_csv(rows, text)
-    return pa.csv.read_csv(
-        pa.BufferReader(text.getvalue()), parse_options=pa.csv.ParseOptions(newlines_in_values=True)
-    ).schema

@@ -3,7 +3,9 @@
 Storage that fails while it is read is not: a feed counts a damaged file as read, and the rest of its rows as gone.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +20,11 @@ from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
 
 ROWS_PER_BATCH = 16_384
+_SEARCHED = 1 << 16
+LARGE_READ = 1 << 24
+"""Bytes; whether a file has so many is asked before they are, for memory is made for them first."""
+MOST_EMPTY_RECORDS = 1 << 20
+"""Records of a block of fewer bytes than records; what says that it has more is damaged."""
 
 
 class StorageError(Exception):
@@ -34,7 +41,18 @@ class _Watched:
         self._failure: Exception | None = None
 
     def read(self, *size: int) -> bytes:
+        """Read. Raises EOFError, which is no failure of storage: no file has so many bytes, or fewer than none."""
+        if size and (size[0] < -1 or (size[0] > LARGE_READ and size[0] > self._left())):
+            raise EOFError("a length beyond the end of the file")
         return self._noting(self._stream.read, *size)
+
+    def _left(self) -> int:
+        """How many bytes are to come."""
+        at = self._stream.tell()
+        self._noting(self._stream.seek, 0, os.SEEK_END)
+        end = self._stream.tell()
+        self._noting(self._stream.seek, at)
+        return int(end - at)
 
     def seek(self, *place: int) -> int:
         return self._noting(self._stream.seek, *place)
@@ -113,11 +131,74 @@ def parquet_file_schema(path: str) -> pa.Schema:
         return _parquet(path, stream).schema_arrow.remove_metadata()
 
 
-def read_parquet(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The file's rows in order, as batches of up to 16,384 rows of the ``columns``. Raises InputError."""
+def avro_blocks_behind(
+    path: str, columns: Sequence[str], offsets: Sequence[int]
+) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """Of each byte offset, the rows of the first block that begins behind it, each block once: (offset, batches).
+
+    Nothing is read of what lies between. Raises InputError: the file is damaged there.
+    """
+    full = avro_file_schema(path)
+    schema = pa.schema([full.field(name) for name in columns])
+    seen: set[int] = set()
+    with _open(path) as stream:
+        fastavro.block_reader(stream)
+        length = stream.tell()
+        stream.seek(0)
+        header = stream.read(length)
+        for offset in offsets:
+            at = _behind(stream, header[-16:], max(offset, length - 16))
+            if at in seen:
+                continue
+            seen.add(at)
+            blocks = _AvroBlocks(path, _Continued(path, header, stream), schema)
+            records = next(blocks.read(), [])
+            yield offset, [_record_batch(path, records, schema, blocks.plain)] if records else []
+
+
+def _behind(stream: _Watched, mark: bytes, offset: int) -> int:
+    """Go to behind the next mark between blocks; where that is. At the file's end where there is none."""
+    stream.seek(offset)
+    data = b""
+    while (at := data.find(mark)) < 0:
+        more = stream.read(_SEARCHED)
+        if not more:
+            return offset + len(data)
+        data += more
+    stream.seek(offset + at + len(mark))
+    return offset + at + len(mark)
+
+
+class _Continued(_Watched):
+    """A file's header, and then what follows the place where its stream stands."""
+
+    def __init__(self, path: str, header: bytes, stream: _Watched) -> None:
+        super().__init__(path, stream)
+        self._header = BytesIO(header)
+
+    def read(self, *size: int) -> bytes:
+        return self._header.read(*size) or super().read(*size)
+
+
+def parquet_row_groups(path: str) -> tuple[int, ...]:
+    """The rows of each row group of a Parquet file. Raises InputError."""
+    with _open(path) as stream:
+        told = _parquet(path, stream).metadata
+        return tuple(told.row_group(group).num_rows for group in range(told.num_row_groups))
+
+
+def read_parquet(
+    path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The file's rows in order, as batches of up to 16,384 rows of the ``columns``. Raises InputError.
+
+    groups: only these row groups.
+    """
     with _open(path) as stream:
         try:
-            yield from _parquet(path, stream).iter_batches(ROWS_PER_BATCH, columns=list(columns))
+            yield from _parquet(path, stream).iter_batches(
+                ROWS_PER_BATCH, columns=list(columns), row_groups=None if groups is None else list(groups)
+            )
         except MemoryError:  # Arrow's is an ArrowException too
             raise
         except (pa.ArrowException, OSError):  # pyarrow reports damaged pages as OSError
@@ -139,6 +220,8 @@ class _AvroBlocks:
             for block in fastavro.block_reader(self._stream):
                 if plain is None:
                     plain, self.plain = plain_schema(block.writer_schema, self._types)
+                if block.num_records > max(MOST_EMPTY_RECORDS, len(block.bytes_.getbuffer())):
+                    raise ValueError("a block of more records than bytes")
                 block.writer_schema = plain
                 yield list(block)
         except (OSError, MemoryError):

@@ -80,6 +80,10 @@ def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
     with _open(path, form.encoding) as stream:
         try:
             line = _first_line(stream, form.quote)
+            if len(line) > MOST_ROW_BYTES:
+                raise InputError(
+                    f"{path}: the header is longer than {MOST_ROW_BYTES:,} bytes; is this a CSV file?"
+                )
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise _damaged(path) from None
     if not line:
@@ -325,21 +329,25 @@ def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _first_line(stream: BinaryIO, quote: str) -> bytes:
-    """The first line that is not empty, to the end of its last quoted value; without its end."""
+    """The first line that is not empty, to the end of its last quoted value; without its end.
+
+    Of one that is longer than ``MOST_ROW_BYTES``, a little more than these."""
     sign = quote.encode()
     to_line_end = _TO_LINE_END if sign == b'"' else _line_ends_by(sign)
     line = b""
     while True:
         part = stream.readline(BLOCK_BYTES)
         line += part
+        if len(line) > MOST_ROW_BYTES:
+            return line
         if line.startswith(_BYTE_ORDER_MARK):
             line = line.removeprefix(_BYTE_ORDER_MARK)
         bare = line.strip(b"\r\n")
         # Lines may end with CR alone: then this one is the first of many.
         first = to_line_end.match(bare)
-        if not part or (
-            bare and (not sign or line.count(sign) % 2 == 0 or (first and first.end() < len(bare)))
-        ):
+        ended = len(part) < BLOCK_BYTES or part.endswith(b"\n")
+        quoted = bool(sign) and line.count(sign) % 2 == 1
+        if not part or (bare and ((ended and not quoted) or (first and first.end() < len(bare)))):
             return bare if first is None else first.group()
         if not bare:
             line = b""

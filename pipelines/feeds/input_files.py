@@ -56,11 +56,16 @@ def find_inputs(patterns: Sequence[str], kind: FileFormat | None = None) -> tupl
 
     kind: what they hold; None: their names say it.
 
-    Raises InputError: a pattern matches nothing, a file is empty or of an unknown kind, or formats are mixed.
+    Raises InputError: a pattern matches nothing or names a directory, a file is empty or of an unknown kind, or formats
+    are mixed.
     """
     sizes: dict[str, int] = {}
     for pattern in patterns:
         found = [match for match in _match(pattern) if not match.path.endswith("/")]
+        if _is_directory(pattern):
+            raise InputError(
+                f"--input {pattern}: a directory; name its files, as in --input '{pattern.rstrip('/')}/*.csv'"
+            )
         if not found:
             raise InputError(f"--input {pattern}: no file matches")
         sizes.update((_absolute(match.path), match.size_in_bytes) for match in found)
@@ -117,6 +122,10 @@ def _match(pattern: str) -> list:
         return FileSystems.match([pattern])[0].metadata_list
     except (BeamIOError, OSError, ValueError):
         raise InputError(f"--input {pattern}: this location cannot be listed") from None
+
+
+def _is_directory(pattern: str) -> bool:
+    return FileSystems.get_scheme(pattern) is None and os.path.isdir(pattern)
 
 
 def _absolute(path: str) -> str:

@@ -4,13 +4,13 @@ import argparse
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, NoReturn
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
 from kanonflow.pipelines.commands.demo_feed import FORMATS
 from kanonflow.pipelines.flink.flags import (
-    FLINK_FLAGS,
     flag_value,
     is_flink,
     split_flink_flags,
@@ -26,11 +26,12 @@ from kanonflow.schemas.text_inputs import DELIMITERS
 DEFAULT_RUNNER = "FnApiRunner"
 STREAM_RUNNER = "FlinkRunner"
 EXIT_CODES = (
-    "exit codes: 0 done, 1 the audit failed, 2 bad arguments, policy or input, 3 the run failed, 130 a stream was left"
-    " to its cluster by Ctrl-C"
+    "exit codes: 0 done, 1 the audit failed, 2 bad arguments, policy or input, 3 the run failed or lost its input, 130"
+    " a stream was left to its cluster by Ctrl-C, 141 nobody reads what is printed"
 )
 
 _SWITCHES = frozenset({"directrunner", "direct", "switchingdirectrunner", "switchingdirect"})
+_BUNDLE_BASED = frozenset({"bundlebaseddirectrunner", "bundlebaseddirect"})
 _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 
 
@@ -50,6 +51,8 @@ class RunOptions:
     previous_secrets: references, as --previous-secret has them.
     second_release_of: the --output whose rows are released again, below which ``output`` is.
     rewind: a stream may go on from a state that is older than what it has published.
+    notes: what to tell of the arguments before the run.
+    end_on_rejected: a stream ends when more of its last rows do not fit than the policy lets pass.
     continues: the --output (of a stream into a topic: the --restricted) of a run whose cohorts this one begins with.
     """
 
@@ -71,6 +74,8 @@ class RunOptions:
     second_release_of: str | None = None
     rewind: bool = False
     continues: str | None = None
+    end_on_rejected: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
@@ -96,17 +101,13 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
             raise OptionsError(
                 "--rewind goes with --resume: it is for a stream that goes on from an older state"
             )
-    beam = beam_options(beam_flags, arguments.runner)
+    beam = beam_options(beam_flags, arguments.runner, arguments.command)
     direct = beam.view_as(DirectOptions)
     if arguments.command != "stream" and beam.view_as(StandardOptions).streaming:
         raise OptionsError(
             "--streaming: files that are there are a bounded input; for a feed see kanonflow stream"
         )
-    if arguments.runner.lower().rsplit(".", 1)[-1] in _SWITCHES:
-        raise OptionsError(
-            f"--runner {arguments.runner} chooses between three runners by what the pipeline holds, one of"
-            f" which is downloaded; say --runner {DEFAULT_RUNNER}"
-        )
+    runner, notes = _runner(arguments.runner)
     if direct.direct_num_workers != 1:
         raise OptionsError(
             "--direct_num_workers must be 1: with more, stateful steps read old state and release windows"
@@ -121,7 +122,8 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         raise OptionsError("--direct_runner_bundle_repeat is refused: a bundle that repeats releases twice")
     return RunOptions(
         output=arguments.output.rstrip("/") or "/",
-        runner=arguments.runner,
+        runner=runner,
+        notes=notes,
         beam_flags=tuple(beam_flags),
         resume=arguments.resume,
         quiet=arguments.quiet,
@@ -139,6 +141,23 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         continues=continues.rstrip("/") or "/"
         if (continues := getattr(arguments, "continues", None))
         else None,
+        end_on_rejected=getattr(arguments, "end_on_rejected", False),
+    )
+
+
+def _runner(name: str) -> tuple[str, tuple[str, ...]]:
+    """The runner that a name stands for, and what to say of it. Raises OptionsError: one that cannot be used."""
+    own = name.lower().rsplit(".", 1)[-1]
+    if own in _BUNDLE_BASED:
+        raise OptionsError(
+            f"--runner {name} is refused: it counts nothing, so a run that released everything would look as if it had"
+            f" released nothing; leave it out, or say --runner {DEFAULT_RUNNER}"
+        )
+    if own not in _SWITCHES:
+        return name, ()
+    return DEFAULT_RUNNER, (
+        f"--runner {name} runs as {DEFAULT_RUNNER}: it would choose between three runners by what the pipeline holds,"
+        " one of which is downloaded",
     )
 
 
@@ -166,10 +185,13 @@ def _is_positive(text: str) -> bool:
     return text.isdecimal() and int(text) > 0
 
 
-def beam_options(flags: Sequence[str], runner: str = DEFAULT_RUNNER) -> PipelineOptions:
+def beam_options(
+    flags: Sequence[str], runner: str = DEFAULT_RUNNER, command: str = "anonymize"
+) -> PipelineOptions:
     """Beam's options from its flags. Raises OptionsError for a flag that Beam does not know either.
 
-    runner: with Flink's, the flags of its job server are known as well.
+    runner: with Flink's, the flags of its job server are known as well.     command: whose flags a wrong one is
+    compared with; one of Beam's hundreds is hardly what was meant.
 
     Beam itself only logs a warning, so a typing mistake would change what runs without a word.
     """
@@ -177,14 +199,13 @@ def beam_options(flags: Sequence[str], runner: str = DEFAULT_RUNNER) -> Pipeline
     # Beam's own groups of options add arguments of a kind that only its parser has.
     for group in PipelineOptions.__subclasses__():
         group._add_argparse_args(_BeamFlags(parser))
-    known = sorted(flag for action in parser._actions for flag in action.option_strings)
-    known += sorted(FLINK_FLAGS) if is_flink(runner) else []
     _, rest = split_flink_flags(flags) if is_flink(runner) else ([], list(flags))
     _, unknown = parser.parse_known_args(rest)
     if unknown:
         # A value after an unknown flag is its own entry; the flag is what matters.
         wrong = [flag for flag in unknown if flag.startswith("-")] or unknown
-        raise OptionsError("; ".join(_unknown(flag, known) for flag in wrong))
+        ours = _flags_of(command)
+        raise OptionsError("; ".join(_unknown(flag, ours) for flag in wrong))
     return PipelineOptions(list(flags))
 
 
@@ -208,22 +229,25 @@ class _BeamFlags:
         return getattr(self._parser, name)
 
 
-def _unknown(flag: str, known: Sequence[str]) -> str:
+def _unknown(flag: str, ours: Sequence[str]) -> str:
     name = flag.split("=", 1)[0]
     if not name.startswith("-"):
         return f"unexpected argument {name}"
-    close = difflib.get_close_matches(name, [*known, *_parser_flags()], 1)
+    close = difflib.get_close_matches(name, ours, 1)
     return f"unknown flag {name}" + (f"; did you mean {close[0]}?" if close else "")
 
 
-def _parser_flags() -> list[str]:
-    return ["--policy", "--input", "--output", *_run_parser()._option_string_actions]
+def _flags_of(command: str) -> list[str]:
+    """All flags of a command of ours."""
+    (commands,) = (action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return [flag for flag in commands.choices[command]._option_string_actions if flag.startswith("--")]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kanonflow", description="Continuous k-anonymization of record feeds.", epilog=EXIT_CODES
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('kanonflow')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_anonymize(commands)
@@ -342,6 +366,18 @@ def _add_stream(commands: Any) -> None:
         "--detach", action="store_true", help="submit the job to its cluster, and do not wait for its end"
     )
     stream.add_argument(
+        "--unmeasured",
+        action="store_true",
+        help="run although no check of the payload is in DIR/restricted/check.json (policy check --input SAMPLE --for"
+        " DIR)",
+    )
+    stream.add_argument(
+        "--end-on-rejected",
+        action="store_true",
+        help="end with exit code 3 when of the last 10,000 rows that a worker read more than the policy's max_rejected"
+        " do not fit, instead of raising an alert only",
+    )
+    stream.add_argument(
         "--rewind",
         action="store_true",
         help="with --resume: go on from a state that is older than what is published. Each release that is made again"
@@ -370,13 +406,22 @@ def _add_policy(commands: Any) -> None:
     policy = commands.add_parser("policy", help="draft or check a policy; its JSON Schema")
     actions = policy.add_subparsers(dest="action", required=True, metavar="ACTION")
     draft = actions.add_parser(
-        "draft", allow_abbrev=False, help="print a policy with every field of a file, unclassified"
+        "draft",
+        allow_abbrev=False,
+        help="print a policy with every field of a file, and what the data say of each",
     )
     draft.add_argument("--input", required=True, metavar="FILE", action="append")
     _add_delimiter(draft)
     check = actions.add_parser("check", allow_abbrev=False, help="report all mistakes of a policy at once")
     check.add_argument("policy", metavar="POLICY")
     check.add_argument("--input", metavar="GLOB", action="append", help="also check that it fits these files")
+    check.add_argument(
+        "--for",
+        dest="stream_output",
+        metavar="DIR",
+        help="keep what was measured in DIR/restricted/check.json, for the stream whose --output (or --restricted) that"
+        " is",
+    )
     _add_delimiter(check)
     actions.add_parser(
         "schema",

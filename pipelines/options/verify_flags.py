@@ -16,6 +16,11 @@ def add_checks(verify: argparse.ArgumentParser) -> None:
         help="the run goes on: rows whose time is not over may be in no release yet",
     )
     verify.add_argument(
+        "--allow-empty",
+        action="store_true",
+        help="a run that released nothing passes too, as of a night without rows",
+    )
+    verify.add_argument(
         "--certificates",
         dest="matching_records",
         action="store_true",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -50,6 +50,11 @@ class FieldValues:
 
     numbers: Floats | None
     texts: NDArray[np.object_]
+
+    @cached_property
+    def categories(self) -> tuple[Codes, int]:
+        """A number for each text, nulls one of their own; and how many there are. Every attack asks for them."""
+        return _category_codes(self.texts)
 
 
 @dataclass(frozen=True)
@@ -348,7 +353,7 @@ def _binned(values: FieldValues, bins: int, rows: NDArray[np.bool_]) -> Codes:
         cuts = np.unique(np.quantile(known, np.arange(1, bins) / bins))
         codes = np.searchsorted(cuts, values.numbers, side="right").astype(np.int64)
         return np.where(np.isnan(values.numbers), cuts.size + 1, codes)
-    codes, count = _category_codes(values.texts)
+    codes, count = values.categories
     frequent = np.argsort(-np.bincount(codes[rows], minlength=count), kind="stable")[:MOST_CATEGORIES]
     place = np.full(count, frequent.size, dtype=np.int64)
     place[frequent] = np.arange(frequent.size)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -102,6 +102,20 @@ class PayloadRisks:
             ]
             text.append("  ".join(cells).rstrip())
         return "\n".join(text)
+
+    def figures(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        told = [
+            {
+                "field": risk.field,
+                "measure": risk.measure,
+                "value": risk.value,
+                "limit": risk.limit,
+                "verdict": risk.verdict,
+            }
+            for risk in self.risks
+        ]
+        return {"rows": self.rows, "records": self.records, "risks": told}
 
     def refusal(self, source: str) -> PayloadRiskError | None:
         """The error for what is too high and not accepted, all at once; None if there is nothing."""

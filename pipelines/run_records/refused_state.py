@@ -1,9 +1,12 @@
-"""A stream whose state was refused, as older than what it has published: it is told once, and its job ends for good.
+"""A stream that must not go on: it is told once, and its job ends for good.
 
-The step that finds out writes ``OUT/restricted/refused.json`` and raises; Flink restarts a job that fails, and each
-attempt would fail again. So the source looks for that file: when it is there, nothing more is read, time stands still,
-no window closes, and the job is cancelled on the cluster that run.json names. A cluster that gives workers no answer
-keeps the job, idle, until somebody cancels it.
+Its state was refused, as older than what it has published; or its input does not fit any more, and it was told to end
+then (--end-on-rejected).
+
+The step that finds out writes ``OUT/restricted/refused.json``. Of an older state it raises too; Flink restarts a job
+that fails, and each attempt would fail again. So the source looks for that file: when it is there, nothing more is
+read, time stands still, no window closes, and the job is cancelled on the cluster that run.json names. A cluster that
+gives workers no answer keeps the job, idle, until somebody cancels it.
 """
 
 from __future__ import annotations
@@ -21,6 +24,15 @@ from kanonflow.transforms.lineage.earlier_releases import OlderStateError
 from kanonflow.transforms.lineage.published_slots import refusal_file
 from kanonflow.transforms.sinks.sinks import restricted_directory
 
+LOST_INPUT = "lost_input"
+"""The kind of a refusal that lies in the input."""
+
+
+class LostInputError(Exception):
+    """Too much of a stream's input does not fit; the message names reasons and fields."""
+
+    exit_code = 3
+
 
 @dataclass(frozen=True)
 class RefusedState:
@@ -29,13 +41,14 @@ class RefusedState:
     output: str
 
     def stands(self) -> bool:
-        """Whether the state that the stream goes on from was refused."""
+        """Whether the stream must not go on."""
         return bool(FileSystems.exists(refusal_file(self.output)))
 
     def raise_it(self) -> None:
-        """Raise OlderStateError, with what was said, if the state was refused."""
+        """Raise what was said: LostInputError of input that does not fit, else OlderStateError; nothing of nothing."""
         if self.stands():
-            raise OlderStateError(json.loads(read_whole(refusal_file(self.output)))["reason"])
+            told = json.loads(read_whole(refusal_file(self.output)))
+            raise (LostInputError if told.get("kind") == LOST_INPUT else OlderStateError)(told["reason"])
 
     def end_job(self) -> None:
         """Cancel the job, as far as its cluster answers; none once a new start has taken the refusal away."""

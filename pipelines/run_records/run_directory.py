@@ -377,9 +377,10 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
 
 
 def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
-    # Neither the number of threads nor the reason why a risk is accepted changes a release.
+    # Neither the number of threads, nor the reason why a risk is accepted, nor how many rows may be rejected changes a
+    # release.
     fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
-    fixed = replace(policy, solver=replace(policy.solver, threads=None), fields=fields)
+    fixed = replace(policy, solver=replace(policy.solver, threads=None), fields=fields, max_rejected=None)
     return {
         "kanonflow": version("kanonflow"),
         "versions": {name: version(name) for name in _SOLVING},

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,13 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
-from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import ReadBatches
+from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
 from kanonflow.pipelines.runs.feed_end import TellEnd
+from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
@@ -41,15 +42,15 @@ from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
 from kanonflow.pipelines.terminal.progress import progress, read_metrics
 from kanonflow.pipelines.terminal.summary import RunSummary, summarize
 from kanonflow.pipelines.terminal.terminal import tell
-from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.sinks.gather_rejected import GatherRejected
@@ -91,6 +92,8 @@ def anonymize_files(
 
     Raises:
         InputError, PolicyError: the files are damaged, or the policy does not fit them.
+        InputMisfitError: more of a sample of the rows does not fit than the policy lets pass.
+        PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.
         InputChangedError: a file changed while it was read.
@@ -101,15 +104,17 @@ def anonymize_files(
     from kanonflow.transforms.solver_check import check_solver
 
     policy = with_overrides(policy, options)
-    files = find_inputs(patterns)
-    form = with_delimiter(policy.csv, delimiter)
-    schema = input_schema(files, form)
     check_solver(policy)
-    bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
+    files, _, bound, csv = bind_input(policy, patterns, delimiter)
     pipeline = make_pipeline(options)
     source_of_secret = given_secret(options)
     replaced = previous_sources(options.previous_secrets)
     refuse_shared_secret((source_of_secret, *replaced), (file.path for file in files))
+    # Before anything is there: neither can be taken back once a release is out.
+    refuse_misfits(files, bound, csv, ", ".join(patterns))
+    measured = measure_payload(files, bound, csv)
+    if not options.quiet and measured:
+        tell(measured, terminal)
     contents = input_contents(files)
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
@@ -117,7 +122,7 @@ def anonymize_files(
     with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
-        source = ReadBatches(files, bound.input_columns, form)
+        source = ReadBatches(files, bound.input_columns, csv)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None
         anonymize = kanonymize(
@@ -151,7 +156,7 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy)
+        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns)
         if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
             tell(
                 f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
@@ -208,6 +213,7 @@ def kanonymize(
     published: EarlierReleases | None = None,
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
+    on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
     from kanonflow.transforms.anonymize import KAnonymize
@@ -220,6 +226,7 @@ def kanonymize(
         published=published,
         epoch=epoch,
         continued=continued,
+        on_unfit=on_unfit,
     )
 
 

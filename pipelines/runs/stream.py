@@ -28,7 +28,7 @@ from kanonflow.pipelines.flink.job_watch import JobManagerGoneError, JobWatch
 from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_alive, is_running, was_stopped
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
-from kanonflow.pipelines.run_records.refused_state import RefusedState
+from kanonflow.pipelines.run_records.refused_state import LostInputError, RefusedState
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
 from kanonflow.pipelines.runs.anonymize_files import (
     RunFailedError,
@@ -46,6 +46,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     with_overrides,
 )
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
+from kanonflow.pipelines.runs.end_on_rejected import EndOnRejected
 from kanonflow.pipelines.runs.feed_address import (
     DirectoryFeed,
     FeedAddress,
@@ -123,6 +124,7 @@ def stream_feed(
         InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         OlderStateError: the stream goes on from a state that is older than what it has published.
+        LostInputError: more of its input does not fit than may, and it was told to end then.
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
     terminal = terminal or sys.stderr
@@ -182,6 +184,7 @@ def stream_feed(
                 ),
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
+                on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
             bound,
             options.output,
@@ -298,7 +301,7 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamSt
             result.wait_until_finish()  # raises, and says why
     except KeyboardInterrupt:
         raise watch.left() from None
-    except (JobManagerGoneError, OlderStateError):
+    except (JobManagerGoneError, LostInputError, OlderStateError):
         raise
     except Exception as error:  # runners raise whatever they like
         if watch.job is not None:

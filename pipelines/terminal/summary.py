@@ -1,11 +1,15 @@
 """What a run did, as a small table, and whether every row is accounted for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines, turn
+from kanonflow.pipelines.terminal.lost_input import lost_lines, lost_rows
+from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.release.rejected import MESSAGES
+from kanonflow.transforms.rows.unfit import unfit_of_counters
 
 _REASON = "rows_rejected_"
 
@@ -17,6 +21,7 @@ class RunSummary:
     releases: files published (or found published).     gcp, lower_bound: means over the released rows of
     windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
     windows measured them.     lasting: lines about cohorts that last; none of other policies.
+    lost: lines about what does not fit, where that is more than the policy lets pass (``lost_input``).
     """
 
     releases: int
@@ -32,6 +37,7 @@ class RunSummary:
     solve_seconds: float
     publish_seconds: float
     lasting: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def rows_rejected(self) -> int:
@@ -61,7 +67,24 @@ class RunSummary:
                 f"the gate refused {refused} rows: the release that was made of them would have broken the promise,"
                 " which is a fault of this software; please report it"
             )
+        found += self.lost
+        if self.rows_read and not (self.rows_released or found):
+            found.append(f"none of the {self.rows_read:,} rows read was released: {self._where_they_are()}")
         return tuple(found)
+
+    def notes(self) -> tuple[str, ...]:
+        """What must not go unread of a run that may count as done."""
+        if self.rows_read:
+            return ()
+        return ("the input holds no rows, so nothing was released; that is no failure",)
+
+    def _where_they_are(self) -> str:
+        """Rows that were not released, by reason, most first, and why of the first reason."""
+        waiting = {"waiting": self.rows_waiting} if self.rows_waiting else {}
+        told = sorted(({**self.rejected} | waiting).items(), key=lambda each: (-each[1], each[0]))
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in told if count)
+        why = MESSAGES.get(told[0][0], "") if told else ""
+        return counts + (f" ({why})" if why else "")
 
     def render(self) -> str:
         """The table as plain text, a line each."""
@@ -78,16 +101,31 @@ class RunSummary:
         if self.lower_bound is not None:
             lines.append(("  at least", f"{self.lower_bound:.4f}"))
         lines.append(("time", f"{self.total_seconds:.1f} s"))
-        parts = (
+        lines += self._times()
+        width = max(len(name) for name, _ in lines)
+        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
+
+    def _times(self) -> list[tuple[str, str]]:
+        """What took the time: parts that add up to it, the runner's among them.
+
+        Several workers together take longer than the clock says, and windows of a run that resumes were measured when
+        they were made: then there is no share of the run, and nothing is left for the runner.
+        """
+        parts = [
             ("read", self.read_seconds),
             ("solve", self.solve_seconds),
             ("publish", self.publish_seconds),
-        )
-        lines += [
+        ]
+        rest = self.total_seconds - sum(seconds for _, seconds in parts)
+        if rest < 0:
+            return [
+                (f"  {name}", f"{seconds:.1f} s (of all workers, and of earlier runs)")
+                for name, seconds in parts
+            ]
+        parts.append(("runner", rest))
+        return [
             (f"  {name}", f"{seconds:.1f} s{_share(seconds, self.total_seconds)}") for name, seconds in parts
         ]
-        width = max(len(name) for name, _ in lines)
-        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
 
 
 def summarize(
@@ -95,17 +133,21 @@ def summarize(
     metrics: Iterable[Mapping[str, Any]],
     total_seconds: float,
     policy: Policy | None = None,
+    columns: Sequence[BoundColumn] = (),
 ) -> RunSummary:
     """The summary of a run.
 
     counters: the pipeline's counters by name.     metrics: its records as ``metrics.avsc``, in any order.
-    policy: that of the run, for what ``cohort: lasting`` waits for.
+    policy: that of the run, for what ``cohort: lasting`` waits for, and how much may be lost.     columns: that of the
+    run, bound to its input, for what was expected of it.
     """
-    records = list(metrics)
+    records, read = list(metrics), counters.get("rows_read", 0)
+    unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
+    lost = lost_rows(unfit, read, limit, columns)
     return RunSummary(
         releases=counters.get("releases", 0),
         conflicts=counters.get("release_conflict", 0),
-        rows_read=counters.get("rows_read", 0),
+        rows_read=read,
         rows_released=counters.get("rows_released", 0),
         rows_waiting=_still_waiting(records),
         rejected={
@@ -118,6 +160,7 @@ def summarize(
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
         lasting=told_of_cohorts(records, policy),
+        lost=lost_lines(lost, sum(unfit.values()), read, limit),
     )
 
 

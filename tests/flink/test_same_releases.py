@@ -100,7 +100,7 @@ def test_a_stream_on_embedded_flink(expected: dict[str, bytes], tmp_path: Path) 
             "--policy",
             str(tmp_path / "policy.yaml"),
         ),
-        *("--source", str(feed), "--output", str(tmp_path / "streamed"), "--quiet"),
+        *("--source", str(feed), "--output", str(tmp_path / "streamed"), "--quiet", "--unmeasured"),
         *("--secret-file", str(tmp_path / "secret"), *embedded(), "--checkpointing_interval=1000"),
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

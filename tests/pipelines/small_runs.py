@@ -42,6 +42,7 @@ k: 2
 window: 1d
 max_delay: 1d
 cohort: window
+max_rejected: 1
 fields:
   who: {role: individual}
   when: {role: time}

@@ -21,6 +21,7 @@ from tests.pass_through import PassThrough
 POLICY = """\
 version: 1
 k: 2
+max_rejected: 1
 fields:
   age: {role: quasi, type: numeric, as: int}
   job: {role: quasi, type: categorical}
@@ -203,13 +204,11 @@ def test_an_empty_feed_is_no_error(run: Run, tmp_path: Path, capsys: pytest.Capt
         (["--direct_num_workers=0"], "--direct_num_workers must be 1"),
         (["--direct_running_mode=multi_threading"], "release windows twice"),
         (["--direct_running_mode", "multi_processing"], "release windows twice"),
-        (
-            ["--direct_num_worker", "2"],
-            "unknown flag --direct_num_worker; did you mean --direct_num_workers?",
-        ),
+        (["--delimeter", ";"], "unknown flag --delimeter; did you mean --delimiter?"),
+        (["--certificate"], "unknown flag --certificate; did you mean --certificates?"),
         (["--polici", "x"], "unknown flag --polici; did you mean --policy?"),
         (["stray"], "unexpected argument stray"),
-        (["--runner", "DirectRunner"], "say --runner FnApiRunner"),
+        (["--runner", "BundleBasedDirectRunner"], "say --runner FnApiRunner"),
         (["--runner", "NoRunner"], "--runner NoRunner"),
         (["--secret-env", "KANONFLOW_TEST_UNSET"], "KANONFLOW_TEST_UNSET"),
     ],
@@ -221,6 +220,26 @@ def test_arguments_that_cannot_be_used_are_refused(
     assert run(*flags) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "release").exists()
+
+
+def test_a_flag_of_beams_is_not_what_was_meant(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beam has hundreds, of which some resemble everything: only ours are proposed, and only the command's."""
+    for flag in ("--direct_num_worker", "--end-on-rejectd"):
+        assert run(flag) == 2
+        err = capsys.readouterr().err
+        assert f"unknown flag {flag}" in err
+        assert "did you mean" not in err
+
+
+@pytest.mark.parametrize("name", ["DirectRunner", "SwitchingDirectRunner", "direct"])
+def test_beams_direct_runner_by_name_is_one_that_is_known(
+    run: Run, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """With a note, also where nothing else is told."""
+    assert run("--runner", name, "--quiet") == 0
+    assert f"--runner {name} runs as FnApiRunner" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -343,7 +362,7 @@ def test_verify_ends_with_the_audits_verdict(
             return "{}"
 
     def audit(*paths: Any, delimiter: str | None, **checks: Any) -> Report:
-        assert checks == {"waiting": False, "matching_records": False, "known": 0}
+        assert checks == {"waiting": False, "matching_records": False, "known": 0, "allow_empty": False}
         audited.append((*paths, delimiter))
         return Report(len(audited) == 1)
 

@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "demo": ("demo --rows 10 --days 1 --output {out}", "kanonflow.pipelines.commands.demo_feed.write_feed"),
     "stream": (
-        "stream --policy {policy} --source {folder} --output {out}",
+        "stream --policy {policy} --source {folder} --output {out} --unmeasured",
         "kanonflow.pipelines.runs.stream.stream_feed",
     ),
     "verify": (
@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "policy check {policy} --input {input}",
         "kanonflow.pipelines.commands.policy.check_policy",
     ),
-    "policy draft": ("policy draft --input {input}", "kanonflow.pipelines.commands.policy.draft_from_input"),
+    "policy draft": ("policy draft --input {input}", "kanonflow.pipelines.commands.draft.draft_from_input"),
     "compare": ("compare --policy {policy} --input {input}", "kanonflow.pipelines.commands.compare.compare"),
 }
 """A call of each command, and what of it breaks."""

@@ -203,6 +203,14 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
     return values, bad
 
 
+def problems_of(
+    column: BoundColumn, raw: pa.Array, source: str | None = None
+) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
+    """What ``classify`` finds of one column by itself: its canonical values, and each problem as (mask, reason)."""
+    checked = _check(column, raw, source)
+    return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
+
+
 def _is_local(typed: pa.DataType, kind: pa.DataType) -> bool:
     """Whether values of a column are times without a zone. Days that stay days are none."""
     if pa.types.is_timestamp(typed):

@@ -17,6 +17,7 @@ partition, because two publications of the same people tell an attacker more tha
 import hashlib
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -45,6 +46,7 @@ from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
 from kanonflow.transforms.release.metrics import withheld_metrics
 from kanonflow.transforms.release.public_metrics import public_metrics, public_metrics_schema
 from kanonflow.transforms.rows.elements import MatchingRecord, RejectedRows, Release, from_ipc
+from kanonflow.transforms.rows.unfit import count_unfit, unfit_counter
 
 NAMESPACE = "kanonflow"
 CONFLICT = "release_conflict"
@@ -143,7 +145,8 @@ class WriteRejected(beam.PTransform):
     """PCollection[RejectedRows] -> PCollection[path]; files ``OUT/restricted/rejected/<name>.avro``.
 
     Nothing may be lost here: if a file of that name holds other rows, these get a name of their own.
-    Counters: ``rows_rejected`` and ``rows_rejected_<reason>``.
+    Counters: ``rows_rejected``, ``rows_rejected_<reason>``, and of reasons that lie in the input
+    ``rows_unfit_<reason>_<field>`` (``unfit_counter``).
     """
 
     def __init__(self, output: str) -> None:
@@ -356,8 +359,10 @@ class _WriteRejected(beam.DoFn):
             path = FileSystems.join(self._directory, f"{name}-{_digest(data)}.avro")
             create_if_absent(path, data, private=True)
         Metrics.counter(NAMESPACE, "rows_rejected").inc(len(rejected.records))
-        for record in rejected.records:
-            Metrics.counter(NAMESPACE, f"rows_rejected_{record['reason']}").inc()
+        for reason, rows in Counter(record["reason"] for record in rejected.records).items():
+            Metrics.counter(NAMESPACE, f"rows_rejected_{reason}").inc(rows)
+        for (reason, field), rows in count_unfit(rejected.records).items():
+            Metrics.counter(NAMESPACE, unfit_counter(reason, field)).inc(rows)
         yield path
 
 

@@ -37,7 +37,7 @@ fields:
   place: {{role: quasi, type: hierarchy, hierarchy: places.csv}}
   amount: {{role: sensitive, as: double}}
   note: {{role: sensitive}}
-  ref: {{role: insensitive}}
+  ref: {{role: insensitive, accept_risk: numbers of a test}}
   card: {{role: identifier}}
 """
 PLACES = (

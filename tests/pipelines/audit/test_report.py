@@ -86,11 +86,14 @@ def test_a_damaged_input_is_refused(tmp_path: Path) -> None:
         audit(policy, [*patterns, str(tmp_path / "more.avro")], out)
 
 
-def test_an_empty_run_passes(tmp_path: Path) -> None:
-    """No records, no releases: nothing is wrong."""
+def test_an_empty_run_passes_where_that_is_asked_for(tmp_path: Path) -> None:
+    """No records, no releases: nothing is wrong, but nothing was audited either."""
     run = ring()
     run.lines, run.releases = run.lines[:1], {}
-    report = verdict(run, tmp_path)
+    policy, patterns, out = run.write(tmp_path)
+    (failure,) = audit(policy, patterns, out).failures
+    assert "--allow-empty" in failure
+    report = audit(policy, patterns, out, allow_empty=True)
     assert report.passed
     assert report.figures.fewest_rows_of_record is None
 

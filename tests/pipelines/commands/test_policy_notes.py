@@ -1,4 +1,4 @@
-"""What policy check says of row mode, and what anonymize says of payload that it did not measure."""
+"""What policy check and a run say of row mode and of ranges, and what a run says of the payload that it measured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.commands.policy import unmeasured
 from kanonflow.pipelines.commands.row_mode_notes import (
     ends_of_ranges_notes,
     row_mode_notes,
@@ -51,26 +50,6 @@ def test_individual_mode_has_no_such_notes() -> None:
     assert row_mode_notes(policy(True)) == ()
 
 
-def test_the_hint_names_what_was_not_measured() -> None:
-    """Fields whose risk is accepted need no measure; with no other there is no hint."""
-    hint = unmeasured(policy(True), "p.yaml")
-    assert "not measured here: pay." in hint
-    assert "kanonflow policy check p.yaml --input" in hint
-    accepted = parse_policy(
-        {
-            "version": 1,
-            "k": 3,
-            "fields": {
-                "age": {"role": "quasi", "type": "numeric"},
-                "pay": {"role": "sensitive", "accept_risk": "agreed"},
-            },
-        },
-        "",
-        "t",
-    )
-    assert unmeasured(accepted, "p.yaml") == ""
-
-
 @pytest.mark.parametrize("individual", [True, False])
 def test_row_mode_notes_are_sentences(individual: bool) -> None:
     """Each begins with a capital and ends with a stop."""
@@ -79,15 +58,21 @@ def test_row_mode_notes_are_sentences(individual: bool) -> None:
         assert note.endswith(".")
 
 
-def test_anonymize_says_what_it_did_not_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On stderr, before it reads anything; quiet is quiet."""
+@pytest.mark.parametrize(("accepted", "quiet"), [(False, False), (False, True), (True, False)])
+def test_anonymize_says_what_it_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], accepted: bool, quiet: bool
+) -> None:
+    """A line of its own with its seconds; quiet is quiet, and where every risk is accepted nothing is measured."""
+    risk = ", accept_risk: agreed" if accepted else ""
     (tmp_path / "p.yaml").write_text(
-        "version: 1\nk: 3\nfields: {age: {role: quasi, type: numeric}, pay: {role: sensitive}}\n"
+        "version: 1\nk: 3\nfields: {age: {role: quasi, type: numeric}, pay: {role: sensitive" + risk + "}}\n"
     )
-    flags = ["--input", str(tmp_path / "absent.csv"), "--output", str(tmp_path / "out")]
-    for more, told in (([], True), (["--quiet"], False)):
-        assert cli.main(["anonymize", "--policy", str(tmp_path / "p.yaml"), *flags, *more]) == 2
-        assert ("not measured here: pay." in capsys.readouterr().err) is told
+    (tmp_path / "in.csv").write_text("age,pay\n" + "".join(f"{20 + n},{n % 3}\n" for n in range(30)))
+    run = ["anonymize", "--policy", str(tmp_path / "p.yaml"), "--input", str(tmp_path / "in.csv")]
+    run += ["--output", str(tmp_path / "out")]
+    assert cli.main([*run, *(["--quiet"] if quiet else [])]) == 0
+    told = "payload within its limits: pay, measured on 30 rows ("
+    assert (told in capsys.readouterr().err) is not (accepted or quiet)
 
 
 def test_two_candidates_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -231,7 +231,7 @@ def test_an_interrupt_says_what_goes_on(cluster: Cluster, capsys: pytest.Capture
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kanonflow.pipelines.runs.stream.stream_feed", interrupted)
         patch.setattr("kanonflow.pipelines.commands.policy_location.read_policy_at", lambda _: feed_policy())
-        code = main(["stream", "--policy", "p", "--source", "feed", "--output", "out"])
+        code = main(["stream", "--policy", "p", "--source", "feed", "--output", "out", "--unmeasured"])
     assert (code, capsys.readouterr().err) == (130, f"kanonflow: {told}\n")
 
 

@@ -40,7 +40,7 @@ window: 1d
 max_delay: 2d
 solver: {{evaluations_per_row: 4000, threads: 1}}
 fields:
-  number: {{role: insensitive, as: int}}
+  number: {{role: insensitive, as: int, accept_risk: numbers of a test}}
   day: {{role: time}}
   who: {{role: individual}}
   age: {{role: quasi, type: numeric, as: int}}

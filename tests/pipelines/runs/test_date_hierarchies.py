@@ -26,7 +26,7 @@ solver: {solver}
 fields:
   born: {{role: quasi, type: hierarchy, {value} hierarchy: {tree}}}
   town: {{role: quasi, type: hierarchy, hierarchy: [[a, "*"], [b, "*"]]}}
-  amount: {{role: sensitive, as: int}}
+  amount: {{role: sensitive, as: int, accept_risk: numbers of a test}}
 """
 SEARCH = "{evaluations_per_row: 50, threads: 1}"
 EAST = timezone(timedelta(hours=2))

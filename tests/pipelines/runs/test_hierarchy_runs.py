@@ -26,7 +26,7 @@ fields:
   who: {{role: {who}}}
   town: {{role: quasi, type: hierarchy, hierarchy: towns.csv}}
   age: {{role: quasi, type: numeric, as: int, domain: [0, 100]}}
-  amount: {{role: sensitive, as: int}}
+  amount: {{role: sensitive, as: int, accept_risk: numbers of a test}}
 """
 SHAPES = {
     "rows": ("", "identifier"),
@@ -88,7 +88,7 @@ solver: {{method: {method}, suppression: 0.1}}
 fields:
   town: {{role: quasi, type: hierarchy, hierarchy: towns.csv}}
   age: {{role: quasi, type: hierarchy, as: int, hierarchy: ages.csv}}
-  amount: {{role: sensitive, as: int}}
+  amount: {{role: sensitive, as: int, accept_risk: numbers of a test}}
   {who}
 others: drop
 """

@@ -24,7 +24,7 @@ max_delay: 1d
 out_of_orderness: 10m
 solver: {evaluations_per_row: 20, threads: 1}
 fields:
-  transaction_id: {role: insensitive}
+  transaction_id: {role: insensitive, accept_risk: numbers of a test}
   booked_at: {role: time}
   customer: {role: individual}
   birth_date: {role: quasi, type: date, domain: [1920-01-01, 2020-12-31], outside: code}

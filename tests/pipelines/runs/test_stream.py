@@ -381,7 +381,7 @@ def test_a_name_that_is_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "secret").chmod(0o600)
     (tmp_path / "policy.yaml").write_text(policy_text())
     monkeypatch.setattr(stream, "is_alive", lambda address, name: (address, name) == ("there:8081", "mine"))
-    command = ["stream", "--policy", "policy.yaml", "--source", "feed", "--output", "out"]
+    command = ["stream", "--policy", "policy.yaml", "--source", "feed", "--output", "out", "--unmeasured"]
     command += ["--secret-file", "secret", "--runner", "FlinkRunner", "--flink_master=there:8081"]
     monkeypatch.chdir(tmp_path)
     assert main([*command, "--job_name=mine"]) == 2

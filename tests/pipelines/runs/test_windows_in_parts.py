@@ -20,7 +20,7 @@ out_of_orderness: 10m
 max_window_rows: 60
 solver: {evaluations_per_row: 20, threads: 1}
 fields:
-  transaction_id: {role: insensitive}
+  transaction_id: {role: insensitive, accept_risk: numbers of a test}
   booked_at: {role: time}
   customer: {role: individual}
   birth_date: {role: quasi, type: date, domain: [1920-01-01, 2020-12-31], outside: code}

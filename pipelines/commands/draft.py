@@ -1,0 +1,126 @@
+"""``kanonflow policy draft``: a policy that a sample of the files speaks for, measured as ``policy check`` would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import yaml
+
+from kanonflow.pipelines.feeds.input_files import InputFile, InputSchema, find_inputs, input_schema
+from kanonflow.pipelines.feeds.spread_sample import spread_sample
+from kanonflow.pipelines.fit.bound_input import wrong_delimiter
+from kanonflow.pipelines.fit.found_types import FoundType, found_types
+from kanonflow.pipelines.fit.proposed_roles import Proposal, proposed_roles
+from kanonflow.pipelines.fit.text_mends import frequent_sign, likely_encoding
+from kanonflow.pipelines.risks.lasting_risks import lasting_risks
+from kanonflow.pipelines.risks.payload_risks import payload_risks
+from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.pipelines.risks.trails import read_feed
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.draft import DraftedField, draft_policy, value_type
+from kanonflow.schemas.errors import InputError, PolicyError
+from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
+
+_K = 5
+_SEED = 1
+_FIELD = re.compile(r"fields\.(.+?): ")
+_MEASURED = "measured to tell more than 1/k of its people"
+
+
+def draft_from_input(patterns: Sequence[str], delimiter: str | None = None, *, answered: bool = False) -> str:
+    """A policy (YAML) with the roles, types and formats that the files speak for, and reasons as comments.
+
+    Where the data cannot tell a role, or a payload field is above a limit of ``policy check``, the draft asks: its role
+    is "?". answered: with what is proposed in the place of each "?", but for fields above a limit, which are dropped.
+    Deterministic. Raises InputError.
+    """
+    files = find_inputs(patterns)
+    csv, schema = _readable(files, with_delimiter(None, delimiter))
+    samples = spread_sample(files, schema.columns.names, csv, seed=_SEED)
+    rows = pa.concat_tables([sample.rows for sample in samples]).combine_chunks()
+    columns, csv = found_types(rows, csv) if schema.csv else (_typed(rows), csv)
+    proposal = proposed_roles(columns, _K)
+    name = PurePosixPath(files[0].name).name.split(".", 1)[0]
+    said = csv if schema.csv else None
+    fields = _measured(proposal, name, said, files, schema, csv)
+    return draft_policy(
+        fields, name, csv=said, window_days=proposal.window_days, told=proposal.told, answered=answered
+    )
+
+
+def _readable(files: Sequence[InputFile], csv: CsvForm) -> tuple[CsvForm, InputSchema]:
+    """The schema, and the form under which there is one. Raises InputError."""
+    try:
+        schema = input_schema(files, csv)
+    except InputError:
+        encoding = likely_encoding(files[0])
+        if encoding is None or encoding == csv.encoding:
+            raise
+        csv = replace(csv, encoding=encoding)
+        schema = input_schema(files, csv)
+    else:
+        encoding = likely_encoding(files[0]) if schema.csv else None
+        csv = csv if encoding is None else replace(csv, encoding=encoding)
+    if csv.delimiter is None and wrong_delimiter(files[0], schema, csv):
+        sign = frequent_sign(schema.columns.names[0], ",")
+        csv = replace(csv, delimiter=sign)
+        schema = input_schema(files, csv)
+    return csv, schema
+
+
+def _typed(rows: pa.Table) -> dict[str, FoundType]:
+    """The columns of a file that has types."""
+    found = {}
+    for name in rows.schema.names:
+        values = rows.column(name).combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        value = value_type(values.type)
+        found[name] = FoundType(value, None, values if value else pa.nulls(len(values)), str(values.type))
+    return found
+
+
+def _measured(
+    proposal: Proposal,
+    name: str,
+    said: CsvForm | None,
+    files: Sequence[InputFile],
+    schema: InputSchema,
+    csv: CsvForm,
+) -> Mapping[str, DraftedField]:
+    """The fields, those that ``policy check`` would refuse without a role."""
+    text = draft_policy(proposal.fields, name, csv=said, window_days=proposal.window_days, answered=True)
+    try:
+        policy = parse_policy(yaml.safe_load(text), "", name)
+        bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=name)
+    except PolicyError as error:
+        return _ask_about(proposal.fields, [each for each in error.mistakes if _FIELD.match(each)])
+    rows = read_sample(files, bound, csv)
+    mistakes = list(getattr(payload_risks(rows, bound).refusal(name), "mistakes", ()))
+    if policy.lasting and rows.num_rows:
+        found = lasting_risks(read_feed(files, bound, csv), bound)
+        mistakes += getattr(found.refusal(name), "mistakes", ())
+    return _ask_about(proposal.fields, mistakes)
+
+
+def _ask_about(fields: Mapping[str, DraftedField], mistakes: Sequence[str]) -> Mapping[str, DraftedField]:
+    """The fields that mistakes are about with a question in the place of their role; of all payload, all of it."""
+    asked: dict[str, str] = {}
+    for mistake in mistakes:
+        named = _FIELD.match(mistake)
+        if named:
+            asked[named[1]] = mistake[named.end() :]
+        elif mistake.startswith("fields: "):
+            payload = [field for field, drafted in fields.items() if drafted.keys.get("role") == "sensitive"]
+            asked |= {field: mistake.removeprefix("fields: ") for field in payload if field not in asked}
+    return {
+        field: DraftedField({"role": "identifier"}, f"{_MEASURED}: {asked[field]}", sure=False)
+        if field in asked
+        else drafted
+        for field, drafted in fields.items()
+    }

@@ -1,0 +1,296 @@
+"""Some rows of every part of a feed: what is looked at before anything is released.
+
+The first rows of a feed say little of the rest of it: a system was replaced, an export changed its dates in May. So
+rows are taken from places spread over all of it, at most ``MOST_ROWS`` of them, the same ones for the same seed.
+
+    Parquet  row groups spread over each file       Avro  blocks behind byte offsets spread over each file
+    CSV      lines behind byte offsets spread over each file. Small feeds are read through. So are files in which a byte
+             offset means nothing: compressed ones, those whose encoding hides line ends, and those whose rows cannot
+             be told from lines in quotes. Of these no more than ``MOST_READ`` bytes are read, from the front.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.pipelines.feeds.columnar_files import avro_blocks_behind, parquet_row_groups, read_parquet
+from kanonflow.pipelines.feeds.csv_files import CsvHeader, csv_header
+from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, file_schema
+from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.schemas.text_form import CsvForm
+from kanonflow.transforms.rows.elements import from_ipc
+
+MOST_ROWS = 20_000
+MOST_FILES = 32
+SMALL_FEED = 16 << 20
+"""Bytes up to which the files are read through."""
+MOST_READ = 64 << 20
+"""Bytes of cells up to which a feed is read through that cannot be read at offsets."""
+PLACES = 64
+PIECE = 1 << 16
+_LEAST_OF_A_FILE = 100
+_MOST_GROUPS = 16
+_BATCHES_OF_A_GROUP = 4
+_BLOCKS_FACTOR = 4
+_GZIP_MAGIC = b"\x1f\x8b"
+_PLAIN_ENCODINGS = ("utf-8", "ascii", "cp12", "iso8859", "koi8")
+"""Encodings, as Python names them, in which the bytes of a line end, a quote and a delimiter are nothing else."""
+_NO_CHARACTER = "[\0\x1a\ufffd]"
+
+
+class FileSample(NamedTuple):
+    """Rows of one file, with the columns asked for, as they come: text of CSV files, typed of others.
+
+    broken: rows of the sample that are none (``unparseable``). places: how many places of the file they are from.
+    whole: whether they are all rows of it. front: whether they are from its beginning only.
+    """
+
+    file: InputFile
+    rows: pa.Table
+    broken: int = 0
+    places: int = 1
+    whole: bool = False
+    front: bool = False
+
+    @property
+    def looked_at(self) -> int:
+        """The rows that were looked at, those that are none included."""
+        return self.rows.num_rows + self.broken
+
+
+def spread_sample(
+    files: Sequence[InputFile],
+    columns: Sequence[str],
+    csv: CsvForm | None = None,
+    *,
+    most: int = MOST_ROWS,
+    seed: int = 0,
+) -> tuple[FileSample, ...]:
+    """Rows of at most ``MOST_FILES`` of the files, about ``most`` in all, in the order of the files.
+
+    A file has rows by its size, and some in any case. Deterministic. O(most) rows, and some MB at the places.
+    Raises InputError: a file is damaged where it was read.
+    """
+    chosen = [files[place] for place in _spread(len(files), MOST_FILES)]
+    size = sum(file.size for file in chosen)
+    rng = np.random.default_rng(seed)
+    csv = csv or CsvForm()
+    found = []
+    for file in chosen:
+        quota = max(_LEAST_OF_A_FILE, most * file.size // size)
+        places = max(4, PLACES * file.size // size)
+        small, most_read = size <= SMALL_FEED, max(PIECE, MOST_READ * file.size // size)
+        match file.format:
+            case FileFormat.CSV:
+                sample = None if small else _at_offsets(file, columns, csv, quota, places, rng)
+                found.append(sample or _through(file, columns, csv, quota, most_read))
+            case FileFormat.PARQUET:
+                found.append(_row_groups(file, columns, csv, quota))
+            case FileFormat.AVRO:
+                found.append(
+                    _through(file, columns, csv, quota, most_read)
+                    if file.size * 8 <= SMALL_FEED and small
+                    else _blocks(file, columns, csv, quota, places, rng)
+                )
+    return tuple(found)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """At most so many numbers of 0 .. count-1, as far apart as can be."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64)).tolist() if count else []
+
+
+def _thinned(rows: pa.Table, most: int) -> pa.Table:
+    return (
+        rows if rows.num_rows <= most else rows.take(pa.array(_spread(rows.num_rows, most))).combine_chunks()
+    )
+
+
+def _through(file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int, most_read: int) -> FileSample:
+    """Every so many-th row of the file, or of as much of it as may be read."""
+    tables: list[pa.Table] = []
+    broken, read, front = 0, 0, False
+    for batch in read_batches(file, columns, csv):
+        if read > most_read:
+            front = True
+            break
+        rows = from_ipc(batch.ipc)
+        tables.append(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
+        broken += len(batch.broken)
+        read += tables[-1].nbytes
+    rows = _joined(file, columns, csv, tables)
+    kept = _thinned(rows, quota)
+    # Broken rows are thinned as the others are.
+    told = broken if kept is rows else -(-broken * kept.num_rows // rows.num_rows)
+    return FileSample(file, kept, told, min(PLACES, max(1, kept.num_rows)), kept is rows and not front, front)
+
+
+def _row_groups(file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int) -> FileSample:
+    sizes = parquet_row_groups(file.path)
+    groups = _spread(len(sizes), _MOST_GROUPS)
+    share = -(-quota // max(1, len(groups)))
+    tables, read = [], 0
+    for group in groups:
+        batches = list(islice(read_parquet(file.path, columns, [group]), _BATCHES_OF_A_GROUP))
+        if batches:
+            table = pa.Table.from_batches(batches)
+            read += table.num_rows
+            tables.append(_thinned(table, share))
+    rows = _joined(file, columns, csv, tables)
+    return FileSample(file, rows, 0, max(1, min(PLACES, rows.num_rows)), rows.num_rows == sum(sizes))
+
+
+def _blocks(
+    file: InputFile,
+    columns: Sequence[str],
+    csv: CsvForm,
+    quota: int,
+    places: int,
+    rng: np.random.Generator,
+) -> FileSample:
+    offsets = rng.permutation((np.arange(places) * file.size) // places)
+    found: dict[int, pa.Table] = {}
+    rows = 0
+    for offset, batches in avro_blocks_behind(file.path, columns, offsets.tolist()):
+        if batches:
+            found[offset] = _thinned(pa.Table.from_batches(batches), -(-quota // places))
+            rows += sum(batch.num_rows for batch in batches)
+        # A block may hold any number of rows, and each costs its decoding.
+        if rows > _BLOCKS_FACTOR * quota:
+            break
+    tables = [found[offset] for offset in sorted(found)]
+    return FileSample(file, _joined(file, columns, csv, tables), 0, max(1, len(tables)))
+
+
+def _at_offsets(
+    file: InputFile,
+    columns: Sequence[str],
+    csv: CsvForm,
+    quota: int,
+    places: int,
+    rng: np.random.Generator,
+) -> FileSample | None:
+    """Rows behind offsets, one random offset in each of as many equal parts of the file; None: that is not sound."""
+    if not codecs.lookup(csv.encoding).name.startswith(_PLAIN_ENCODINGS):
+        return None
+    header = csv_header(file.path, csv)
+    part = file.size // places
+    offsets = [place * part + int(rng.integers(max(1, part - PIECE))) for place in range(places)]
+    tables, broken, share = [], 0, -(-quota // places)
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        if stream.read(2) == _GZIP_MAGIC:
+            return None
+        for offset in offsets:
+            stream.seek(offset)
+            rows = whole_rows(_read(stream, PIECE), header, csv.quote)
+            if rows is None:
+                return None
+            table, torn = _parsed(rows, header, columns, csv)
+            kept = min(share, table.num_rows)
+            tables.append(table.slice(0, kept))
+            broken += torn if kept == table.num_rows else -(-torn * kept // table.num_rows)
+    if not any(table.num_rows for table in tables):
+        return None
+    return FileSample(file, pa.concat_tables(tables), broken, places)
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    """As many bytes as there are: some file systems give less than they are asked for."""
+    parts = [b"."]
+    while parts[-1] and (rest := size - sum(map(len, parts[1:]))) > 0:
+        parts.append(stream.read(rest))
+    return b"".join(parts[1:])
+
+
+def whole_rows(piece: bytes, header: CsvHeader, quote: str) -> bytes | None:
+    """Of bytes from the middle of a CSV file, those of the rows that are whole; None: it cannot be told.
+
+    Whether the piece begins inside of quotes is not known. Both are tried: the right one is that under which rows have
+    as many cells as the header. O(bytes), vectorised.
+    """
+    data = np.frombuffer(piece, dtype=np.uint8)
+    ends = data == ord("\n")
+    if not quote or quote.encode() not in piece:
+        return _between(piece, np.flatnonzero(ends))
+    outside = np.cumsum(data == ord(quote)) % 2
+    signs = data == ord(header.delimiter)
+    best, most = None, 0.5
+    for parity in (0, 1):
+        places = np.flatnonzero(ends & (outside == parity))
+        if places.size < 2:
+            continue
+        widths = np.diff(np.cumsum(signs & (outside == parity))[places]) + 1
+        right = float((widths == len(header.columns)).mean())
+        if right > most:
+            best, most = places, right
+    return None if best is None else _between(piece, best)
+
+
+def _between(piece: bytes, ends: np.ndarray[tuple[int], np.dtype[np.intp]]) -> bytes | None:
+    """What stands between the first and the last end of a row; None: that is no row."""
+    return piece[int(ends[0]) + 1 : int(ends[-1]) + 1] if ends.size > 1 else None
+
+
+def _parsed(rows: bytes, header: CsvHeader, columns: Sequence[str], csv: CsvForm) -> tuple[pa.Table, int]:
+    """Rows of text as a table of text, and how many of them are none."""
+    try:
+        text, strange = rows.decode(csv.encoding), b"\0" in rows or b"\x1a" in rows
+    except UnicodeDecodeError:
+        text, strange = rows.decode(csv.encoding, "replace"), True
+    encoded, torn = text.encode(), 0
+
+    def skip(row: Any) -> str:
+        nonlocal torn
+        torn += 1
+        return "skip"
+
+    table = pyarrow.csv.read_csv(
+        BytesIO(encoded),
+        read_options=pyarrow.csv.ReadOptions(
+            column_names=list(header.columns), block_size=len(encoded) + 1, use_threads=False
+        ),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=header.delimiter,
+            quote_char=csv.quote or False,
+            newlines_in_values=True,
+            invalid_row_handler=skip,
+        ),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(header.columns, pa.string()),
+            include_columns=list(columns),
+            strings_can_be_null=False,
+        ),
+    )
+    if strange:
+        bad = _any(pc.match_substring_regex(column, _NO_CHARACTER) for column in table.columns)
+        if bad is not None:
+            whole = table.num_rows
+            table = table.filter(pc.invert(bad))
+            torn += whole - table.num_rows
+    return table, torn
+
+
+def _any(masks: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray | None:
+    found: pa.ChunkedArray | None = None
+    for mask in masks:
+        found = mask if found is None else pc.or_(found, mask)
+    return found
+
+
+def _joined(file: InputFile, columns: Sequence[str], csv: CsvForm, tables: Sequence[pa.Table]) -> pa.Table:
+    """The tables as one; without any, one of the file's types that has no rows."""
+    if tables:
+        return pa.concat_tables(tables)
+    schema = file_schema(file, csv)
+    return pa.schema([schema.field(name) for name in columns]).empty_table()

@@ -1,0 +1,97 @@
+"""What the columns of a sample are like, in figures: what roles are proposed by. Nothing of policies is known here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+_SAMPLED_PEOPLE_ROWS = 2
+"""Rows from which on a value's rows can differ."""
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One column of n rows.
+
+    nulls: rows without a value. distinct: different values. of_rows: distinct / rows with a value.
+    kind: Arrow type of the values. low, high: the least and the greatest, of numbers and dates as numbers; else None.
+    """
+
+    name: str
+    kind: pa.DataType
+    rows: int
+    nulls: int
+    distinct: int
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def of_rows(self) -> float:
+        """Different values a row that has one; 0 without any."""
+        known = self.rows - self.nulls
+        return self.distinct / known if known else 0.0
+
+    @property
+    def repeats(self) -> float:
+        """Rows a value."""
+        return (self.rows - self.nulls) / self.distinct if self.distinct else 0.0
+
+
+def column_facts(name: str, values: pa.Array) -> ColumnFacts:
+    """The facts of one column. O(n log n)."""
+    low = high = None
+    numbers = as_numbers(values)
+    if numbers is not None and numbers.size:
+        low, high = float(numbers.min()), float(numbers.max())
+    return ColumnFacts(
+        name,
+        values.type,
+        len(values),
+        values.null_count,
+        int(pc.count_distinct(values, mode="only_valid").as_py()),
+        low,
+        high,
+    )
+
+
+def as_numbers(values: pa.Array) -> NDArray[np.float64] | None:
+    """The values that are no nulls as numbers, dates as days, instants as seconds since 1970; None of others."""
+    kind, known = values.type, values.drop_null()
+    if pa.types.is_date(kind):
+        return np.asarray(known.cast(pa.date32()).cast(pa.int32())).astype(np.float64)
+    if pa.types.is_timestamp(kind):
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        return np.asarray(known.cast(pa.int64())) / per_second
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return np.asarray(known.cast(pa.float64()))
+    return None
+
+
+def codes_of(values: pa.Array) -> NDArray[np.int64]:
+    """A number for each value, nulls one of their own; int64 (n,)."""
+    return np.asarray(values.dictionary_encode("encode").indices).astype(np.int64)
+
+
+def changed_share(codes: NDArray[np.int64], who: NDArray[np.int64], known: NDArray[np.bool_]) -> float:
+    """Of the rows with a value whose person has several, those with another value than their person's most frequent.
+
+    0: a person's own. Rows are of a sample, whose order says nothing. O(n log n).
+    """
+    codes, who = codes[known], who[known]
+    several = np.bincount(who, minlength=1)[who] >= _SAMPLED_PEOPLE_ROWS
+    codes, who = codes[several], who[several]
+    if not codes.size:
+        return 0.0
+    pairs, counts = np.unique(np.stack([who, codes], axis=1), axis=0, return_counts=True)
+    most = np.zeros(int(who.max()) + 1, dtype=np.int64)
+    np.maximum.at(most, pairs[:, 0], counts)
+    return 1.0 - float(most.sum()) / codes.size
+
+
+def rows_of_several(who: NDArray[np.int64]) -> float:
+    """The share of rows whose value is on another row too."""
+    return float((np.bincount(who, minlength=1)[who] >= _SAMPLED_PEOPLE_ROWS).mean()) if who.size else 0.0

@@ -1,0 +1,31 @@
+"""Whether files fit a policy, by a sample of them: what ``policy check`` says and what a run looks at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.feeds.spread_sample import MOST_FILES, spread_sample
+from kanonflow.pipelines.fit.input_fit import InputFit, InputMisfitError, input_fit
+from kanonflow.pipelines.fit.text_mends import encoding_mend
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.text_form import CsvForm
+
+_SEED = 1
+
+
+def sampled_fit(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> InputFit:
+    """A sample spread over the files, cast as the policy says. Raises InputError: a file is damaged."""
+    samples = spread_sample(files, bound.input_columns, csv, seed=_SEED)
+    return input_fit(samples, bound, whole=len(files) <= MOST_FILES)
+
+
+def refused_input(
+    fit: InputFit, files: Sequence[InputFile], csv: CsvForm, source: str, exit_code: int = 2
+) -> InputMisfitError | None:
+    """The error for an input that does not fit; None: it does. exit_code: 2, or 3 where a run ends with it."""
+    if fit.fits:
+        return None
+    torn = [file for file in files if file.path == fit.broken_file]
+    mend = encoding_mend(torn[0], csv) if torn else ""
+    return InputMisfitError(list(fit.mistakes(mend)), source, exit_code)

@@ -1,0 +1,41 @@
+"""What a run over files looks at before it writes anything: whether they fit, and what their payload tells.
+
+A run refuses what ``policy check`` refuses, by the same sample and the same measures. Both are the same each time, so
+that a run which resumes is not refused where it began.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
+from kanonflow.pipelines.risks.payload_risks import payload_risks
+from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.text_form import CsvForm
+
+
+def refuse_misfits(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, source: str) -> None:
+    """Raise InputMisfitError (exit code 3) if more of a sample does not fit than the policy lets pass."""
+    refusal = refused_input(sampled_fit(files, bound, csv), files, csv, source, exit_code=3)
+    if refusal is not None:
+        raise refusal
+
+
+def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> str:
+    """A line that says what was measured, and how long that took; "" if there is nothing to measure.
+
+    Of policies in which every risk is accepted nothing is. Raises PayloadRiskError: a field is above its limit.
+    """
+    open_fields = [field.name for field in bound.policy.payload if field.accept_risk is None]
+    if not open_fields:
+        return ""
+    begin = time.perf_counter()
+    risks = payload_risks(read_sample(files, bound, csv), bound)
+    refusal = risks.refusal(bound.policy.name)
+    if refusal is not None:
+        raise refusal
+    seconds = time.perf_counter() - begin
+    return f"payload within its limits: {', '.join(open_fields)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"

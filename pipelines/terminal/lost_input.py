@@ -1,0 +1,79 @@
+"""What of an input is lost because it does not fit, and whether that is more than the policy lets pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kanonflow.schemas.bound_policy import BoundColumn
+from kanonflow.schemas.expected_forms import expected_instead
+
+_NO_FIELD = "as many values as the header names, in UTF-8; of a message, one JSON object of plain values"
+
+
+@dataclass(frozen=True)
+class LostRows:
+    """Rows that were rejected for one reason that lies in the input.
+
+    field: at fault, the first of the policy's of each row; None: no single one.     share: of the rows read.
+    expected: what a value looks like.     proposed: what of the policy would read the values; "": nothing is known.
+    """
+
+    reason: str
+    field: str | None
+    rows: int
+    share: float
+    expected: str
+    proposed: str = ""
+
+    def render(self) -> str:
+        """One line."""
+        where = "" if self.field is None else f" in {self.field}"
+        fits = f"; would fit: {self.proposed}" if self.proposed else ""
+        rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
+        return f"{self.reason}{where}: {rows} ({self.share:.1%}); expected {self.expected}{fits}"
+
+
+def lost_rows(
+    unfit: Mapping[tuple[str, str | None], int],
+    rows_read: int,
+    limit: float,
+    columns: Iterable[BoundColumn],
+    proposed: Mapping[str, str] | None = None,
+) -> tuple[LostRows, ...]:
+    """What was lost, most first; nothing when all of it together is no more than the limit.
+
+    unfit: rejected rows by reason and field, of reasons that lie in the input.     limit: share of the rows read.
+    columns: of the policy, bound to the input.     proposed: by field, what of the policy would read its values.
+
+    Named is each reason and field that is above the limit by itself, and all of them when none is.
+    """
+    if not rows_read or sum(unfit.values()) / rows_read <= limit:
+        return ()
+    by_name = {column.name: column for column in columns}
+    found = []
+    for (reason, field), rows in unfit.items():
+        column = by_name.get(field or "")
+        expected = _NO_FIELD if column is None else expected_instead(column, reason)
+        fits = (proposed or {}).get(field or "", "")
+        found.append(LostRows(reason, field, rows, rows / rows_read, expected, fits))
+    found.sort(key=lambda lost: (-lost.rows, lost.reason, lost.field or ""))
+    above = [lost for lost in found if lost.share > limit]
+    return tuple(above or found)
+
+
+def lost_lines(
+    lost: tuple[LostRows, ...], unfit: int, rows_read: int, limit: float, *, the: str = ""
+) -> tuple[str, ...]:
+    """Why a run that lost so much is a failure, and each of its reasons on a line of its own; none of nothing.
+
+    unfit: rows lost, for all reasons together.     the: what to call the rows read before their number.
+    """
+    if not lost:
+        return ()
+    told = (
+        f"{unfit:,} of {the}{rows_read:,} rows read ({unfit / rows_read:.1%}) were rejected because they do not fit,"
+        f" and max_rejected is {limit:g}. What was released stays; every rejected row is in restricted/rejected."
+        " Mend the input, or say in the policy how it is written"
+    )
+    return (told, *(each.render() for each in lost))
