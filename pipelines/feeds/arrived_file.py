@@ -63,7 +63,7 @@ def misfit_of_columns(schema: pa.Schema, bound: BoundPolicy, *, text: bool) -> s
 
 
 def _kind(column: BoundColumn) -> str:
-    return "text" if column.from_text else str(column.arrow_type)
+    return "text" if column.from_text else str(column.own_type or column.arrow_type)
 
 
 def batches_from(

@@ -100,7 +100,7 @@ def test_graphs_are_refused() -> None:
 
 def test_an_ordered_distance_needs_an_order() -> None:
     """Text and bytes have none; numbers, dates, instants and decimals have."""
-    ordered = policy({"closeness": CLOSE})
+    ordered = policy({"closeness": CLOSE, "as": None})
     for kind in (pa.float64(), pa.int32(), pa.date32(), pa.decimal128(9, 2), pa.timestamp("ms", tz="UTC")):
         bind(ordered, pa.schema({"age": pa.int32(), "amount": kind}), text=False, source="a test")
     for kind in (pa.binary(), pa.bool_()):

@@ -336,7 +336,7 @@ def test_messages_are_judged_by_what_is_no_attribute(tmp_path: Path, monkeypatch
     )
     address: Any = None
     copied = _copy_json_rows(address, ["a", "b"], frozenset("ab"), tmp_path / "rows.csv", frozenset("a"))
-    assert list(text_rows(copied.path, None))[1:] == expected
+    assert list(text_rows(copied.path, PLAIN))[1:] == expected
     assert copied.broken == len(values) - len(expected)
 
 
@@ -359,7 +359,7 @@ def test_files_are_judged_by_what_is_no_attribute(tmp_path: Path) -> None:
         source="test",
     )
     books = [CodeBook(column, attribute=column.name == "a") for column in bound.columns]
-    found = read_input(find_input([str(path)], None), bound, books, None)
+    found = read_input(find_input([str(path)], PLAIN), bound, books)
     told = [
         [book.values[code] for book, code in zip(books, row, strict=True)] for row in found.codes.tolist()
     ]

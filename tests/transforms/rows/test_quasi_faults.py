@@ -111,11 +111,11 @@ def test_records_with_half_a_surrogate_are_handed_on() -> None:
     feed = bound_feed(feed_policy(cohort="lasting"))
     ever = bound_feed(feed_policy(cohort="window"))
     rows = [row(1, 1, 0.5), row(2, 2, 0.5) | {"job": half}, row(3, 3, 0.5) | {"job": half, "town": half}]
-    table, broken = rows_to_table(rows, feed)
+    table, broken, faults = rows_to_table(rows, feed)
     assert (table.num_rows, [each["field"] for each in broken]) == (2, ["town"])
-    assert table.column("job").to_pylist()[1] == NO_VALUE
+    assert [(fault.row, fault.field) for fault in faults] == [(1, "job")]
     assert len(rows_to_table(rows, ever).broken) == 2
-    found = classify(table, feed)
+    found = classify_places(table, feed, faults=faults)
     assert found.rejected == []
     assert [cell is None for cell in found.rows.column(FAULT_COLUMN).to_pylist()] == [True, False]
 
