@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.terminal.terminal import ClosedPipeError, drop_output, flush_output, tell
+from kanonflow.schemas.printable import printable
 
 DONE, AUDIT_FAILED, BAD_ARGUMENTS, RUN_FAILED = range(4)
 CLOSED_PIPE = 141
@@ -132,17 +133,19 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         check_runner(options, [str(Path(options.output) / "feed")])
     shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
     feed = write_feed(shape, Path(options.output) / "feed", arguments.format)
-    tell(f"{feed}: {shape.rows:,} transactions, {shape.customers:,} customers, {shape.days} days")
+    told = f"{feed}: {shape.rows:,} transactions, {shape.customers:,} customers, {shape.days} days"
+    tell(told, sys.stderr if arguments.json else sys.stdout)
     if arguments.only_feed:
         return DONE
     with resources.as_file(resources.files("kanonflow.policies") / "transactions.yaml") as path:
         policy = read_policy(str(path))
     # The feed follows from the arguments, so a demo that runs again is the same run.
     summary = anonymize_files(policy, [str(feed)], replace(options, resume=True))
-    return _conclude(summary, options.output, quiet=options.quiet)
+    return _conclude(summary, options.output, arguments)
 
 
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.commands.policy import renamed_note
     from kanonflow.pipelines.commands.policy_location import read_policy_at
     from kanonflow.pipelines.options.options import run_options
     from kanonflow.pipelines.runs.anonymize_files import anonymize_files
@@ -157,10 +160,13 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.second_release:
         options = second_release_options(options)
     _warn(policy)
+    if not options.quiet:
+        for note in renamed_note(policy):
+            tell(printable(note), sys.stderr)
     summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
     if summary is None:
         return DONE
-    return _conclude(summary, options.output, quiet=options.quiet)
+    return _conclude(summary, options.output, arguments)
 
 
 def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -181,7 +187,7 @@ def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         refuse_unchecked(places.directory, policy)
     source = feed_address(arguments.source, arguments.schema, arguments.delimiter)
     summary = stream_feed(policy, source, options, topic=places.topic)
-    return DONE if summary is None else _conclude_stream(summary, quiet=options.quiet)
+    return DONE if summary is None else _conclude_stream(summary, arguments)
 
 
 def _stop(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -191,7 +197,7 @@ def _stop(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if summary is None:
         tell("asked; the job ends when its feed has")
         return DONE
-    return _conclude_stream(summary, quiet=arguments.quiet)
+    return _conclude_stream(summary, arguments)
 
 
 def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -202,7 +208,8 @@ def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     given = None if source is None else source.resolve()
     previous = [each.resolve() for each in previous_sources(arguments.previous_secret)]
     output = arguments.output.rstrip("/") or "/"
-    tell(forget(output, arguments.individual_file, given, previous).render())
+    forgotten = forget(output, arguments.individual_file, given, previous)
+    tell(forgotten.to_json() if arguments.json else forgotten.render())
     return DONE
 
 
@@ -226,8 +233,10 @@ def _rejected(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE
 
 
-def _conclude_stream(summary: "StreamSummary", *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
-    if not quiet:
+def _conclude_stream(summary: "StreamSummary", arguments: argparse.Namespace) -> int:  # type: ignore[name-defined] # noqa: F821
+    if arguments.json:
+        tell(summary.to_json())
+    elif not arguments.quiet:
         tell(summary.render())
     for problem in summary.problems():
         tell(f"kanonflow: {problem}", sys.stderr)
@@ -255,8 +264,10 @@ def _warn(policy: "Policy") -> None:  # type: ignore[name-defined] # noqa: F821
         tell(f"kanonflow: warning: {warning}", sys.stderr)
 
 
-def _conclude(summary: "RunSummary", output: str, *, quiet: bool) -> int:  # type: ignore[name-defined] # noqa: F821
-    if not quiet:
+def _conclude(summary: "RunSummary", output: str, arguments: argparse.Namespace) -> int:  # type: ignore[name-defined] # noqa: F821
+    if arguments.json:
+        tell(summary.to_json(output))
+    elif not arguments.quiet:
         tell(summary.render())
         tell(f"releases: {output}/release")
     for note in summary.notes():
@@ -337,16 +348,17 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.action == "draft":
         tell(draft_from_input(arguments.input, arguments.delimiter), end="")
     else:
-        _check(check_policy(arguments.policy, arguments.input, arguments.delimiter), arguments.stream_output)
+        check = check_policy(arguments.policy, arguments.input, arguments.delimiter)
+        _check(check, arguments.stream_output, as_json=arguments.json)
     return DONE
 
 
-def _check(check: "PolicyCheck", stream_output: str | None) -> None:  # type: ignore[name-defined] # noqa: F821
+def _check(check: "PolicyCheck", stream_output: str | None, *, as_json: bool) -> None:  # type: ignore[name-defined] # noqa: F821
     """Print what was found, and keep it for the stream that will write to ``stream_output``. Raises the refusal."""
     from kanonflow.pipelines.options.options import OptionsError
     from kanonflow.pipelines.run_records.payload_check import write_check
 
-    tell(check.text)
+    tell(check.to_json() if as_json else check.text)
     if check.refusal is not None:
         raise check.refusal
     if stream_output is None:
@@ -354,18 +366,19 @@ def _check(check: "PolicyCheck", stream_output: str | None) -> None:  # type: ig
     if check.figures is None:
         raise OptionsError("--for keeps what was measured: it goes with --input")
     output = stream_output.rstrip("/") or "/"
-    tell(f"kept in {write_check(output, check.policy, check.figures, time.time_ns() // 1_000_000)}")
+    kept = write_check(output, check.policy, check.figures, time.time_ns() // 1_000_000)
+    tell(f"kept in {kept}", sys.stderr if as_json else sys.stdout)
 
 
 def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.commands.compare import Settings, compare, render, write_front
+    from kanonflow.pipelines.commands.compare import Settings, compare, render, to_json, write_front
     from kanonflow.pipelines.commands.policy_location import read_policy_at
 
     chosen = {name: getattr(arguments, name) for name in Settings.__dataclass_fields__}
     settings = Settings(**chosen)
     policy = read_policy_at(arguments.policy)
     outcomes = list(compare(policy, arguments.input, settings, delimiter=arguments.delimiter))
-    tell(render(outcomes, settings))
+    tell(to_json(outcomes) if arguments.json else render(outcomes, settings))
     if arguments.plot:
         write_front(outcomes, settings, Path(arguments.plot))
     return DONE

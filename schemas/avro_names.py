@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 
 def avro_name(name: str) -> str:
@@ -12,3 +13,8 @@ def avro_name(name: str) -> str:
     """
     cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return cleaned if cleaned and not cleaned[0].isdigit() else f"_{cleaned}"
+
+
+def renamed(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The names that are published as others, each with its published one."""
+    return tuple((name, avro_name(name)) for name in names if avro_name(name) != name)

@@ -38,9 +38,9 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
     ("long", "time-micros"): pa.time64("us"),
     ("long", "timestamp-millis"): MILLISECONDS,
     ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
-    # Without a zone there is no telling; all naive times are taken for UTC.
-    ("long", "local-timestamp-millis"): MILLISECONDS,
-    ("long", "local-timestamp-micros"): pa.timestamp("us", tz="UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("string", "uuid"): pa.uuid(),
 }
 MOST_DIGITS = 76
 """Precision of the widest decimals that Arrow has."""
@@ -209,6 +209,8 @@ def _avro_type(arrow: pa.DataType, type_name: str) -> Any:
     if types.is_timestamp(arrow) and arrow.unit in ("ms", "us"):
         unit = "millis" if arrow.unit == "ms" else "micros"
         return {"type": "long", "logicalType": f"timestamp-{unit}"}
+    if types.is_time64(arrow) and arrow.unit == "us":
+        return {"type": "long", "logicalType": "time-micros"}
     if types.is_decimal128(arrow):
         return {
             "type": "bytes",
@@ -274,7 +276,11 @@ def _named_type(avro: Mapping[str, Any], named: dict[str, pa.DataType | None], s
     if avro["type"] == "enum":
         arrow = pa.string()
     elif avro["type"] == "fixed":
-        arrow = _decimal(avro) if avro.get("logicalType") == "decimal" else pa.binary()
+        arrow = pa.binary()
+        if avro.get("logicalType") == "decimal":
+            arrow = _decimal(avro)
+        elif avro.get("logicalType") == "uuid" and avro.get("size") == 16:
+            arrow = pa.uuid()
     else:
         parts = [(part["name"], _arrow_type(part["type"], named, own_space)) for part in avro["fields"]]
         arrow = pa.struct(parts)

@@ -1,6 +1,8 @@
 """The types that values have inside the pipeline, whatever their file had.
 
-int32 int64 float double string boolean binary date32 timestamp(ms|us, UTC) decimal128(p, s)
+int32 int64 float double string boolean binary date32 timestamp(ms|us, UTC) time64(us) decimal128(p, s)
+
+A UUID is its text, in lower case. A time of day is published, and generalized as text only.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from kanonflow.schemas.text_form import EPOCH, directives_of, has_time
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
+TIME_OF_DAY = pa.time64("us")
 
 _PLAIN = {
     "int": pa.int32(),
@@ -73,6 +76,11 @@ def is_text(arrow: pa.DataType) -> bool:
     return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
 
 
+def is_uuid(arrow: pa.DataType) -> bool:
+    """Whether a column holds UUIDs."""
+    return isinstance(arrow, pa.UuidType)
+
+
 def grid_kind(canonical: pa.DataType) -> str | None:
     """What ``grid.snap_outward`` calls values of this type; None for what has no ranges."""
     if pa.types.is_integer(canonical):
@@ -89,6 +97,11 @@ def grid_kind(canonical: pa.DataType) -> str | None:
 def misfit(field: Field, canonical: pa.DataType) -> str | None:
     """Why a field of this type cannot play its role; None when it can."""
     kind = grid_kind(canonical)
+    if field.quasi is not None and pa.types.is_time(canonical):
+        return (
+            "times of day have no ranges; add as: string and type: categorical (or a hierarchy of such texts), or give "
+            "it role: insensitive or identifier"
+        )
     if field.quasi is not None and field.quasi.type is QuasiType.NUMERIC:
         if kind is None or kind in ("date", "timestamp"):
             return "type: numeric needs a column of numbers (for text, add as: double)"
@@ -123,8 +136,10 @@ def misfit(field: Field, canonical: pa.DataType) -> str | None:
 
 def _canonical(arrow: pa.DataType) -> pa.DataType | None:
     types = pa.types
-    if is_text(arrow):
+    if is_text(arrow) or is_uuid(arrow):
         return pa.string()
+    if types.is_time(arrow):
+        return TIME_OF_DAY
     if types.is_binary(arrow) or types.is_large_binary(arrow) or types.is_fixed_size_binary(arrow):
         return pa.binary()
     if types.is_boolean(arrow) or arrow in (pa.float32(), pa.float64()):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dataclasses import field as member
 from typing import Any
 
+from kanonflow.schemas.avro_names import renamed
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
@@ -177,6 +178,13 @@ class Policy:
     def payload(self) -> tuple[Field, ...]:
         """The fields that are published as they are, in the policy's order (partition fields included)."""
         return tuple(field for field in self.fields if field.role in (Role.SENSITIVE, Role.INSENSITIVE))
+
+    @property
+    def renamed(self) -> tuple[tuple[str, str], ...]:
+        """The fields that releases have under another name than the input, each with its published name."""
+        return renamed(
+            field.name for field in self.fields if field.quasi is not None or field in self.payload
+        )
 
     @property
     def ruled(self) -> tuple[Field, ...]:

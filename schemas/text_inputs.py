@@ -54,7 +54,8 @@ Dates and instants of a field with a ``format`` (text_form.py), in all text, and
     %M %S            two digits, 0 to 59
     %f               one to nine digits of a second
     %z               Z, +hh, +hhmm or +hh:mm
-    epoch_s, epoch_ms   ``[+-]digits``, or with a fraction of zeros: whole seconds or milliseconds since 1970 UTC
+    epoch_s, epoch_ms   ``[+-]digits``, also with a fraction of zeros behind a point (whatever ``decimal`` says): whole
+                     seconds or milliseconds since 1970 UTC
     A day takes what the format says of the time for nothing (it must be there all the same). An instant of which it
     says no time is that day's midnight. A column of whole numbers is written with as many digits as the format takes,
     with zeros in front, where it takes always the same number of them.

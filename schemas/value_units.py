@@ -16,7 +16,8 @@ def to_units(array: pa.Array | pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[n
     """Values (n,) in units, and a mask (n,) of the nulls.
 
     float64 for floats (null: NaN), else int64 (null: 0): whole numbers, unscaled decimals of up to 18 digits,
-    days or the type's own time units since 1970-01-01. Raises SchemaError for a type without units. O(n).
+    days or the type's own time units since 1970-01-01, of times of day since midnight. Raises SchemaError for a type
+    without units. O(n).
     """
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -28,7 +29,7 @@ def to_units(array: pa.Array | pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[n
         return np.where(nulls, 0, _low_words(array)), nulls
     if pa.types.is_date32(kind):
         array = array.cast(pa.int32())
-    elif pa.types.is_timestamp(kind):
+    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         array = array.cast(pa.int64())
     elif not pa.types.is_integer(kind):
         raise SchemaError(f"columns of type {kind} have no units")
@@ -75,6 +76,18 @@ def floor_to_unit(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, NDArray
     values = np.where(nulls | outside, 0, values)
     values = values * (want // have) if want >= have else values // (have // want)
     return from_units(values, nulls | outside, kind), outside
+
+
+def floor_times_of_day(array: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Times of day in microseconds (time64), floored, and a mask of those that no day has (null)."""
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
+    width = pa.int32() if pa.types.is_time32(array.type) else pa.int64()
+    nulls = np.asarray(array.is_null())
+    values = np.asarray(array.view(width).cast(pa.int64()).fill_null(0))
+    outside = (values < 0) | (values >= 86_400 * per_second)
+    values = np.where(outside, 0, values)
+    values = values * (10**6 // per_second) if per_second <= 10**6 else values // (per_second // 10**6)
+    return pa.array(values, pa.int64(), mask=nulls | outside).cast(pa.time64("us")), outside
 
 
 def days_beyond_the_calendar(array: pa.Array) -> NDArray[np.bool_]:

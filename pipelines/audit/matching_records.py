@@ -274,7 +274,7 @@ def records_table(codes: np.ndarray, books: tuple[CodeBook, ...], bound: BoundPo
 def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date(kind):
         return pa.int32()
-    return pa.int64() if pa.types.is_timestamp(kind) else kind
+    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_time(kind) else kind
 
 
 def _arrow_value(value: Any, kind: pa.DataType) -> Any:

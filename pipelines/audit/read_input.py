@@ -29,6 +29,7 @@ from kanonflow.schemas.text_inputs import NO_VALUE
 CHUNK_ROWS = 65_536
 _PUBLISHED_FORM = "release_conflict"
 _NO_ROW = "unparseable"
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
 
 
@@ -259,7 +260,9 @@ def _read_typed(path: Path, bound: BoundPolicy, books: Sequence[CodeBook]) -> It
     try:
         for batch in pq.ParquetFile(path).iter_batches(CHUNK_ROWS, columns=list(names)):
             cells = [
-                _plain(batch.column(batch.schema.names.index(column.name)), column.arrow_type)
+                _plain(
+                    batch.column(batch.schema.names.index(column.name)), column.own_type or column.arrow_type
+                )
                 for column in bound.columns
             ]
             yield _codes(cells, bound, books)
@@ -270,17 +273,21 @@ def _read_typed(path: Path, bound: BoundPolicy, books: Sequence[CodeBook]) -> It
 def _codes(cells: list[list[Any]], bound: BoundPolicy, books: Sequence[CodeBook]) -> np.ndarray:
     columns = []
     for column, book, values in zip(bound.columns, books, cells, strict=True):
-        read = book.codes_of_texts if column.from_text else book.codes_of_objects
+        read = book.codes_of_texts if column.from_text else book.codes_of_typed
         columns.append(read(values, len(values)))
     return np.column_stack(columns)
 
 
 def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
-    """Python values of a column. Days, and instants in the unit of ``kind`` (of a date: days), are integers, and times
-    without a zone are ``Local``: no datetime limits these."""
+    """Python values of a column of which the policy makes ``kind``. Days, instants in the unit of ``kind`` (of a date:
+    days) and times of day in microseconds are integers, and times without a zone are ``Local``: no datetime limits
+    these."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     own = array.type
+    if pa.types.is_time(own):
+        ticks = array.view(pa.int32() if pa.types.is_time32(own) else pa.int64()).to_pylist()
+        return [None if tick is None else tick * 10**6 // _PER_SECOND[own.unit] for tick in ticks]
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return array.to_pylist()
     if pa.types.is_date(own):
@@ -289,12 +296,11 @@ def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
     if not pa.types.is_timestamp(own):
         return array.to_pylist()
     units = array.cast(pa.int64()).to_pylist()
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     if own.tz is None:
-        return [_local(value, 1, per_second[own.unit]) for value in units]
+        return [_local(value, 1, _PER_SECOND[own.unit]) for value in units]
     have, want = (
-        per_second[own.unit] * 86_400,
-        1 if pa.types.is_date(kind) else per_second[kind.unit] * 86_400,
+        _PER_SECOND[own.unit] * 86_400,
+        1 if pa.types.is_date(kind) else _PER_SECOND[kind.unit] * 86_400,
     )
     return [None if value is None else value * want // have for value in units]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import cache
@@ -85,6 +85,11 @@ def since_epoch(local: datetime, form: TextForm) -> int | None:
     return naive - (after if form.fold is Fold.SECOND else before) // timedelta(microseconds=1)
 
 
+def since_midnight(clock: time) -> int:
+    """Microseconds."""
+    return ((clock.hour * 60 + clock.minute) * 60 + clock.second) * 10**6 + clock.microsecond
+
+
 def within_calendar(value: int, kind: pa.DataType) -> bool:
     """Whether days or an instant in the unit of ``kind`` lie in the years 1 to 9999."""
     per_second = {"ms": 10**3, "us": 10**6}
@@ -101,6 +106,7 @@ def rounded(number: float, kind: pa.DataType) -> float:
 
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
 _INSTANT = re.compile(
     _DATE.pattern + r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}:?[0-5][0-9])?)?"
 )
@@ -124,6 +130,8 @@ def _parse(text: str, kind: pa.DataType, form: TextForm) -> Any:
         nanoseconds = _instant(text, form)
         value = None if nanoseconds is None else nanoseconds // (10**6 if kind.unit == "ms" else 10**3)
         return value if value is None or within_calendar(value, kind) else None
+    if pa.types.is_time(kind):
+        return since_midnight(time.fromisoformat(text)) if _TIME.fullmatch(text) else None
     number = _number(text, form)
     if number is None:
         return None
@@ -131,8 +139,8 @@ def _parse(text: str, kind: pa.DataType, form: TextForm) -> Any:
         unscaled = Fraction(Decimal(number)) * 10**kind.scale
         fits = unscaled.denominator == 1 and abs(unscaled) < 10**kind.precision
         return unscaled.numerator if fits else None
-    finite = rounded(float(number), kind)
-    return finite if math.isfinite(finite) else None
+    held = rounded(float(number), kind)
+    return held if math.isfinite(held) else None
 
 
 def _whole(text: str, form: TextForm) -> int | None:

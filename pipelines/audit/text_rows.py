@@ -35,10 +35,8 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
             _check_length(path, stream)
             delimiter = form.delimiter or _delimiter(stream, form.quote)
             _to_beginning(stream)
-            quoting: Any = csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE
-            rows = csv.reader(
-                _with_end(stream), delimiter=delimiter, quotechar=form.quote or None, quoting=quoting
-            )
+            quotes: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
+            rows = csv.reader(_with_end(stream), delimiter=delimiter, **quotes)
             header = next((row for row in rows if row), [])
             _check_header(path, header, form.encoding)
             yield header

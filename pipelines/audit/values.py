@@ -4,7 +4,8 @@ The audit must not share a mistake with the pipeline, so it does not use the pip
 cells of text). Values of one field, wherever they come from (an input file, a rejected row, a release), become one of:
 
     str, bool, float, int (whole numbers; days since 1970 of dates; milliseconds or microseconds since 1970
-    UTC of instants, cut to the type's unit; the unscaled value of decimals), bytes, None, Unreadable
+    UTC of instants, cut to the type's unit; microseconds since midnight of times of day; the unscaled value of
+    decimals), bytes, None, Unreadable
 
 and equal values get equal codes of the field's ``CodeBook``.
 """
@@ -12,10 +13,11 @@ and equal values get equal codes of the field's ``CodeBook``.
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +29,7 @@ from kanonflow.pipelines.audit.text_cells import (
     read_text,
     rounded,
     since_epoch,
+    since_midnight,
     within_calendar,
 )
 from kanonflow.schemas.bound_policy import BoundColumn
@@ -82,7 +85,8 @@ class CodeBook:
         self._texts = CodesOf(lambda text: self._code(read_cell(text, column)))
         self._rejected = CodesOf(lambda text: self._code(read_rejected(text, column)))
         self._unread = CodesOf(lambda text: self._code(read_rejected(text, column, unread=True)))
-        self._objects = CodesOf(lambda value: self._code(read_typed(value, column)))
+        self._typed = CodesOf(lambda value: self._code(read_typed(value, column)))
+        self._objects = CodesOf(lambda value: self._code(read_object(value, column.arrow_type)))
 
     def codes_of_texts(self, cells: Iterable[str | int | None], count: int) -> np.ndarray:
         """Codes int32 (count,) of cells of a text file, or of whole numbers with a format; an empty cell is null."""
@@ -93,11 +97,18 @@ class CodeBook:
         codes = (self._unread[text] if unread else self._rejected[text] for text, unread in cells)
         return np.fromiter(codes, np.int32, count)
 
-    def codes_of_objects(self, cells: Iterable[Any], count: int) -> np.ndarray:
-        """Codes int32 (count,) of values as fastavro or pyarrow return them."""
+    def codes_of_typed(self, cells: Iterable[Any], count: int) -> np.ndarray:
+        """Codes int32 (count,) of a typed input's values as fastavro or pyarrow return them."""
         if self._signed:
             # A dict takes -0.0 for 0.0.
             read = (read_typed(value, self.column) for value in cells)
+            return np.fromiter(map(self._code, read), np.int32, count)
+        return np.fromiter(map(self._typed.__getitem__, cells), np.int32, count)
+
+    def codes_of_objects(self, cells: Iterable[Any], count: int) -> np.ndarray:
+        """Codes int32 (count,) of values of the field's own type, as releases have them."""
+        if self._signed:
+            read = (read_object(value, self.column.arrow_type) for value in cells)
             return np.fromiter(map(self._code, read), np.int32, count)
         return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
 
@@ -167,8 +178,11 @@ def _read_canonical(text: str, kind: pa.DataType) -> Any:
 
 
 def read_object(value: Any, kind: pa.DataType, form: TextForm = ISO) -> Any:
-    """A value as fastavro or pyarrow return it; instants may be integers already, in the unit of ``kind`` (of a date:
-    days), and times without a zone ``datetime`` or microseconds as ``Local``. What is no value is NO_TYPED_VALUE."""
+    """A value as fastavro or pyarrow return it. What is no value is NO_TYPED_VALUE.
+
+    Instants may be integers already, in the unit of ``kind`` (of a date days, of times of day microseconds); times
+    without a zone are ``datetime``, or microseconds as ``Local``.
+    """
     if value is None:
         return None
     if pa.types.is_floating(kind):
@@ -179,6 +193,11 @@ def read_object(value: Any, kind: pa.DataType, form: TextForm = ISO) -> Any:
     if pa.types.is_decimal(kind):
         unscaled = Fraction(value) * 10**kind.scale
         return unscaled.numerator if unscaled.denominator == 1 else NO_TYPED_VALUE
+    if pa.types.is_time(kind):
+        microseconds = since_midnight(value) if isinstance(value, time) else value
+        return microseconds if 0 <= microseconds < 86_400 * 10**6 else NO_TYPED_VALUE
+    if pa.types.is_string(kind) and isinstance(value, bytes | UUID):
+        return str(UUID(bytes=value) if isinstance(value, bytes) else value)
     return value
 
 

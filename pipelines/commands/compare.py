@@ -4,8 +4,9 @@ Every setting is the whole product without the writing: windows, waiting rows, w
 would be released is thrown away. The secret is a fixed one, so a comparison repeats and says nothing about a run.
 """
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -217,6 +218,11 @@ def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
         " gap: to the bound of certify."
     )
     return "\n".join([*(line.rstrip() for line in lines), note])
+
+
+def to_json(outcomes: Sequence[Outcome]) -> str:
+    """The outcomes as a JSON list of objects, a setting each."""
+    return json.dumps([asdict(outcome) | {"gap": outcome.gap} for outcome in outcomes], indent=1)
 
 
 def write_front(outcomes: Sequence[Outcome], settings: Settings, target: Path) -> None:

@@ -41,6 +41,10 @@ class Forgotten(NamedTuple):
         """One line, without a name."""
         return f"{self.found:,} people forgotten, {self.missing:,} not found"
 
+    def to_json(self) -> str:
+        """The same as a JSON object."""
+        return json.dumps(self._asdict())
+
 
 def forget(output: str, individual_file: str, given: Secret | None, previous: list[Secret]) -> Forgotten:
     """Forget the people that a file names, in the cohorts of a run. Doing it again changes nothing.

@@ -1,6 +1,7 @@
 """``kanonflow policy check``."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -57,12 +58,19 @@ class PolicyCheck(NamedTuple):
     """text: what was found out. refusal: why the policy cannot be used over these files; None when it can.
 
     policy: as it was read. figures: of the payload, as JSON has them; None: none was measured.
+    told: what was found out, for programs, of plain values.
     """
 
     text: str
     refusal: PolicyError | None
     policy: Policy
     figures: dict[str, Any] | None = None
+    told: Mapping[str, Any] = {}
+
+    def to_json(self) -> str:
+        """What was found out as a JSON object."""
+        refused = () if self.refusal is None else self.refusal.mistakes
+        return json.dumps({**self.told, "refused": list(refused)}, indent=1)
 
 
 def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
@@ -77,25 +85,30 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
     table = ""
+    told: dict[str, Any] = {"policy": policy.name, "k": policy.k, "fits": list(patterns or ())}
     refusal: PolicyError | None = None
     figures = None
     if patterns:
         over = _over_files(policy, path, patterns, delimiter)
         lines, table, refusal, figures = [*lines, *over.lines], over.table, over.refusal, over.figures
+        told |= over.told
     lines += [f"- {note}" for note in _notes(policy)]
-    return PolicyCheck("\n".join(map(printable, lines)) + table, refusal, policy, figures)
+    return PolicyCheck(
+        "\n".join(map(printable, lines)) + table, refusal, policy, figures, told | {"said": lines}
+    )
 
 
 class _OverFiles(NamedTuple):
     """lines: for the head. table: of figures, as text. refusal: why the policy cannot be used over the files.
 
-    figures: of the payload, None where it was not measured.
+    figures: of the payload, None where it was not measured. told: as of ``PolicyCheck``.
     """
 
     lines: list[str]
     table: str
     refusal: PolicyError | None
     figures: dict[str, Any] | None = None
+    told: Mapping[str, Any] = {}
 
 
 def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: str | None) -> _OverFiles:
@@ -108,21 +121,24 @@ def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: s
     lines = [f"{verdict} {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}"]
     lines += [f"- {line}" for line in values_without_leaf(files, bound, csv)]
     table = f"\n{fit.render()}"
+    told: dict[str, Any] = {"not_read": dropped, "fit": fit.render().splitlines()}
     if misfit is not None:
         # What is left of such an input says nothing of its payload.
-        return _OverFiles(lines, table, misfit)
+        return _OverFiles(lines, table, misfit, told=told)
     rows = read_sample(files, bound, csv)
     people = window_sizes(rows, bound)
     lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]
     risks = payload_risks(rows, bound)
     refusal: PolicyError | None = risks.refusal(path)
     table = f"{table}\n{risks.render()}"
+    told["payload"] = [{**risk._asdict(), "verdict": risk.verdict} for risk in risks.risks]
     if policy.lasting:
         found = lasting_risks(read_feed(files, bound, csv), bound)
+        told["lasting"] = found.render().splitlines()
         table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
     if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
         refusal = _together(few, refusal, path)
-    return _OverFiles(lines, table, refusal, risks.figures())
+    return _OverFiles(lines, table, refusal, risks.figures(), told)
 
 
 def _are_all(rows: pa.Table, fit: InputFit) -> bool:
@@ -137,6 +153,12 @@ def _together(first: PolicyError | None, second: PolicyError | None, source: str
     return LastingRiskError([*first.mistakes, *second.mistakes], source)
 
 
+def renamed_note(policy: Policy) -> list[str]:
+    """Which fields stand in releases under another name, for Avro has letters, digits and _ only; [] of none."""
+    told = ", ".join(f"{name} -> {published}" for name, published in policy.renamed)
+    return [f"Published under names that Avro takes: {told}."] if told else []
+
+
 def _notes(policy: Policy) -> list[str]:
     notes = [*policy.notes, *(_COVERS_LASTING if policy.lasting else _COVERS[policy.protect])]
     notes += row_mode_notes(policy)
@@ -149,6 +171,7 @@ def _notes(policy: Policy) -> list[str]:
         )
     accepted = [field for field in policy.payload if field.accept_risk is not None]
     notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
+    notes += renamed_note(policy)
     if policy.event_id is None:
         notes.append(
             "No event_id: rows that are equal count as separate records. If the source may deliver a row"

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from datetime import time as clock
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -396,6 +397,8 @@ def _typed(value: Any, kind: Any) -> Any:
             return [_typed(item, kind["items"]) for item in value]
         case "date":
             return date.fromisoformat(value)
+        case "time-micros":
+            return clock.fromisoformat(value)
         case "timestamp-millis" | "timestamp-micros":
             return datetime.fromisoformat(value)
         case "decimal":

@@ -1,4 +1,4 @@
-"""Avro's dates, times and decimals as the numbers that a file holds: read without a Python object for each value.
+"""Avro's dates, times, decimals and UUIDs as a file holds them: read without a Python object for each value.
 
 The decoder makes a ``datetime``, ``date`` or ``Decimal`` of each such value, and Arrow takes it apart again, which was
 a third of the time that reading took. ``plain_schema`` tells the decoder of the numbers only, ``plain_column`` makes
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,8 @@ def plain_schema(
     """The writer's schema of a record without the logical types that ``plain_column`` reads; which fields had one.
 
     schema: as the decoder parsed it. types: Arrow type of the fields that are read. Changed are only fields whose
-    type, or whose one other branch beside null, is a date, a timestamp in UTC or a decimal of up to 18 digits.
+    type, or whose one other branch beside null, is a date, a time of day, a timestamp in UTC, a decimal of up to 18
+    digits or a UUID.
     """
     fields, plain = [], set()
     for field in schema["fields"]:
@@ -53,6 +55,12 @@ def _bare(avro: Any, kind: pa.DataType | None) -> Any:
             known = kind == pa.date32()
         case "long", ("timestamp-millis" | "timestamp-micros") as unit:
             known = kind == pa.timestamp({"timestamp-millis": "ms", "timestamp-micros": "us"}[unit], tz="UTC")
+        case "int", "time-millis":
+            known = kind == pa.time32("ms")
+        case "long", "time-micros":
+            known = kind == pa.time64("us")
+        case "string", "uuid":
+            known = kind == pa.uuid()
         case "bytes", "decimal":
             known = kind is not None and pa.types.is_decimal128(kind) and kind.precision <= _INT64_DIGITS
         case _:
@@ -61,12 +69,17 @@ def _bare(avro: Any, kind: pa.DataType | None) -> Any:
 
 
 def plain_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The column of the numbers (of decimals: big-endian bytes) that stand for ``values``; None is null.
+    """The column of the numbers (decimals: big-endian bytes; UUIDs: text) that stand for ``values``; None is null.
 
-    Raises OverflowError: a value is beyond its type, or no date of the years 1 to 9999.
+    Raises OverflowError: a value is beyond its type, no date of the years 1 to 9999, or no time of a day. ValueError: a
+    text is no UUID.
     """
     if pa.types.is_decimal(kind):
         return _decimals(values, kind)
+    if kind == pa.uuid():
+        return pa.array([None if value is None else UUID(value).bytes for value in values], kind)
+    if pa.types.is_time(kind):
+        return _times_of_day(values, kind)
     numbers = pa.array(values, pa.int32() if pa.types.is_date32(kind) else pa.int64())
     known = np.asarray(numbers.drop_null())
     if pa.types.is_date32(kind):
@@ -76,6 +89,16 @@ def plain_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         low, end = _FIRST_SECOND * step, _END_SECOND * step
     if known.size and not low <= known.min() <= known.max() < end:
         raise OverflowError("no date of the years 1 to 9999")
+    return numbers.view(kind)
+
+
+def _times_of_day(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    numbers = pa.array(values, pa.int32() if pa.types.is_time32(kind) else pa.int64())
+    known = np.asarray(numbers.drop_null())
+    if known.size and not 0 <= known.min() <= known.max() < _DAY_SECONDS * (
+        1_000 if kind.unit == "ms" else 1_000_000
+    ):
+        raise OverflowError("no time of a day")
     return numbers.view(kind)
 
 

@@ -19,7 +19,7 @@ MAGIC = 0
 FRAME_BYTES = 5
 """The magic byte, and the schema's id (big-endian)."""
 
-# Others (uuid...) would become Python objects that the columns of avro_to_arrow have no place for.
+# Others (duration...) would become Python objects that the columns of avro_to_arrow have no place for.
 _LOGICAL = frozenset(
     {
         "date",
@@ -30,6 +30,7 @@ _LOGICAL = frozenset(
         "timestamp-micros",
         "local-timestamp-millis",
         "local-timestamp-micros",
+        "uuid",
     }
 )
 _TELLING = frozenset(

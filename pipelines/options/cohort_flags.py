@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from kanonflow.pipelines.options.json_flag import add_json
 from kanonflow.pipelines.options.secret_flags import add_secret_flags
 
 
@@ -37,3 +38,4 @@ def add_forget(commands: Any, exit_codes: str) -> None:
         help="whom: values of the individual's field, one a line",
     )
     add_secret_flags(forget)
+    add_json(forget)

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from kanonflow.pipelines.options.json_flag import add_json
 from kanonflow.schemas.policy_fields import ClosenessDistance, DiversityKind
 
 
@@ -46,6 +47,7 @@ def add_compare(
     compare.add_argument("--rows", type=int, metavar="N", help="only the first rows")
     compare.add_argument("--evaluations", type=float, help="search budget: evaluations a row")
     compare.add_argument("--threads", type=int, help="solver threads (default: cores)")
+    add_json(compare)
     compare.add_argument("--plot", metavar="FILE", help="draw loss against l or t (or k): .svg or .html")
 
 

@@ -18,6 +18,7 @@ from kanonflow.pipelines.flink.flags import (
 )
 from kanonflow.pipelines.options.cohort_flags import add_continue, add_forget
 from kanonflow.pipelines.options.compare_flags import add_compare
+from kanonflow.pipelines.options.json_flag import add_json
 from kanonflow.pipelines.options.rejected_flags import add_rejected
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
 from kanonflow.pipelines.options.stop_flags import add_stop
@@ -286,6 +287,7 @@ def _run_parser() -> argparse.ArgumentParser:
         " names the record behind every row",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress display and no table")
+    add_json(parser)
     return parser
 
 
@@ -425,6 +427,7 @@ def _add_policy(commands: Any) -> None:
         " is",
     )
     _add_delimiter(check)
+    add_json(check)
     actions.add_parser(
         "schema",
         allow_abbrev=False,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from kanonflow.pipelines.options.json_flag import add_json
+
 
 def add_stop(commands: Any, exit_codes: str) -> None:
     """Add the command to the parser's."""
@@ -25,6 +27,7 @@ def add_stop(commands: Any, exit_codes: str) -> None:
         "--timeout", type=_seconds, metavar="SECONDS", help="give up waiting after so long (default: never)"
     )
     stop.add_argument("--quiet", action="store_true", help="no table")
+    add_json(stop)
 
 
 def _seconds(text: str) -> float:

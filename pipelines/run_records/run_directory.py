@@ -38,6 +38,7 @@ from kanonflow.pipelines.run_records.continued_run import (
     refuse_cohorts,
     refuse_continued,
 )
+from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
@@ -222,6 +223,7 @@ def open_run_directory(
         )
     if not used:
         refuse_open_places(output)
+    strangers = foreign_files(output)
     make_output_directories(output, policy)
     if used:
         close_own_secret(output)
@@ -233,6 +235,7 @@ def open_run_directory(
             locks.enter_context(lock_directory(restricted_directory(earlier.directory)))
             secret = _secret_to_continue(restricted, earlier, secret)
         secret, notes = _find_secret(restricted, secret, resumed=used)
+        notes += strangers_note(output, strangers)
         if used and record is not None:
             secret, told = continued_secret(record, secret, previous, rotates=stream is not None)
             notes += told

@@ -27,6 +27,7 @@ from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, on
 from kanonflow.pipelines.runs.feed_end import TellEnd
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
+from kanonflow.pipelines.runs.kernel_cache import COMPILES, compiles_first
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -147,6 +148,8 @@ def anonymize_files(
         if only_submits(beam_options(options.beam_flags)):
             pipeline.run()
             return None
+        if not (options.quiet or is_dataflow(options.runner)) and compiles_first(policy):
+            tell(COMPILES, terminal)
         begin = time.perf_counter()
         with (
             beam_log(options.output),

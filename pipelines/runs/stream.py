@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -97,6 +98,10 @@ class StreamSummary:
             for reason, what in said.items()
             if self.rejected.get(reason)
         )
+
+    def to_json(self) -> str:
+        """The table as a JSON object, with problems."""
+        return json.dumps(asdict(self) | {"problems": list(self.problems())}, indent=1)
 
     def render(self) -> str:
         """The table as plain text, a line each."""

@@ -1,7 +1,8 @@
 """What a run did, as a small table, and whether every row is accounted for."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines, turn
@@ -105,6 +106,13 @@ class RunSummary:
         width = max(len(name) for name, _ in lines)
         return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
 
+    def to_json(self, output: str) -> str:
+        """The table as a JSON object, with problems and notes. output: where the releases are."""
+        told = {name: value for name, value in asdict(self).items() if name != "lost"}
+        ledger = {"rows_rejected": self.rows_rejected, "rows_missing": self.rows_missing}
+        said = {"problems": list(self.problems()), "notes": list(self.notes()), "output": output}
+        return json.dumps(told | ledger | said, indent=1)
+
     def _times(self) -> list[tuple[str, str]]:
         """What took the time: parts that add up to it, the runner's among them.
 
@@ -134,16 +142,18 @@ def summarize(
     total_seconds: float,
     policy: Policy | None = None,
     columns: Sequence[BoundColumn] = (),
+    proposed: Mapping[str, str] | None = None,
 ) -> RunSummary:
     """The summary of a run.
 
     counters: the pipeline's counters by name.     metrics: its records as ``metrics.avsc``, in any order.
-    policy: that of the run, for what ``cohort: lasting`` waits for, and how much may be lost.     columns: that of the
-    run, bound to its input, for what was expected of it.
+    policy: that of the run, for what ``cohort: lasting`` waits for, and how much may be lost.
+    columns: that of the run, bound to its input, for what was expected of it.
+    proposed: by field, what of the policy would read its values.
     """
     records, read = list(metrics), counters.get("rows_read", 0)
     unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
-    lost = lost_rows(unfit, read, limit, columns)
+    lost = lost_rows(unfit, read, limit, columns, proposed)
     return RunSummary(
         releases=counters.get("releases", 0),
         conflicts=counters.get("release_conflict", 0),

@@ -29,6 +29,8 @@ LEFT_OUT = {
     "secret_env": "workers have no variables of the launcher's",
     "second_release": "needs an output on the launcher's machine",
     "quiet": "nobody watches the launcher",
+    "json": "nobody reads what the launcher prints",
+    "end_on_rejected": "the launcher has gone, and nobody is there to cancel the job; the gauge is what to alert on",
     "detach": "the launcher only submits",
     "rewind": "there are no savepoints; an update goes on from the state that is there",
     "checkpointing_interval": "Flink's; Dataflow keeps its own state",

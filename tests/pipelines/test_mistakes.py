@@ -418,6 +418,21 @@ OF_MANNERS = [
         before=(RUN,),
     ),
     Mistake(
+        "an output directory with something else in it",
+        RUN,
+        0,
+        ("out also holds what is not of a run and is left as it is: notes.txt",),
+        {"out/notes.txt": "mine"},
+    ),
+    Mistake(
+        "a column that Avro has no name for",
+        RUN.replace(" --quiet", ""),
+        0,
+        ("Published under names that Avro takes: salary-class -> salary_class.",),
+        {"p.yaml": POLICY.replace("amount", "salary-class")}
+        | in_csv(rows(header="who,when,age,town,salary-class")),
+    ),
+    Mistake(
         "a flag with a letter missing",
         f"{RUN} --delimter ;",
         2,

@@ -90,7 +90,7 @@ def test_canonical_types_survive_the_way_to_avro_and_back() -> None:
 
 
 def test_avro_types_without_an_arrow_twin() -> None:
-    """Enums are text, fixed is bytes, local times are UTC, uuids text; named types are remembered."""
+    """Enums are text, fixed is bytes, local times have no zone, uuids are such; named types are remembered."""
     color = {"type": "enum", "name": "Color", "symbols": ["red"]}
     types: dict[str, Any] = {
         "a": color,
@@ -106,6 +106,9 @@ def test_avro_types_without_an_arrow_twin() -> None:
         },
         "e": {"type": "long", "logicalType": "local-timestamp-micros"},
         "f": {"type": "string", "logicalType": "uuid"},
+        "k": {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"},
+        "l": "Id",
+        "m": {"type": "fixed", "name": "Half", "size": 8, "logicalType": "uuid"},
         "g": {"type": "array", "items": "long"},
         "h": {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]},
         "i": {"type": "map", "values": "long"},
@@ -113,11 +116,11 @@ def test_avro_types_without_an_arrow_twin() -> None:
     }
     fields = [{"name": name, "type": kind} for name, kind in types.items()]
     arrow = avro_to_arrow({"type": "record", "name": "R", "namespace": "n", "fields": fields})
-    kinds = [pa.string(), pa.string(), pa.binary(), pa.decimal128(9, 2), MICROSECONDS, pa.string()]
-    assert arrow.types[:6] == kinds
+    kinds = [pa.string(), pa.string(), pa.binary(), pa.decimal128(9, 2), pa.timestamp("us")]
+    assert arrow.types[:9] == [*kinds, pa.uuid(), pa.uuid(), pa.uuid(), pa.binary()]
     assert arrow.field("b").nullable
     assert not arrow.field("a").nullable
-    assert [pa.types.is_nested(kind) for kind in arrow.types[6:]] == [True] * 4
+    assert [pa.types.is_nested(kind) for kind in arrow.types[9:]] == [True] * 4
 
 
 @pytest.mark.parametrize(
@@ -220,12 +223,19 @@ def test_packaged_schemas_are_valid() -> None:
 
 def test_a_rejected_row_survives_the_file() -> None:
     """Missing cells are null, and so is a window that is not known."""
-    row = {"reason": "late", "field": None, "message": "too late", "window_end": None, "source": "a.csv"}
+    row: dict[str, Any] = {
+        "reason": "late",
+        "field": None,
+        "message": "too late",
+        "window_end": None,
+        "source": "a.csv",
+    }
     row["part"] = "p"
     row["row"] = {"a": None, "b": "1"}
-    unknown = dict.fromkeys(("line", "raw", "header", "expected"))
-    assert through_avro(rejected_schema(), [row])[1] == [row | unknown]
+    unknown: dict[str, Any] = dict.fromkeys(("line", "raw", "header", "expected"))
+    assert through_avro(rejected_schema(), [row])[1] == [row | unknown | {"unread": []}]
     found = row | {"line": 1 << 40, "raw": "1,\\xff", "header": "a,b", "expected": "a number such as 12.5"}
+    found["unread"] = ["b"]
     assert through_avro(rejected_schema(), [found])[1] == [found]
 
 

@@ -84,6 +84,9 @@ def test_text_takes_its_types_from_the_policy() -> None:
         (pa.timestamp("ns"), MICROSECONDS),
         (pa.decimal256(30, 4), pa.decimal128(30, 4)),
         (pa.null(), pa.string()),
+        (pa.uuid(), pa.string()),
+        (pa.time32("s"), pa.time64("us")),
+        (pa.time64("ns"), pa.time64("us")),
     ],
 )
 def test_typed_payload_keeps_its_type(given: pa.DataType, kept: pa.DataType) -> None:
@@ -130,7 +133,10 @@ def test_a_typed_input_is_cast_where_the_policy_says_so() -> None:
         ({"role": "sensitive", "as": "boolean"}, pa.int8(), "cannot be read as boolean"),
         ({"role": "sensitive", "as": "string"}, pa.binary(), "cannot be read as string"),
         ({"role": "sensitive"}, pa.list_(pa.int64()), "not supported; give it role: identifier"),
-        ({"role": "sensitive"}, pa.time32("s"), "not supported"),
+        ({"role": "sensitive"}, pa.duration("s"), "not supported"),
+        ({"role": "quasi", "type": "date"}, pa.time64("us"), "times of day have no ranges; add as: string"),
+        ({"role": "quasi", "type": "categorical"}, pa.time32("s"), "type: categorical"),
+        ({"role": "individual"}, pa.time32("s"), "role: individual needs"),
         ({"role": "quasi", "type": "numeric", "grid": 0.5}, pa.int64(), "cannot hold multiples"),
         ({"role": "quasi", "type": "numeric", "domain": [0.5, 9]}, pa.int64(), "cannot hold its ends"),
         (

@@ -126,7 +126,7 @@ def record_digests(rows: pa.Table, key: bytes) -> list[bytes]:
 def _cells(array: pa.Array) -> list[bytes]:
     """Each cell as letter, length, content."""
     kind = array.type
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+    if pa.types.is_temporal(kind):
         valid = np.asarray(array.is_valid())
         array = pa.array(whole_numbers(array), mask=~valid)
     encoded = array.dictionary_encode()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
-from kanonflow.schemas.canonical_types import is_text
+from kanonflow.schemas.canonical_types import is_text, is_uuid
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.expected_forms import expected_instead
 from kanonflow.schemas.formatted_times import as_written
@@ -21,10 +21,11 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
 from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import cast_text, render_text
-from kanonflow.schemas.typed_values import cast_typed
+from kanonflow.schemas.typed_values import cast_typed, uuid_texts
 from kanonflow.schemas.value_units import (
     FIRST_SECOND,
     days_beyond_the_calendar,
+    floor_times_of_day,
     floor_to_unit,
     from_units,
     to_units,
@@ -78,6 +79,7 @@ def classify(
     *,
     source: str | None = None,
     arrived: NDArray[np.int64] | None = None,
+    faults: Sequence[CellFault] = (),
 ) -> Classified:
     """Rows of an input, checked and cast.
 
@@ -91,10 +93,11 @@ def classify(
     was wrong in FAULT_COLUMN (``quasi_faults``): its individual may be known, and then nothing reads them.
 
     source: where the rows came from, for the rejected records.     arrived: as ``arrivals`` gives it.
+    faults: of cells of the batch that are null, found when its columns were made.
     Raises InputError when the batch lacks a column or has one of another type than the policy was bound to.
     Pure; O(rows x columns), vectorised, with per-row work for rejected rows only.
     """
-    found = classify_places(batch, bound, source=source, arrived=arrived)
+    found = classify_places(batch, bound, source=source, arrived=arrived, faults=faults)
     return Classified(found.rows, found.rejected)
 
 
@@ -197,7 +200,11 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
         return values, bad | beyond
     kind = column.arrow_type
     bad = np.zeros(len(raw), dtype=bool)
+    if is_uuid(raw.type) and pa.types.is_string(kind):
+        return uuid_texts(raw), bad
     try:
+        if pa.types.is_time(kind):
+            return floor_times_of_day(raw)
         if column.from_text and column.form.format is not None and pa.types.is_integer(raw.type):
             raw = as_written(raw, column.form.format)
         if column.from_text and (is_text(raw.type) or pa.types.is_null(raw.type)):

@@ -150,7 +150,9 @@ def _column(column: BoundColumn, cells: list[Any]) -> tuple[pa.Array, list[tuple
         try:
             value = _plain(cell)
             if isinstance(value, str):
-                texts[row] = _unicode(value)
+                # What is no text to cast stays as it is: an empty text is a null only in text.
+                as_it_is = pa.types.is_string(kind) and not column.from_text
+                (values if as_it_is else texts)[row] = _unicode(value)
             elif pa.types.is_string(kind):
                 values[row] = _label(value, column.field)
             elif isinstance(value, datetime.datetime) and _holds_instants(column):

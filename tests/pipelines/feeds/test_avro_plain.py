@@ -1,4 +1,4 @@
-"""Dates, times and decimals read as numbers are those that the decoder makes objects of."""
+"""Dates, times, decimals and UUIDs read as a file holds them are those that the decoder makes objects of."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ TYPES: dict[str, Any] = {
     "local": {"type": "long", "logicalType": "local-timestamp-millis"},
     "amount": {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2},
     "large": {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 4},
+    "clock": {"type": "int", "logicalType": "time-millis"},
+    "fine_clock": {"type": "long", "logicalType": "time-micros"},
+    "id": {"type": "string", "logicalType": "uuid"},
 }
 SCHEMA = fastavro.parse_schema(
     {
@@ -46,6 +49,9 @@ VALUES = {
     "micros": TIMES,
     "local": TIMES.map(lambda time: time.replace(microsecond=0, tzinfo=None)),
     "amount": st.integers(-(10**18) + 1, 10**18 - 1).map(lambda cents: Decimal(cents).scaleb(-2)),
+    "clock": st.times().map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+    "fine_clock": st.times(),
+    "id": st.uuids(),
     "large": st.integers(-(10**26), 10**26).map(lambda parts: Decimal(parts).scaleb(-4)),
 }
 ROWS = st.lists(
@@ -91,12 +97,15 @@ def test_the_columns_are_those_of_the_decoders_objects(
         ("millis", 253_402_300_800_000),
         ("micros", -62_135_596_800_000_001),
         ("micros", 253_402_300_800_000_000),
+        ("clock", 86_400_000),
+        ("fine_clock", 86_400_000_000),
+        ("id", "1234"),
         ("amount", (10**18).to_bytes(8, "big", signed=True)),
         ("amount", (-(10**18)).to_bytes(8, "big", signed=True)),
         ("amount", (1 << 63).to_bytes(9, "big", signed=True)),
     ],
 )
-def test_what_the_decoder_refuses_is_refused(tmp_path: Path, name: str, number: int | bytes) -> None:
+def test_what_the_decoder_refuses_is_refused(tmp_path: Path, name: str, number: int | bytes | str) -> None:
     """No date of the years 1 to 9999, more digits than the type has: the decoder or Arrow stopped at these too."""
     logical = {"type": "record", "name": "Row", "fields": [{"name": name, "type": TYPES[name]}]}
     bare = {"type": "record", "name": "Row", "fields": [{"name": name, "type": TYPES[name]["type"]}]}

@@ -691,7 +691,7 @@ def test_the_audit_reads_typed_columns_as_the_policy_says(name: str) -> None:
     column, array, expected = TYPED[name]
     book = CodeBook(column)
     cells = _plain(array, column.arrow_type)
-    read = book.codes_of_texts if column.from_text else book.codes_of_objects
+    read = book.codes_of_texts if column.from_text else book.codes_of_typed
     codes = read(cells, len(array))
     assert [
         None if code < 0 or book.faults()[code] else book.values[code] for code in codes.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -54,7 +55,7 @@ def both_read(column: BoundColumn, array: pa.Array) -> tuple[list[str | None], l
     book = CodeBook(column)
     texts = render_text(values).to_pylist()
     came = render_text(array).to_pylist()
-    codes = book.codes_of_objects(_plain(array, column.arrow_type), len(array)).tolist()
+    codes = book.codes_of_typed(_plain(array, column.own_type or column.arrow_type), len(array)).tolist()
     spelled = [
         (one, True) if wrong else (other, False) for one, other, wrong in zip(came, texts, bad, strict=True)
     ]
@@ -106,6 +107,35 @@ def test_both_cast_days_and_truths_alike() -> None:
         assert texts == ["1969-12-31", "1970-01-01", "1970-01-02", None]
     truths = pa.array([True, False, None])
     assert both_read(column_of(pa.bool_(), **{"as": "string"}), truths)[0] == ["true", "false", None]
+
+
+def test_uuids_are_text_in_lower_case() -> None:
+    """Whatever way they are held."""
+    ids = [UUID(int=0), UUID("6BA7B810-9DAD-11D1-80B4-00C04FD430C8"), None, UUID(int=2**128 - 1)]
+    array = pa.array([None if each is None else each.bytes for each in ids], pa.uuid())
+    expected = [None if each is None else str(each) for each in ids]
+    assert both_read(column_of(pa.uuid()), array) == (expected, [False] * 4)
+    assert both_read(column_of(pa.uuid(), **{"as": "string"}), array.slice(1)) == (expected[1:], [False] * 3)
+
+
+def test_times_of_day_are_microseconds() -> None:
+    """Of any unit, finer ones cut; what no day has is no value."""
+    for unit, ticks, text in (
+        ("s", 86_399, "23:59:59.000000"),
+        ("ms", 1, "00:00:00.001000"),
+        ("us", 1, "00:00:00.000001"),
+        ("ns", 1_999, "00:00:00.000001"),
+    ):
+        kind = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+        day = 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+        width = pa.int32() if unit in ("s", "ms") else pa.int64()
+        array = pa.array([ticks, 0, None, day, -1], width).view(kind)
+        whole = "00:00:00.000000"
+        assert both_read(column_of(kind), array) == (
+            [text, whole, None, None, None],
+            [False] * 3 + [True] * 2,
+        )
+        assert both_read(column_of(kind, **{"as": "string"}), array)[0][0] == text
 
 
 def test_instants_beyond_the_calendar_are_none_to_both() -> None:

@@ -3,6 +3,7 @@
 import copy
 import datetime as dt
 import json
+import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from io import BytesIO
@@ -31,7 +32,7 @@ ROW: dict[str, Any] = {
         {"name": "job", "type": {"type": "enum", "name": "Job", "symbols": ["nurse", "cook"]}},
     ],
 }
-RECORD = {
+RECORD: dict[str, Any] = {
     "id": "b5c9c8a6-3c3e-4c3e-8c3e-3c3e4c3e8c3e",
     "secret": "hunter2",
     "at": dt.datetime(2024, 3, 1, 8, tzinfo=dt.UTC),
@@ -164,9 +165,9 @@ def test_plain_avro_becomes_typed_columns() -> None:
         pa.date32(),
         pa.decimal128(9, 2),
         pa.string(),
-        pa.string(),
+        pa.uuid(),
     ]
-    assert rows.rows.to_pylist()[0] == {name: RECORD[name] for name in KEPT}
+    assert rows.rows.to_pylist()[0] == {name: RECORD[name] for name in KEPT} | {"id": uuid.UUID(RECORD["id"])}
     assert rows.rows.column("born").to_pylist() == [dt.date(1980, 1, 1), None]
 
 

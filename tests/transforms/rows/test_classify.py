@@ -120,6 +120,7 @@ def test_messages_name_all_bad_fields_and_no_value() -> None:
     assert (record["reason"], record["field"]) == ("missing_value", "who")
     assert [part.split(":")[0] for part in record["message"].split("; ")] == ["who", "age", "sex"]
     assert "secret" not in record["message"]
+    assert record["unread"] == ["age"]
     assert record["row"] == {
         "when": "2020-01-01 12:00:00.000Z",
         "who": None,

@@ -140,6 +140,7 @@ def test_values_keep_their_types(kind: str | None, value: Any, wanted: Any) -> N
         ("boolean", 2, "a value of type int, but the field is bool"),
         ("date", NOON, "a value of type datetime, but the field is date32"),
         ("timestamp", MAX_TIMESTAMP, "beyond the calendar"),
+        ("timestamp", dt.datetime(1, 1, 1, tzinfo=PRAGUE), "not a value of type timestamp"),
         ("timestamp", 1_700_000_000, "a value of type int, but the field is timestamp"),
         (None, Decimal("12.50"), "a value of type Decimal, but the field is text; say as: decimal(p,s)"),
         (None, 7, "a value of type int, but the field is text; say as: long"),
@@ -302,6 +303,18 @@ def test_typed_records_are_read_as_their_types_say() -> None:
     assert found.rows.column("who").to_pylist() == [1, 2, 3]
     (record,) = checked([beam.Row(who=1, when=NOON, age=3)], bound).rejected
     assert (record["reason"], record["field"]) == ("missing_value", "x")
+
+
+def test_an_empty_text_is_a_null_in_text_only() -> None:
+    """Of records that were given an Arrow schema a text is what it is, in every batch."""
+    which = policy(role="quasi")
+    typed = (
+        text_schema(which).set(1, pa.field("when", pa.timestamp("us"))).set(2, pa.field("age", pa.int64()))
+    )
+    for bound, wanted in ((by_policy(which), None), (bind(which, typed, text=False, source="test"), "")):
+        for beside in ("b", 7):
+            found = checked([element(x=""), element(x=beside)], bound)
+            assert found.rows.column("x").to_pylist() == [wanted, str(beside)]
 
 
 def test_a_decimal_without_digits_is_refused() -> None:

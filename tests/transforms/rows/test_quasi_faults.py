@@ -51,6 +51,14 @@ def test_good_rows_have_no_fault() -> None:
     assert rows.column("income").to_pylist() == [500.0, 500.0, 0.0]
 
 
+def test_a_fault_says_which_cells_are_as_they_came() -> None:
+    """A cell that could not be read is; one outside of its domain is canonical. Faults of older states say nothing."""
+    assert fault_of({"age": "old"})["unread"] == ["age"]
+    assert fault_of({"age": " 121 ", "sex": "X"})["unread"] == []
+    older = '{"reason":"bad_value","field":"age","message":"m","cells":{"age":"old"}}'
+    assert list(QuasiFault.of_cell(older).unread) == []
+
+
 @pytest.mark.parametrize(
     ("change", "reason", "field"),
     [
