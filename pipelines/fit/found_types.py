@@ -101,7 +101,7 @@ def _found(name: str, cells: pa.Array, csv: CsvForm) -> FoundType:
         return of(pa.int64(), "long", told="whole numbers")
     if _reads(said, pa.float64(), form) >= ENOUGH and not padded:
         money = pa.decimal128(38, 2)
-        if _reads(said, money, form) >= _SURE:
+        if len(said) >= _LEAST_CELLS and _reads(said, money, form) >= _SURE:
             read = cast_text(cells, money, form)[0]
             return FoundType(f"decimal({_MONEY_DIGITS},2)", None, read, "two decimals, as money has")
         return of(pa.float64(), "double", told="numbers")

@@ -38,6 +38,7 @@ FEW_CATEGORIES = 50
 _KNOWN = "known of people beforehand (quasi), or what is studied (sensitive)?"
 _LEAST_REPEATING = 0.5
 _FEW_NULLS = 0.03
+_LEAST_ROWS = 20
 _DAY_SECONDS = 86_400
 _OF_PEOPLE = re.compile(
     r"customer|client|account|user|person|patient|member|card|cc_?num|holder|subject|employee|student|(^|_)who$|kunde",
@@ -156,7 +157,7 @@ def _beside_people(
         return DraftedField({"role": "identifier"}, "no values: nothing to publish")
     changed = changed_share(codes_of(found.values), people, _known(found))
     label = pa.types.is_string(found.values.type) or pa.types.is_integer(found.values.type)
-    if label and fact.of_rows >= NEAR_UNIQUE:
+    if label and _is_near_unique(fact):
         return DraftedField({"role": "identifier"}, _near_unique(fact))
     if changed <= STEADY and fact.distinct > 1:
         if label and fact.distinct >= NEAR_UNIQUE * persons:
@@ -171,11 +172,16 @@ def _alone(found: FoundType, fact: ColumnFacts) -> DraftedField:
     label = pa.types.is_string(kind) or pa.types.is_integer(kind)
     if not fact.distinct:
         return DraftedField({"role": "identifier"}, "no values: nothing to publish")
-    if label and fact.of_rows >= NEAR_UNIQUE and (pa.types.is_string(kind) or _OF_IDS.search(fact.name)):
+    if label and _is_near_unique(fact) and (pa.types.is_string(kind) or _OF_IDS.search(fact.name)):
         return DraftedField({"role": "identifier"}, _near_unique(fact))
     if pa.types.is_string(kind) and fact.distinct > FEW_CATEGORIES:
         return _asked(_payload(found, f"text with {fact.distinct:,} values"), "does it say who somebody is?")
     return _asked(_quasi(found, fact, ""), _KNOWN)
+
+
+def _is_near_unique(fact: ColumnFacts) -> bool:
+    """Whether nearly every row has a value of its own, and there are enough of them to say so."""
+    return fact.of_rows >= NEAR_UNIQUE and fact.rows - fact.nulls >= _LEAST_ROWS
 
 
 def _near_unique(fact: ColumnFacts) -> str:
@@ -220,7 +226,8 @@ def _round_numbers(low: float, high: float) -> tuple[str, str] | None:
     if not math.isfinite(low) or not math.isfinite(high):
         return None
     size = max(abs(low), abs(high), 1e-9)
-    step = 10.0 ** math.floor(math.log10(max(high - low, size / 100)))
+    # Around a single value the domain is as wide as the value is large, or its ends would tell it.
+    step = 10.0 ** math.floor(math.log10(max(high - low or size, size / 100)))
     first = math.floor(low / step) * step
     last = math.ceil(high / step) * step
     first = first - step if first == low else first
