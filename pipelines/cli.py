@@ -163,7 +163,7 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if not options.quiet:
         for note in renamed_note(policy):
             tell(printable(note), sys.stderr)
-    summary = anonymize_files(policy, arguments.input, options, delimiter=arguments.delimiter)
+    summary = anonymize_files(policy, arguments.input, options, **_files_as_told(arguments))
     if summary is None:
         return DONE
     return _conclude(summary, options.output, arguments)
@@ -211,6 +211,11 @@ def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     forgotten = forget(output, arguments.individual_file, given, previous)
     tell(forgotten.to_json() if arguments.json else forgotten.render())
     return DONE
+
+
+def _files_as_told(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of the files of the input."""
+    return {"delimiter": arguments.delimiter, "input_format": arguments.input_format}
 
 
 def _rejected(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -282,7 +287,7 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.kafka.address import is_kafka_address
     from kanonflow.pipelines.runs.second_release import second_release_notes
 
-    policy, delimiter = Path(arguments.policy), arguments.delimiter
+    policy, told = Path(arguments.policy), _files_as_told(arguments)
     checks = {
         name: getattr(arguments, name) for name in ("waiting", "matching_records", "known", "allow_empty")
     }
@@ -292,11 +297,9 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         from kanonflow.pipelines.runs.feed_address import stream_places
 
         places = stream_places(arguments.release, arguments.restricted, "--release")
-        report = verify(
-            policy, arguments.input, Path(places.directory), places.topic, delimiter=delimiter, **checks
-        )
+        report = verify(policy, arguments.input, Path(places.directory), places.topic, **told, **checks)
     else:
-        report = audit(policy, arguments.input, Path(arguments.release), delimiter=delimiter, **checks)
+        report = audit(policy, arguments.input, Path(arguments.release), **told, **checks)
     tell(report.to_json() if arguments.json else report.render())
     for note in second_release_notes(arguments.restricted or arguments.release):
         tell(f"note: {note}", sys.stderr if arguments.json else sys.stdout)
@@ -346,9 +349,9 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.commands.policy import check_policy
 
     if arguments.action == "draft":
-        tell(draft_from_input(arguments.input, arguments.delimiter), end="")
+        tell(draft_from_input(arguments.input, **_files_as_told(arguments)), end="")
     else:
-        check = check_policy(arguments.policy, arguments.input, arguments.delimiter)
+        check = check_policy(arguments.policy, arguments.input, **_files_as_told(arguments))
         _check(check, arguments.stream_output, as_json=arguments.json)
     return DONE
 
@@ -377,7 +380,7 @@ def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     chosen = {name: getattr(arguments, name) for name in Settings.__dataclass_fields__}
     settings = Settings(**chosen)
     policy = read_policy_at(arguments.policy)
-    outcomes = list(compare(policy, arguments.input, settings, delimiter=arguments.delimiter))
+    outcomes = list(compare(policy, arguments.input, settings, **_files_as_told(arguments)))
     tell(to_json(outcomes) if arguments.json else render(outcomes, settings))
     if arguments.plot:
         write_front(outcomes, settings, Path(arguments.plot))

@@ -144,4 +144,7 @@ def _csv_keys(csv: CsvForm) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     """A YAML scalar: quoted where YAML would read it as anything but this text."""
-    return text if NAME.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text)
+    if NAME.fullmatch(text) and yaml.safe_load(text) == text:
+        return text
+    # As people read it, where nothing in it could mean something else.
+    return json.dumps(text, ensure_ascii=not text.isprintable())

@@ -70,6 +70,8 @@ tests/pipelines/feeds/test_text_inputs.py holds a table of cases that runs throu
 
 from __future__ import annotations
 
+INPUT_FORMATS = ("avro", "parquet", "csv")
+"""What files may hold."""
 DELIMITERS = (",", ";", "\t", "|")
 MOST_ROW_BYTES = 1 << 20
 NO_TEXT = "\0\x1a"

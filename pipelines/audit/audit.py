@@ -125,6 +125,7 @@ def audit(
     release_dir: Path,
     *,
     delimiter: str | None = None,
+    input_format: str | None = None,
     messages: bool = False,
     broken: int = 0,
     waiting: bool = False,
@@ -143,6 +144,7 @@ def audit(
         release_dir: the directory that the run wrote to: releases in release/, rejected rows and metrics in
             restricted/.
         delimiter: of CSV files; None: the policy's, else the one that the header has most of.
+        input_format: what the files hold, avro, parquet or csv; None: what their names say.
         messages: the files are copies of messages, of which the policy's ``csv`` says nothing.
         broken: records of the input that are no rows and that its files do not show (messages of a topic).
         waiting: the run goes on: rows whose time is not over may be in no release yet.
@@ -160,7 +162,7 @@ def audit(
     started = clock()
     findings = Findings()
     policy = read_policy(policy_path)
-    bound, columns = bind_input(policy, input_patterns, delimiter, messages=messages)
+    bound, columns = bind_input(policy, input_patterns, delimiter, input_format, messages=messages)
     evidence, figures = _read(bound, columns, Path(release_dir), findings, broken=broken, waiting=waiting)
     read = clock()
     if not (allow_empty or figures.waiting or evidence.released.heads or evidence.released.unread):

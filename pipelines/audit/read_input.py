@@ -35,12 +35,17 @@ _NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class InputColumns:
-    """The input's files and the schema they share; ``text``: all columns are text, written as ``form`` says."""
+    """The input's files and the schema they share. kind: what they hold. form: how CSV files are written."""
 
     files: tuple[Path, ...]
     schema: pa.Schema
-    text: bool
+    kind: str
     form: CsvForm
+
+    @property
+    def text(self) -> bool:
+        """Whether all columns are text."""
+        return self.kind == "csv"
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,10 @@ class RejectedRecords:
     conflicts: int
 
 
-def find_input(patterns: Sequence[str], form: CsvForm) -> InputColumns:
-    """The files that the patterns match, and their schema.     form: of those that are CSV.
+def find_input(patterns: Sequence[str], form: CsvForm, kind: str | None = None) -> InputColumns:
+    """The files that the patterns match, and their schema.
+
+    form: of those that are CSV.     kind: what they hold; None: what their names say.
 
     Raises InputError: nothing matches, formats are mixed, or a file is not what its name says.
     """
@@ -80,30 +87,35 @@ def find_input(patterns: Sequence[str], form: CsvForm) -> InputColumns:
             raise InputError(f"--input {pattern}: no file matches")
         paths.update(found)
     files = tuple(Path(path) for path in sorted(paths))
-    formats = {_format(path) for path in files}
+    formats = {kind or _format(path) for path in files}
     if len(formats) > 1:
         raise InputError(
             f"--input: files of several formats ({', '.join(sorted(formats))}); give those of one"
         )
-    schemas = [_schema(path, form) for path in files]
+    schemas = [_schema(path, form, *formats) for path in files]
     for path, schema in zip(files, schemas, strict=True):
         if set(zip(schema.names, schema.types, strict=True)) != set(
             zip(schemas[0].names, schemas[0].types, strict=True)
         ):
             raise InputError(f"{path}: other columns or types than {files[0]}")
-    return InputColumns(files, schemas[0], formats == {"csv"}, form)
+    return InputColumns(files, schemas[0], formats.pop(), form)
 
 
 def bind_input(
-    policy: Policy, patterns: Sequence[str], delimiter: str | None, *, messages: bool = False
+    policy: Policy,
+    patterns: Sequence[str],
+    delimiter: str | None,
+    kind: str | None = None,
+    *,
+    messages: bool = False,
 ) -> tuple[BoundPolicy, InputColumns]:
     """The policy bound to the files that the patterns match, and those.
 
-    delimiter: of CSV files; None: the policy's, or what the header has most of.
+    delimiter: of CSV files; None: the policy's, or what the header has most of. kind: as of ``find_input``.
     messages: the files are copies of messages, of which the policy's ``csv`` says nothing.
     Raises PolicyError, InputError.
     """
-    columns = find_input(patterns, with_delimiter(None if messages else policy.csv, delimiter))
+    columns = find_input(patterns, with_delimiter(None if messages else policy.csv, delimiter), kind)
     source, csv = str(columns.files[0]), columns.text and not messages
     return bind(policy, columns.schema, text=columns.text, source=source, csv=csv), columns
 
@@ -118,7 +130,7 @@ def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBo
             parts += found
             broken += bad
         else:
-            parts += _read_typed(path, bound, books)
+            parts += _read_typed(path, columns.kind, bound, books)
     return InputRecords(_stack(parts, len(books)), broken)
 
 
@@ -186,8 +198,8 @@ def _format(path: Path) -> str:
     return "parquet" if name.endswith((".parquet", ".pq")) else "csv"
 
 
-def _schema(path: Path, form: CsvForm) -> pa.Schema:
-    match _format(path):
+def _schema(path: Path, form: CsvForm, kind: str) -> pa.Schema:
+    match kind:
         case "avro":
             with path.open("rb") as stream:
                 try:
@@ -250,9 +262,9 @@ def _no_text(cells: list[str]) -> list[int]:
     return [n for n, cell in enumerate(cells) if _NO_TEXT.search(cell)]
 
 
-def _read_typed(path: Path, bound: BoundPolicy, books: Sequence[CodeBook]) -> Iterator[np.ndarray]:
+def _read_typed(path: Path, kind: str, bound: BoundPolicy, books: Sequence[CodeBook]) -> Iterator[np.ndarray]:
     names = bound.input_columns
-    if _format(path) == "avro":
+    if kind == "avro":
         records = avro_records(path)
         while chunk := list(islice(records, CHUNK_ROWS)):
             yield _codes([[record.get(name) for record in chunk] for name in names], bound, books)

@@ -84,7 +84,12 @@ class Outcome:
 
 
 def compare(
-    policy: Policy, patterns: Sequence[str], settings: Settings, *, delimiter: str | None = None
+    policy: Policy,
+    patterns: Sequence[str],
+    settings: Settings,
+    *,
+    delimiter: str | None = None,
+    input_format: str | None = None,
 ) -> Iterator[Outcome]:
     """Run every setting over the files, one after the other; yields each outcome when it is there.
 
@@ -98,7 +103,7 @@ def compare(
     ]
     for _, changed in policies:
         check_solver(changed)
-    files = find_inputs(patterns)
+    files = find_inputs(patterns, input_format)
     form = with_delimiter(policy.csv, delimiter)
     schema = input_schema(files, form)
     bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))

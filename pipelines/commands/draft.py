@@ -32,14 +32,20 @@ _FIELD = re.compile(r"fields\.(.+?): ")
 _MEASURED = "measured to tell more than 1/k of its people"
 
 
-def draft_from_input(patterns: Sequence[str], delimiter: str | None = None, *, answered: bool = False) -> str:
+def draft_from_input(
+    patterns: Sequence[str],
+    delimiter: str | None = None,
+    input_format: str | None = None,
+    *,
+    answered: bool = False,
+) -> str:
     """A policy (YAML) with the roles, types and formats that the files speak for, and reasons as comments.
 
     Where the data cannot tell a role, or a payload field is above a limit of ``policy check``, the draft asks: its role
     is "?". answered: with what is proposed in the place of each "?", but for fields above a limit, which are dropped.
     Deterministic. Raises InputError.
     """
-    files = find_inputs(patterns)
+    files = find_inputs(patterns, input_format)
     csv, schema = _readable(files, with_delimiter(None, delimiter))
     samples = spread_sample(files, schema.columns.names, csv, seed=_SEED)
     rows = pa.concat_tables([sample.rows for sample in samples]).combine_chunks()

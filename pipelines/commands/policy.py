@@ -73,7 +73,9 @@ class PolicyCheck(NamedTuple):
         return json.dumps({**self.told, "refused": list(refused)}, indent=1)
 
 
-def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | None = None) -> PolicyCheck:
+def check_policy(
+    path: str, patterns: Sequence[str] | None, delimiter: str | None = None, input_format: str | None = None
+) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
     Over files a sample spread over all of them is cast (see ``input_fit``). If it fits, the risks of every payload
@@ -89,7 +91,7 @@ def check_policy(path: str, patterns: Sequence[str] | None, delimiter: str | Non
     refusal: PolicyError | None = None
     figures = None
     if patterns:
-        over = _over_files(policy, path, patterns, delimiter)
+        over = _over_files(policy, path, patterns, delimiter, input_format)
         lines, table, refusal, figures = [*lines, *over.lines], over.table, over.refusal, over.figures
         told |= over.told
     lines += [f"- {note}" for note in _notes(policy)]
@@ -111,9 +113,11 @@ class _OverFiles(NamedTuple):
     told: Mapping[str, Any] = {}
 
 
-def _over_files(policy: Policy, path: str, patterns: Sequence[str], delimiter: str | None) -> _OverFiles:
+def _over_files(
+    policy: Policy, path: str, patterns: Sequence[str], delimiter: str | None, input_format: str | None
+) -> _OverFiles:
     """What the files look like under the policy, and what their people and payload tell."""
-    files, schema, bound, csv = bind_input(policy, patterns, delimiter)
+    files, schema, bound, csv = bind_input(policy, patterns, delimiter, input_format)
     dropped = [name for name in schema.columns.names if name not in bound.input_columns]
     fit = sampled_fit(files, bound, csv)
     misfit = refused_input(fit, files, csv, ", ".join(patterns))

@@ -37,6 +37,7 @@ def verify(
     topic: str | None,
     *,
     delimiter: str | None = None,
+    input_format: str | None = None,
     **checks: Any,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -50,7 +51,7 @@ def verify(
     """
     source = _source_topic(inputs)
     if source is None and topic is None:
-        return audit(policy_path, inputs, directory, delimiter=delimiter, **checks)
+        return audit(policy_path, inputs, directory, delimiter=delimiter, input_format=input_format, **checks)
     policy = read_policy(str(policy_path))
     broken = 0
     problems: tuple[str, ...] = ()

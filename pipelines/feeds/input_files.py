@@ -51,10 +51,10 @@ class InputSchema:
     csv: bool = False
 
 
-def find_inputs(patterns: Sequence[str], kind: FileFormat | None = None) -> tuple[InputFile, ...]:
+def find_inputs(patterns: Sequence[str], kind: str | None = None) -> tuple[InputFile, ...]:
     """The files that the patterns match, each once, in the order of their names.
 
-    kind: what they hold; None: their names say it.
+    kind: what they hold, a word of FileFormat; None: their names say it.
 
     Raises InputError: a pattern matches nothing or names a directory, a file is empty or of an unknown kind, or formats
     are mixed.
@@ -70,7 +70,8 @@ def find_inputs(patterns: Sequence[str], kind: FileFormat | None = None) -> tupl
             raise InputError(f"--input {pattern}: no file matches")
         sizes.update((_absolute(match.path), match.size_in_bytes) for match in found)
     names = _names(sorted(sizes))
-    files = tuple(InputFile(path, name, sizes[path], kind or format_of(path)) for path, name in names.items())
+    kinds = {path: FileFormat(kind) if kind else format_of(path) for path in names}
+    files = tuple(InputFile(path, name, sizes[path], kinds[path]) for path, name in names.items())
     for file in files:
         if file.size == 0:
             raise InputError(f"{file.path}: the file is empty (0 bytes; an empty feed still has a header)")

@@ -23,12 +23,16 @@ class BoundInput(NamedTuple):
     csv: CsvForm
 
 
-def bind_input(policy: Policy, patterns: Sequence[str], delimiter: str | None = None) -> BoundInput:
-    """The files and the policy, bound to them. delimiter: of the command line, before the policy's.
+def bind_input(
+    policy: Policy, patterns: Sequence[str], delimiter: str | None = None, input_format: str | None = None
+) -> BoundInput:
+    """The files and the policy, bound to them.
+
+    delimiter: of the command line, before the policy's. input_format: what the files hold; None: their names say it.
 
     Raises InputError, PolicyError; where the encoding or the delimiter is to blame, they say what to write.
     """
-    files, csv = find_inputs(patterns), with_delimiter(policy.csv, delimiter)
+    files, csv = find_inputs(patterns, input_format), with_delimiter(policy.csv, delimiter)
     schema = read_schema(files, csv)
     try:
         bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))

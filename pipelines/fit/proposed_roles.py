@@ -74,7 +74,8 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int) -> Proposal:
             )
         elif name == when:
             drafted = DraftedField(
-                {"role": "time", **_as(found)}, f"{found.told or found.value}: the event's time"
+                {"role": "time", **_as(found)},
+                f"{found.told or found.value}: the event's time; where it is local time, add timezone",
             )
         elif people is not None:
             drafted = _beside_people(found, facts[name], people, facts[who or ""].distinct)

@@ -23,7 +23,8 @@ from kanonflow.pipelines.options.rejected_flags import add_rejected
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
 from kanonflow.pipelines.options.stop_flags import add_stop
 from kanonflow.pipelines.options.verify_flags import add_checks
-from kanonflow.schemas.text_inputs import DELIMITERS
+from kanonflow.schemas.text_form import NAMED_DELIMITERS, is_sign
+from kanonflow.schemas.text_inputs import INPUT_FORMATS
 
 DEFAULT_RUNNER = "FnApiRunner"
 STREAM_RUNNER = "FlinkRunner"
@@ -34,7 +35,6 @@ EXIT_CODES = (
 
 _SWITCHES = frozenset({"directrunner", "direct", "switchingdirectrunner", "switchingdirect"})
 _BUNDLE_BASED = frozenset({"bundlebaseddirectrunner", "bundlebaseddirect"})
-_NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 
 
 class OptionsError(Exception):
@@ -416,6 +416,7 @@ def _add_policy(commands: Any) -> None:
     )
     draft.add_argument("--input", required=True, metavar="FILE", action="append")
     _add_delimiter(draft)
+    _add_input_format(draft)
     check = actions.add_parser("check", allow_abbrev=False, help="report all mistakes of a policy at once")
     check.add_argument("policy", metavar="POLICY")
     check.add_argument("--input", metavar="GLOB", action="append", help="also check that it fits these files")
@@ -427,6 +428,7 @@ def _add_policy(commands: Any) -> None:
         " is",
     )
     _add_delimiter(check)
+    _add_input_format(check)
     add_json(check)
     actions.add_parser(
         "schema",
@@ -445,6 +447,13 @@ def _add_policy_and_input(parser: argparse.ArgumentParser) -> None:
         help="Avro, Parquet, CSV or CSV.gz files; may be given several times",
     )
     _add_delimiter(parser)
+    _add_input_format(parser)
+
+
+def _add_input_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input-format", choices=INPUT_FORMATS, help="what the files hold (default: what their names say)"
+    )
 
 
 def _add_delimiter(parser: argparse.ArgumentParser) -> None:
@@ -454,9 +463,9 @@ def _add_delimiter(parser: argparse.ArgumentParser) -> None:
 
 
 def _delimiter(text: str) -> str:
-    delimiter = _NAMED_DELIMITERS.get(text, text)
-    if delimiter not in DELIMITERS:
-        raise argparse.ArgumentTypeError("expected one of , ; tab |")
+    delimiter = NAMED_DELIMITERS.get(text, text)
+    if not is_sign(delimiter):
+        raise argparse.ArgumentTypeError("expected one sign, such as , ; | or tab")
     return delimiter
 
 

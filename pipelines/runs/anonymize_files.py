@@ -85,10 +85,12 @@ def anonymize_files(
     options: RunOptions,
     *,
     delimiter: str | None = None,
+    input_format: str | None = None,
     terminal: TextIO | None = None,
 ) -> RunSummary | None:
     """Run the pipeline over the files and wait for its end. None: the job graph was only written (a template).
 
+    input_format: what the files hold; None: their names say it.
     terminal: where notes and the progress display go; None: stderr.
 
     Raises:
@@ -106,7 +108,7 @@ def anonymize_files(
 
     policy = with_overrides(policy, options)
     check_solver(policy)
-    files, _, bound, csv = bind_input(policy, patterns, delimiter)
+    files, _, bound, csv = bind_input(policy, patterns, delimiter, input_format)
     pipeline = make_pipeline(options)
     source_of_secret = given_secret(options)
     replaced = previous_sources(options.previous_secrets)
