@@ -223,18 +223,21 @@ def _rejected(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         rejected_rows,
         render,
         summarize_rejected,
+        to_json,
         write_rejected,
     )
 
     output = arguments.output.rstrip("/") or "/"
-    tell(render(summarize_rejected(rejected_rows(output))))
+    groups = summarize_rejected(rejected_rows(output))
+    tell(to_json(groups) if arguments.json else render(groups))
     if arguments.to is not None:
         from kanonflow.pipelines.commands.policy_location import read_policy_at
         from kanonflow.schemas.text_form import with_delimiter
 
         policy = None if arguments.policy is None else read_policy_at(arguments.policy)
         form = with_delimiter(None if policy is None else policy.csv, None)
-        tell(write_rejected(rejected_rows(output), arguments.to, arguments.input, form))
+        written = write_rejected(rejected_rows(output), arguments.to, arguments.input, form)
+        tell(written, sys.stderr if arguments.json else sys.stdout)
     return DONE
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.canonical_types import (
     MILLISECONDS,
+    can_become,
     canonical_type,
     grid_kind,
     is_text,
@@ -27,7 +28,6 @@ from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.text_form import ISO, CsvForm, TextForm
-from kanonflow.schemas.typed_values import can_become
 
 OF_COHORTS = ("person", "cohort", "forgotten")
 """Columns of the files in restricted/cohorts beside the quasi-identifiers."""

@@ -76,6 +76,16 @@ def is_text(arrow: pa.DataType) -> bool:
     return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
 
 
+def can_become(own: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether there are values of a canonical type that are values of another one."""
+    if own == kind or (_is_time(own) and _is_time(kind)):
+        return True
+    if _is_number(own) and _is_number(kind):
+        return True
+    texts = _is_number(own) or pa.types.is_boolean(own) or pa.types.is_date(own) or pa.types.is_time(own)
+    return pa.types.is_string(kind) and texts
+
+
 def is_uuid(arrow: pa.DataType) -> bool:
     """Whether a column holds UUIDs."""
     return isinstance(arrow, pa.UuidType)
@@ -168,3 +178,11 @@ def _as_needed(field: Field, canonical: pa.DataType) -> pa.DataType:
     if field.role is Role.TIME:
         return MILLISECONDS if canonical == pa.date32() or canonical == MICROSECONDS else canonical
     return MILLISECONDS if field.quasi is not None and canonical == MICROSECONDS else canonical
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return pa.types.is_date(kind) or pa.types.is_timestamp(kind)

@@ -28,20 +28,10 @@ WHOLE_FLOATS = {pa.float32(): 2**24, pa.float64(): 2**53}
 """The least whole number from which on a floating type does not hold each."""
 
 
-def can_become(own: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether there are values of a canonical type that are values of another one."""
-    if own == kind or (_is_time(own) and _is_time(kind)):
-        return True
-    if _is_number(own) and _is_number(kind):
-        return True
-    texts = _is_number(own) or pa.types.is_boolean(own) or pa.types.is_date(own) or pa.types.is_time(own)
-    return pa.types.is_string(kind) and texts
-
-
 def cast_typed(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Values of a canonical type as another one, and a mask (n,) of those that it cannot hold, null in the result.
 
-    The types are numbers, or ``kind`` is text; ``can_become`` says which. O(n) vectorised.
+    The types are numbers, or ``kind`` is text; ``canonical_types.can_become`` says which. O(n) vectorised.
     """
     own = array.type
     if pa.types.is_string(kind):
@@ -95,11 +85,3 @@ def _least(kind: pa.DataType) -> int:
 def _most(kind: pa.DataType) -> int:
     """The largest whole number of a type of which all smaller ones are values too."""
     return (WHOLE_FLOATS[kind] if kind in WHOLE_FLOATS else 2 ** (kind.bit_width - 1)) - 1
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return pa.types.is_date(kind) or pa.types.is_timestamp(kind)

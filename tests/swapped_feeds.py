@@ -25,7 +25,7 @@ from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.roster.roster import segment_from_bytes
-from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.elements import Release, from_ipc
 from kanonflow.transforms.rows.split import split
@@ -157,8 +157,8 @@ def run(feed: TrailFeed) -> Course:
     for now in range(last + 1):
         records = feed.records(now)
         if records:
-            table, broken = rows_to_table(records, bound)
-            classified = classify(table, bound)
+            table, broken, faults = rows_to_table(records, bound)
+            classified = classify_places(table, bound, faults=faults)
             course.refused += [rejected_shown(record) for record in (*broken, *classified.rejected)]
             for values, number, part in split(classified.rows, bound):
                 key = partition_key(SECRET, values)
@@ -251,7 +251,8 @@ def reads_anything(policy: Policy) -> bool:
     """Whether rows are kept that say what no value of a field is, until it is known whose they are."""
     bound = bind(policy, text_schema(policy), text=True, source="test")
     row = {"who": "p", "when": _time(0, 0.0), "town": TOWNS[0], "amount": "1", "tag": "t", "event": "e"}
-    return not classify(rows_to_table([row | UNREADABLE], bound).table, bound).rejected
+    table, _, faults = rows_to_table([row | UNREADABLE], bound)
+    return not classify_places(table, bound, faults=faults).rejected
 
 
 def disturbed(course: Course, seed: int, *, unreadable: bool) -> TrailFeed:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from dataclasses import field as member
 from io import BytesIO
 from typing import Any
@@ -102,6 +103,11 @@ def render(groups: Sequence[RejectedGroup]) -> str:
     ]
     total = sum(group.rows for group in groups)
     return "\n".join([*(line.rstrip() for line in table), f"{total:,} rejected rows"])
+
+
+def to_json(groups: Sequence[RejectedGroup]) -> str:
+    """The groups as a JSON array of objects, with no value of a row."""
+    return json.dumps([asdict(group) for group in groups], indent=1)
 
 
 def write_rejected(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kanonflow.pipelines.options.json_flag import add_json
+
 
 def add_rejected(commands: Any, exit_codes: str) -> None:
     """Add the command to the parser's."""
@@ -34,3 +36,4 @@ def add_rejected(commands: Any, exit_codes: str) -> None:
         metavar="FILE",
         help="the run's policy, where its csv says how the files are written: --to writes the rows like them",
     )
+    add_json(rejected)

@@ -114,7 +114,7 @@ def anonymize_files(
     replaced = previous_sources(options.previous_secrets)
     refuse_shared_secret((source_of_secret, *replaced), (file.path for file in files))
     # Before anything is there: neither can be taken back once a release is out.
-    refuse_misfits(files, bound, csv, ", ".join(patterns))
+    proposed = refuse_misfits(files, bound, csv, ", ".join(patterns))
     measured = measure_payload(files, bound, csv)
     if not options.quiet and measured:
         tell(measured, terminal)
@@ -161,7 +161,7 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns)
+        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed)
         if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
             tell(
                 f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"

@@ -18,11 +18,18 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.text_form import CsvForm
 
 
-def refuse_misfits(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, source: str) -> None:
-    """Raise RunMisfitError if more of a sample does not fit than the policy lets pass."""
-    refusal = refused_input(sampled_fit(files, bound, csv), files, csv, source, RunMisfitError)
+def refuse_misfits(
+    files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, source: str
+) -> dict[str, str]:
+    """By field, what of the policy would read the values of the sample that do not fit.
+
+    Raises RunMisfitError if more of the sample does not fit than the policy lets pass.
+    """
+    fit = sampled_fit(files, bound, csv)
+    refusal = refused_input(fit, files, csv, source, RunMisfitError)
     if refusal is not None:
         raise refusal
+    return {field.name: field.proposed.render(field.name) for field in fit.fields if field.proposed}
 
 
 def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> str:

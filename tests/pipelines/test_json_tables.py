@@ -50,13 +50,18 @@ def printed(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, Any]
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_a_runs_ledger(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_runs_ledger(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With what was wrong; also of a run that failed, and with --quiet."""
+    # What a sample tells before is another test's; here it looks at none of the rows.
+    monkeypatch.setattr(anonymize_files, "refuse_misfits", lambda *_: {"age": "age: {as: string}"})
     code, told = printed(capsys, "anonymize --policy p.yaml --input in.csv --output out --json --quiet")
     assert code == 3
     assert (told["rows_read"], told["rows_released"], told["rows_rejected"]) == (4, 3, 1)
     assert (told["rejected"], told["rows_missing"], told["output"]) == ({"bad_value": 1}, 0, "out")
     assert told["problems"][1].startswith("bad_value in age: 1 row (25.0%)")
+    assert told["problems"][1].endswith("; would fit: age: {as: string}")
 
 
 def test_what_a_check_found(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,9 +69,25 @@ def test_what_a_check_found(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, told = printed(capsys, "policy check p.yaml --json")
     assert (code, told["policy"], told["k"], told["fits"], told["refused"]) == (0, "p", 2, [], [])
     code, told = printed(capsys, "policy check p.yaml --json --input in.csv")
-    assert told["fits"] == ["in.csv"]
+    assert (code, told["fits"]) == (2, ["in.csv"])
+    assert told["refused"][0].startswith("fields.age: 25.0%")
+    Path("in.csv").write_text(CSV.replace("old", "33"))
+    code, told = printed(capsys, "policy check p.yaml --json --input in.csv")
     assert {"field", "measure", "value", "limit", "verdict"} <= told["payload"][0].keys()
     assert (code == 2) == bool(told["refused"])
+
+
+def test_what_was_rejected(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object for each reason and field, without a value."""
+    policy = POLICY.replace("{role: sensitive}", "{role: sensitive, accept_risk: a test}")
+    Path("p.yaml").write_text(policy + "max_rejected: 0.5\n")
+    command = "anonymize --policy p.yaml --input in.csv --output out --quiet"
+    assert cli.main(command.split()) == 0
+    capsys.readouterr()
+    code, (told,) = printed(capsys, "rejected out --json")
+    assert code == 0
+    assert (told["reason"], told["field"], told["rows"]) == ("bad_value", "age", 1)
+    assert "old" not in json.dumps(told)
 
 
 def test_a_streams_ledger() -> None:

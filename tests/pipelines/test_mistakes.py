@@ -547,6 +547,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         return PassThrough(bound)
 
     monkeypatch.setattr(anonymize_files, "kanonymize", make)
+    # What a run says before it begins is test_mistakes_in_data.py's; here the end judges by itself.
+    monkeypatch.setattr(anonymize_files, "refuse_misfits", lambda *_: {})
+    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *_: "")
 
 
 def run(command: str) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kanonflow.schemas.typed_values import can_become, cast_typed
+from kanonflow.schemas.canonical_types import can_become
+from kanonflow.schemas.typed_values import cast_typed
 
 INT, LONG, FLOAT, DOUBLE, TEXT = pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()
 CENTS = pa.decimal128(9, 2)

@@ -33,7 +33,7 @@ fields:
   when: {{role: time}}
   age: {{role: quasi, type: numeric, domain: [0, 120], as: int}}
   town: {{role: quasi, type: categorical, domain: [Bonn, Kiel]}}
-  amount: {{role: sensitive, as: "decimal(9,2)"}}
+  amount: {{role: sensitive, as: "decimal(9,2)", accept_risk: made up for a test}}
   name: {{role: identifier}}
 """
 HEADER = "who,when,age,town,amount,name"

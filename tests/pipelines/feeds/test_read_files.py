@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from kanonflow.pipelines.audit.read_input import find_input
 from kanonflow.pipelines.feeds import columnar_files
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header, sniff_delimiter
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
@@ -334,3 +335,21 @@ def test_storage_that_fails_is_not_a_damaged_file(
     monkeypatch.setattr(columnar_files.FileSystems, "open", lambda path, **_: Failing(Path(path), failure))
     with pytest.raises((columnar_files.StorageError, failure)):
         list(read_batches(file, ["n"], None))
+
+
+def test_what_files_of_another_name_hold_can_be_said(tmp_path: Path) -> None:
+    """By --input-format, to the run and to the audit; without it the error says so."""
+    path = tmp_path / "export.dat"
+    path.write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(InputError, match="--input-format says what files of another name hold"):
+        find_inputs([str(path)])
+    (file,) = find_inputs([str(path)], "csv")
+    assert input_schema([file]).csv
+    assert [row for batch in read_batches(file, ["b"]) for row in from_ipc(batch.ipc).to_pylist()] == [
+        {"b": "2"}
+    ]
+    assert find_input([str(path)], PLAIN, "csv").text
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "table.bin")
+    (file,) = find_inputs([str(tmp_path / "table.bin")], "parquet")
+    assert not input_schema([file]).text
+    assert find_input([str(tmp_path / "table.bin")], PLAIN, "parquet").schema.names == ["a"]

@@ -25,9 +25,9 @@ from tests.small_feeds import SECRET, Row, bound_feed, feed_policy, row
 def batch(bound: BoundPolicy, rows: int, bad: int, **changes: str) -> RawBatch:
     """So many rows of one person, of which some have ``changes``."""
     feed: list[Row] = [row(n, 1, 0.5, **(changes if n < bad else {})) for n in range(rows)]
-    table, broken = rows_to_table(feed, bound)
+    table, broken, faults = rows_to_table(feed, bound)
     assert not broken
-    return RawBatch("", to_ipc(table), ())
+    return RawBatch("", to_ipc(table), (), faults=faults)
 
 
 def told(bound: BoundPolicy, *batches: RawBatch) -> list[tuple[int, int]]:

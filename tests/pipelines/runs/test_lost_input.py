@@ -8,7 +8,15 @@ import fastavro
 import pytest
 
 from kanonflow.pipelines import cli
+from kanonflow.pipelines.runs import anonymize_files
 from tests.pipelines.test_mistakes import POLICY, RUN, VERIFY, rows
+
+
+@pytest.fixture(autouse=True)
+def no_first_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run says before it begins is test_mistakes_in_data.py's; here it is too late for that."""
+    monkeypatch.setattr(anonymize_files, "refuse_misfits", lambda *_: {})
+    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *_: "")
 
 
 def records(folder: Path) -> list[dict[str, object]]:
