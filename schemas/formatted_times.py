@@ -72,7 +72,12 @@ def as_written(numbers: pa.Array, form: str) -> pa.StringArray:
     """Whole numbers as the text that ``form`` is about: 70315 of a column of days is 070315 under %y%m%d."""
     text = numbers.cast(pa.string())
     width = fixed_width(form)
-    return text if width is None else pc.utf8_lpad(text, width, "0")
+    if width is None:
+        return text
+    # As Python's zfill: a sign stays in front.
+    below = pc.starts_with(text, "-")
+    digits = pc.utf8_lpad(pc.utf8_ltrim(text, "-"), width - 1, "0")
+    return pc.if_else(below, pc.binary_join_element_wise("-", digits, ""), pc.utf8_lpad(text, width, "0"))
 
 
 def _since_1970(array: pa.Array, kind: pa.DataType, milliseconds: int) -> tuple[pa.Array, NDArray[np.bool_]]:

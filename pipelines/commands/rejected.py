@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,8 @@ from kanonflow.transforms.sinks.sinks import rejected_directory
 FIRST_PLACES = 3
 """Places that the summary names for each reason and field."""
 
+_NO_CHARACTER = ("\ufffd", "\x1a")
+"""What stands in a row's text for bytes that are none."""
 _JSON = (".jsonl", ".json", ".ndjson")
 _Record = Mapping[str, Any]
 
@@ -123,13 +126,15 @@ def write_rejected(
     """
     as_json = to.lower().endswith(_JSON)
     rows: dict[str, list[str]] = {}
-    other_kind = without = 0
+    other_kind = without = foul = 0
     sought: dict[str, list[int]] = {}
     for record in records:
         header, raw = record.get("header"), record.get("raw")
-        if raw is not None and (header is None) == as_json:
+        if raw is not None and any(sign in raw for sign in _NO_CHARACTER):
+            foul += 1
+        elif raw is not None and (header is None) == as_json:
             # Of JSON, a line end outside of its strings is white space.
-            rows.setdefault(header or "", []).append(" ".join(raw.splitlines()) if as_json else raw)
+            rows.setdefault(header or "", []).append(re.sub(r"[\r\n]+", " ", raw) if as_json else raw)
         elif raw is not None:
             other_kind += 1
         elif record.get("expected") is not None and record.get("line") is not None and not as_json:
@@ -153,6 +158,10 @@ def write_rejected(
     for name, (header, lines) in zip(names, rows.items(), strict=True):
         _write(name, [*([header] if header else []), *lines], "utf-8" if as_json else form.encoding)
         said.append(f"{name}: {len(lines):,} rows as they came, with all their fields")
+    if foul:
+        said.append(
+            f"left out: {foul:,} rows with bytes that are no text, which would be other values: mend them in the input"
+        )
     if other_kind:
         said.append(f"left out: {other_kind:,} rows that are {'CSV' if as_json else 'JSON messages'}")
     if without:
@@ -186,10 +195,14 @@ def _look_up(
 def _write(path: str, lines: Sequence[str], encoding: str) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        with os.fdopen(handle, "w", encoding=encoding, errors="backslashreplace", newline="") as file:
+        with os.fdopen(handle, "w", encoding=encoding, newline="") as file:
             file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
         raise InputError(f"--to {path}: cannot be written ({error.strerror})") from None
+    except UnicodeEncodeError:
+        raise InputError(
+            f"--to {path}: {encoding} has not all characters; give the policy of the run"
+        ) from None
 
 
 def _by_place(place: tuple[str, int | None]) -> tuple[str, int]:

@@ -308,7 +308,10 @@ def _with_marks(
     if not attributes:
         return row
     marked = {name: _marked(value) for name, value in row.items()}
-    return None if any(marked[name] != row.get(name) for name in set(kept) - set(attributes)) else marked
+    others = set(kept) - set(attributes)
+    # NaN is not itself.
+    foul = any(isinstance(row.get(name), str) and marked[name] != row[name] for name in others)
+    return None if foul else marked
 
 
 def _marked(value: Any) -> Any:

@@ -60,10 +60,10 @@ def verify(
             rows = Path(folder, "rows")
             rows.mkdir()
             bound, broken = _copy_input(source, policy, rows)
-            inputs, delimiter = [str(rows / "*")], ","
+            inputs, delimiter, input_format = [str(rows / "*")], ",", None
             checks["messages"] = True
         else:
-            bound, _ = bind_input(policy, inputs, delimiter)
+            bound, _ = bind_input(policy, inputs, delimiter, input_format)
         if topic is not None:
             releases = Path(folder, "run")
             (releases / "release").mkdir(parents=True)
@@ -74,7 +74,8 @@ def verify(
             schema = release_avro_schema(bound, epoch_of_run(str(directory)))
             problems = copy_releases(address, schema, releases / "release")
             directory = releases
-        report = audit(policy_path, inputs, directory, delimiter=delimiter, broken=broken, **checks)
+        checks |= {"delimiter": delimiter, "input_format": input_format, "broken": broken}
+        report = audit(policy_path, inputs, directory, **checks)
     unseen = report.not_checked
     if topic is not None:
         unseen += (

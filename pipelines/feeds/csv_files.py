@@ -390,7 +390,7 @@ def _line_ends_by(quote: bytes) -> re.Pattern[bytes]:
 
 def is_utf8(encoding: str) -> bool:
     """Whether a file of that encoding is read as it is."""
-    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
 
 
 def open_text(path: str, encoding: str = PLAIN.encoding) -> BinaryIO:

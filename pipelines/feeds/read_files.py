@@ -97,7 +97,7 @@ def unparseable(file: InputFile, row: BrokenRow, lines: CsvLines | None = None) 
         "window_end": None,
         "source": file.name,
         "line": line,
-        "raw": None if raw is None else raw.encode(errors="backslashreplace").decode(),
+        "raw": None if raw is None else raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
         "header": None if lines is None else lines.header,
         "expected": row.expected,
         "row": {},

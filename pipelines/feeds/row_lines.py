@@ -222,4 +222,4 @@ def _values(row: bytes, form: CsvForm) -> tuple[int, bool]:
 
 
 def _as_text(row: bytes) -> str:
-    return row.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+    return row.rstrip(b"\r\n").decode("utf-8", "replace")

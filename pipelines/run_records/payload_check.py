@@ -47,8 +47,14 @@ def check_digest(policy: Policy) -> str:
 def write_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
     """Write what was measured below ``output``, in the place of an earlier one; the file's path.
 
-    figures: of the payload, as JSON has them; no values of records. Raises OpenPlaceError: others could read it.
+    figures: of the payload, as JSON has them; no values of records.
+    Raises OpenPlaceError: others could read it. UncheckedError: there was nothing to measure.
     """
+    if not figures["rows"]:
+        raise UncheckedError(
+            "the sample has no row that can be released, so nothing was measured, and nothing is kept; take more of the"
+            " feed, whole windows if you can"
+        )
     refuse_open_places(output)
     restricted = restricted_directory(output)
     make_directory(restricted, private=True)

@@ -31,7 +31,8 @@ class EndOnRejected:
         """Leave the reason, once: the first worker that finds one is heard."""
         limit = self.bound.policy.rejected_limit
         lost = lost_rows(last.unfit, last.rows, limit, self.bound.columns)
-        lines = lost_lines(lost, last.unfit.total(), last.rows, limit, the="the last ")
+        known = self.bound.policy.lasting
+        lines = lost_lines(lost, last.unfit.total(), last.rows, limit, the="the last ", known=known)
         path = refusal_file(self.output)
         make_directory(FileSystems.split(path)[0], private=True)
         told = {"kind": LOST_INPUT, "reason": "\n".join(lines)}

@@ -63,17 +63,28 @@ def lost_rows(
 
 
 def lost_lines(
-    lost: tuple[LostRows, ...], unfit: int, rows_read: int, limit: float, *, the: str = ""
+    lost: tuple[LostRows, ...],
+    unfit: int,
+    rows_read: int,
+    limit: float,
+    *,
+    the: str = "",
+    known: bool = False,
 ) -> tuple[str, ...]:
     """Why a run that lost so much is a failure, and each of its reasons on a line of its own; none of nothing.
 
     unfit: rows lost, for all reasons together.     the: what to call the rows read before their number.
+    known: of cohorts that last, rows of people who are known are among them, and are released all the same.
     """
     if not lost:
         return ()
-    told = (
-        f"{unfit:,} of {the}{rows_read:,} rows read ({unfit / rows_read:.1%}) were rejected because they do not fit,"
-        f" and max_rejected is {limit:g}. What was released stays; every rejected row is in restricted/rejected."
-        " Mend the input, or say in the policy how it is written"
-    )
+    judged = f"{unfit:,} of {the}{rows_read:,} rows read ({unfit / rows_read:.1%})"
+    what = f"{judged} were rejected because they do not fit, and max_rejected is {limit:g}. What was released stays"
+    if known:
+        what = (
+            f"{judged} do not fit, and max_rejected is {limit:g}. What was released stays; rows of people who are known"
+            " are released all the same if only quasi-identifiers are at fault"
+        )
+    mend = "Mend the input, or say in the policy how it is written"
+    told = f"{what}; every rejected row is in restricted/rejected. {mend}"
     return (told, *(each.render() for each in lost))

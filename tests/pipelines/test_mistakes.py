@@ -144,11 +144,11 @@ OF_LOST_INPUT = [
         in_csv(rows(40, 10, amount="-")),
     ),
     Mistake(
-        "whole numbers as pandas leaves them",
+        "ages with a fraction",
         RUN,
         3,
         ("bad_value in age: 40 rows (100.0%); expected a whole number",),
-        in_csv(rows(40, 40, age="31.0")),
+        in_csv(rows(40, 40, age="31.5")),
     ),
     Mistake(
         "no number", RUN, 3, ("bad_value in amount: 10 rows (25.0%)",), in_csv(rows(40, 10, amount="NaN"))

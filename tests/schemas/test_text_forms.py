@@ -188,7 +188,9 @@ def test_numbers_in_a_column_of_days() -> None:
     assert fixed_width("%y%m%d") == 6
     assert fixed_width("%Y%m%d") == 8
     assert fixed_width("%d.%m.%Y") is None
-    assert as_written(pa.array([70315, 931231, None]), "%y%m%d").to_pylist() == ["070315", "931231", None]
+    assert as_written(pa.array([70315, 931231, None, -7]), "%y%m%d").to_pylist() == [
+        "070315", "931231", None, "-00007",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,7 @@ def _check(
     column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault], *, attribute: bool
 ) -> _Checked:
     """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
+    raw = _as_text(column, raw)
     read, bad = read_column(column, raw, source)
     if attribute and is_text(raw.type):
         none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
@@ -189,6 +190,13 @@ def _check(
     return _Checked(column, raw, read, bad, values, problems, {fault.row: fault.text for fault in faults})
 
 
+def _as_text(column: BoundColumn, raw: pa.Array) -> pa.Array:
+    """Whole numbers under a format as the text that they are read as, also where a rejected row shows them."""
+    if column.from_text and column.form.format is not None and pa.types.is_integer(raw.type):
+        return as_written(raw, column.form.format)
+    return raw
+
+
 def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Canonical values, null where there is none, and the mask of those that should have been one.
 
@@ -199,14 +207,13 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
         values, beyond = cast_typed(own, column.arrow_type)
         return values, bad | beyond
     kind = column.arrow_type
+    raw = _as_text(column, raw)
     bad = np.zeros(len(raw), dtype=bool)
     if is_uuid(raw.type) and pa.types.is_string(kind):
         return uuid_texts(raw), bad
     try:
         if pa.types.is_time(kind):
             return floor_times_of_day(raw)
-        if column.from_text and column.form.format is not None and pa.types.is_integer(raw.type):
-            raw = as_written(raw, column.form.format)
         if column.from_text and (is_text(raw.type) or pa.types.is_null(raw.type)):
             values, bad = cast_text(raw.cast(pa.string()), column.text_type, column.form)
             raw = values

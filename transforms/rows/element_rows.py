@@ -92,8 +92,8 @@ def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
     """
     records = [_mapping(row) for row in rows]
     cells = {name: [record.get(name, _NO_KEY) for record in records] for name in bound.input_columns}
-    attributes = {column.name for column in bound.quasis} if bound.policy.lasting else set()
-    broken = dict(_unknown_keys(records, bound.policy))
+    attributes = bound.attributes
+    broken: dict[int, tuple[str | None, str]] = dict(_unknown_keys(records, bound.policy))
     foul = {name: _not_unicode(column) for name, column in cells.items()}
     for name in bound.input_columns:
         # Of somebody who is known nothing reads an attribute: its fault must not reject the row here.
@@ -276,8 +276,11 @@ def _number(value: int | float | Decimal, kind: pa.DataType) -> int | float | De
 
 def _unknown_keys(
     records: Sequence[Mapping[str, Any]], policy: Policy
-) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Of each record with keys that the policy refuses: its place, the first key, and what to do."""
+) -> Iterator[tuple[int, tuple[None, str]]]:
+    """Of each record with keys that the policy refuses: its place, and what to do.
+
+    No field is named: a key may be anything, and fields become names of counters.
+    """
     if policy.others is not Others.REFUSE:
         return
     declared = {field.name for field in policy.fields}
@@ -288,7 +291,7 @@ def _unknown_keys(
         few = ", ".join(keys[:5]) + (" and more" if len(keys) > 5 else "")
         yield (
             row,
-            (keys[0], f"the element has keys without a role: {few}; give each a role, or say others: drop"),
+            (None, f"the element has keys without a role: {few}; give each a role, or say others: drop"),
         )
 
 
@@ -303,7 +306,7 @@ def _not_unicode(cells: Sequence[Any]) -> list[int]:
     return []
 
 
-def _broken(row: Mapping[str, Any], field: str, message: str) -> dict[str, Any]:
+def _broken(row: Mapping[str, Any], field: str | None, message: str) -> dict[str, Any]:
     return {
         "reason": "unparseable",
         "field": field,

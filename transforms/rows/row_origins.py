@@ -10,7 +10,7 @@ class RowOrigin(NamedTuple):
     """Where one row came from.
 
     source: its file, or its place in a topic. line: its number there, as in rejected.avsc; None: not known.
-    raw: of text, the row as it came; what is not UTF-8 in it is written as ``\\xff``. header: of CSV, the header's.
+    raw: of text, the row as it came; what is not UTF-8 in it is U+FFFD. header: of CSV, the header's.
     """
 
     source: str | None

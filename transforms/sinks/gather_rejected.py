@@ -51,7 +51,7 @@ LARGE_PART = 1_000
 """Rows of a part that a run over files does not hold back: many wrong rows must not fill a worker's memory."""
 
 _LAYOUT = 1
-_LEADS_BACK = ("line", "raw", "header", "expected")
+_LEADS_BACK = ("line", "raw", "header", "expected", "unread")
 _KEY = b"rejected"
 
 

@@ -103,7 +103,9 @@ def test_cells_that_are_no_value_pass(tmp_path: Path) -> None:
             )
             known += day > 4 and person % 16 > 2
     (tmp_path / "rows.csv").write_bytes(b"\n".join([HEADER.encode(), *map(b",".join, cells)]) + b"\n")
-    (tmp_path / "policy.yaml").write_text(f"{POLICY}max_rejected: 1\n")
+    (tmp_path / "policy.yaml").write_text(
+        POLICY.replace("role: insensitive", "role: insensitive, accept_risk: a test") + "max_rejected: 1\n"
+    )
     (tmp_path / "places.csv").write_text(PLACES)
     (tmp_path / "secret").write_bytes(bytes(range(1, 33)))
     (tmp_path / "secret").chmod(0o600)

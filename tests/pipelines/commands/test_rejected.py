@@ -195,6 +195,19 @@ def test_messages_are_written_as_lines_of_json(tmp_path: Path) -> None:
     assert "cards/0/7\n" in render(summarize_rejected(rejected_rows(output)))
 
 
+def test_values_stay_as_they_came(tmp_path: Path) -> None:
+    """Line separators within a string of JSON are no line ends; bytes that are no text have no spelling, and such rows
+    are left out and counted."""
+    output = run_of(tmp_path, {"raw": '{"a": "x\u2028y\x85z"}', "source": "cards/0/7", "line": 7})
+    write_rejected(rejected_rows(output), str(tmp_path / "m.jsonl"))
+    assert (tmp_path / "m.jsonl").read_text() == '{"a": "x\u2028y\x85z"}\n'
+    foul = tmp_path / "foul"
+    output = run_of(foul, {"raw": "1,Zden\ufffdk", "header": "a,b"}, {"raw": "2,Jan", "header": "a,b"})
+    said = write_rejected(rejected_rows(output), str(foul / "m.csv"))
+    assert (foul / "m.csv").read_text() == "a,b\n2,Jan\n"
+    assert "left out: 1 rows with bytes that are no text" in said
+
+
 def test_rows_that_came_again_count_once(tmp_path: Path) -> None:
     """A part in two files is the same rows."""
     output = run_of(
@@ -230,6 +243,6 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_how_a_row_leads_back_is_no_part_of_what_it_is() -> None:
     """A file that could not be read again gives the same part, and the row counts once."""
     row = {"reason": "bad_value", "field": "a", "source": "f", "row": {"a": "x"}}
-    found = row | {"line": 3, "raw": "x", "header": "a", "expected": "text"}
+    found = row | {"line": 3, "raw": "x", "header": "a", "expected": "text", "unread": ["a"]}
     assert part_id(RejectedRows("n", (row,))) == part_id(RejectedRows("n", (found,)))
     assert part_id(RejectedRows("n", (row,))) != part_id(RejectedRows("n", (row | {"source": "g"},)))

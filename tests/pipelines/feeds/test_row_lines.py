@@ -86,10 +86,10 @@ def test_batches_know_where_their_rows_are(tmp_path: Path) -> None:
     assert told >= 9
     assert sorted((record["line"], record["raw"], record["header"]) for record in broken) == [
         (700, "oops", "id,text"),
-        (900, "900,\\xff", "id,text"),
-        (901, "901,\\xff", "id,text"),
+        (900, "900,\ufffd", "id,text"),
+        (901, "901,\ufffd", "id,text"),
         (20_000, "oops", "id,text"),
-        (30_000, "30000,\\xff", "id,text"),
+        (30_000, "30000,\ufffd", "id,text"),
         (39_000, "oops", "id,text"),
     ]
     assert {record["expected"] for record in broken} == {
@@ -128,5 +128,5 @@ def test_messages_lead_back_by_offset() -> None:
     """With their text where they are text, whether they were rows or not."""
     origins = MessageOrigins("cards/3", [70, 71, 75], [0, 2], [b'{"a": 1}', b"\xff", None])
     assert origins.of([0, 1]) == [RowOrigin("cards/3/70", 70, '{"a": 1}'), RowOrigin("cards/3/75", 75)]
-    assert origins.of_message(1) == RowOrigin("cards/3/71", 71, "\\xff")
+    assert origins.of_message(1) == RowOrigin("cards/3/71", 71, "\ufffd")
     assert MessageOrigins("cards/3", [70], [0]).of([0]) == [RowOrigin("cards/3/70", 70)]

@@ -147,6 +147,10 @@ def test_both_readers_read_the_same(tmp_path: Path, name: str) -> None:
 
 
 FORMS = {
+    "ASCII is no UTF-8": (
+        CsvForm(encoding="ascii"),
+        Case("a,b\nZdeněk,2\n3,4\n".encode(), [["3", "4"]], 1),
+    ),
     "cp1250": (CsvForm(encoding="cp1250"), Case("a,b\nžluť,2\n".encode("cp1250"), [["žluť", "2"]])),
     "a byte that cp1250 has not": (CsvForm(encoding="cp1250"), Case(AB + b"\x81,2\n3,4\n", [["3", "4"]], 1)),
     "latin-1 has all bytes": (CsvForm(encoding="latin-1"), Case(AB + b"\x81,2\n", [["\x81", "2"]])),

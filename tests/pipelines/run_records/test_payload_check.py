@@ -81,6 +81,14 @@ def test_a_refused_check_keeps_nothing(places: Path) -> None:
     assert not (places / "out/restricted/check.json").exists()
 
 
+def test_a_sample_that_tells_nothing_keeps_nothing(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A header alone is no measure of payload that will go out for ever."""
+    (places / "in.csv").write_text((places / "in.csv").read_text().splitlines()[0] + "\n")
+    assert check(places) == 2
+    assert "nothing was measured, and nothing is kept" in capsys.readouterr().err
+    assert not (places / "out/restricted/check.json").exists()
+
+
 def test_a_stream_without_one_is_refused(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By name, with both ways on; before a secret, a directory or a job."""
     (places / "feed").mkdir()
