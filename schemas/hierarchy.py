@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from kanonflow.schemas.errors import HierarchyError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 ROOT = "*"
 
@@ -70,6 +71,8 @@ class Hierarchy:
     @cached_property
     def codes(self) -> NDArray[np.int32]:
         """int32 (height + 1, leaves): the code of the node above each leaf at each level, dense a level."""
+        import numpy as np
+
         places = [{label: code for code, label in enumerate(labels)} for labels in self.labels]
         return np.array(
             [[place[row[level]] for row in self.rows] for level, place in enumerate(places)], dtype=np.int32
@@ -78,6 +81,8 @@ class Hierarchy:
     @cached_property
     def extents(self) -> dict[str, int]:
         """Label -> leaves below it. A label that occurs at several levels has the same leaves at all of them."""
+        import numpy as np
+
         return {
             label: int(count)
             for labels, codes in zip(self.labels, self.codes, strict=True)
@@ -87,12 +92,16 @@ class Hierarchy:
     @cached_property
     def ncp(self) -> NDArray[np.float64]:
         """float64 (height + 1, leaves): leaves below the node above each leaf / all leaves; 0 for one (S4, eq. 2)."""
+        import numpy as np
+
         below = np.stack([np.bincount(codes)[codes] for codes in self.codes])
         return np.where(below > 1, below / len(self.rows), 0.0)
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
         """int64 (leaves,): where each leaf stands in depth-first order, so that every node is a run of places."""
+        import numpy as np
+
         places = np.empty(len(self.rows), dtype=np.int64)
         places[np.lexsort(self.codes)] = np.arange(places.size)
         return places
@@ -104,18 +113,26 @@ class Hierarchy:
         The lowest node above any leaves is the one above the first and the last of them, and its NCP is the greatest
         height in between.
         """
+        import numpy as np
+
         at = np.argsort(self.places)
         met = self.codes[:, at[:-1]] == self.codes[:, at[1:]]
         return self.ncp[np.argmax(met, axis=0), at[:-1]]
 
     def leaf_codes(self, texts: pa.StringArray) -> NDArray[np.int32]:
         """The place of each value among the leaves, int32 (n,); -1 for a null and for a value without a leaf. O(n)."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         found = pc.index_in(texts, value_set=pa.array(self.leaves, pa.string()))
         codes = np.asarray(found.fill_null(-1)).astype(np.int32)
         return np.where(np.asarray(texts.is_null()), np.int32(-1), codes)
 
     def missing(self, texts: pa.StringArray) -> str | None:
         """What a column's values lack in this hierarchy, in counts only; None when every value has a leaf."""
+        import pyarrow as pa
+
         lacking = texts.filter(pa.array(self.leaf_codes(texts) < 0)).drop_null()
         if len(lacking) == 0:
             return None

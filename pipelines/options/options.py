@@ -1,15 +1,14 @@
 """The command line: what each command takes, and what is refused before anything runs."""
 
+from __future__ import annotations
+
 import argparse
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
-
-from kanonflow.pipelines.commands.demo_feed import FORMATS
 from kanonflow.pipelines.flink.flags import (
     flag_value,
     is_flink,
@@ -25,6 +24,9 @@ from kanonflow.pipelines.options.stop_flags import add_stop
 from kanonflow.pipelines.options.verify_flags import add_checks
 from kanonflow.schemas.text_form import NAMED_DELIMITERS, is_sign
 from kanonflow.schemas.text_inputs import INPUT_FORMATS
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 DEFAULT_RUNNER = "FnApiRunner"
 STREAM_RUNNER = "FlinkRunner"
@@ -94,6 +96,8 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[
 
 def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> RunOptions:
     """The checked options of a command that runs a pipeline. Raises OptionsError."""
+    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+
     if arguments.command == "stream":
         refuse_for_streams(beam_flags)
         beam_flags = stream_flags(arguments.runner, beam_flags)
@@ -197,6 +201,8 @@ def beam_options(
 
     Beam itself only logs a warning, so a typing mistake would change what runs without a word.
     """
+    from apache_beam.options.pipeline_options import PipelineOptions
+
     parser = _TerseParser(prog="kanonflow", allow_abbrev=False, add_help=False, conflict_handler="resolve")
     # Beam's own groups of options add arguments of a kind that only its parser has.
     for group in PipelineOptions.__subclasses__():
@@ -304,7 +310,9 @@ def _add_demo(commands: Any) -> None:
     demo.add_argument("--rows", type=_positive(int), default=20_000, help="rows (default: %(default)s)")
     demo.add_argument("--days", type=_positive(int), default=14, help="days (default: %(default)s)")
     demo.add_argument("--seed", type=_natural, default=1, help="seed of the feed (default: %(default)s)")
-    demo.add_argument("--format", choices=FORMATS, default="csv", help="of the feed (default: %(default)s)")
+    demo.add_argument(
+        "--format", choices=INPUT_FORMATS, default="csv", help="of the feed (default: %(default)s)"
+    )
     demo.add_argument("--output", default="demo-out", metavar="DIR", help="default: %(default)s")
     demo.add_argument("--only-feed", action="store_true", help="write the feed and stop")
 

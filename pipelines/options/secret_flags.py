@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from kanonflow.transforms.secret.seeds import SecretError
-
 
 def add_secret_flags(parser: argparse.ArgumentParser) -> None:
     """Where the secret is, and those that the run used before."""
@@ -40,6 +38,8 @@ def add_second_release(parser: argparse.ArgumentParser) -> None:
 def refuse_for_streams(flags: Sequence[str]) -> None:
     """Raise SecretError if a stream's flags ask for a second release: it is no flag of Beam's, as it would seem."""
     if "--second-release" in flags:
+        from kanonflow.transforms.secret.seeds import SecretError
+
         raise SecretError(
             "--second-release: not for a stream, whose windows would go out twice as long as it runs; a new policy or"
             " secret begins with the first window that was not released"

@@ -250,7 +250,7 @@ def test_the_process_ends_with_three(how: list[str], places: dict[str, Path], tm
     assert done.returncode == 3, done.stderr
     assert done.stdout == ""
     assert re.fullmatch(
-        r"kanonflow: failed, unexpectedly \(RuntimeError\); its traceback is in \S+\n", done.stderr
+        r"kanonflow: anonymize failed, unexpectedly \(RuntimeError\); its traceback is in \S+\n", done.stderr
     )
     assert VALUE in trace_named_in(done.stderr.strip()).read_text()
 
