@@ -139,7 +139,9 @@ class MessageOrigins:
 
     place: str
     offsets: Sequence[int]
-    rows: Sequence[int] | NDArray[np.int64]
+    rows: Sequence[int] | NDArray[np.int64] = field(
+        compare=False
+    )  # follows from the messages; arrays have no truth
     values: Sequence[bytes | None] | None = field(default=None, repr=False)
 
     def of(self, rows: Sequence[int]) -> list[RowOrigin]:
