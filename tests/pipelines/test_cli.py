@@ -361,7 +361,8 @@ def test_verify_ends_with_the_audits_verdict(
         def to_json(self) -> str:
             return "{}"
 
-    def audit(*paths: Any, delimiter: str | None, **checks: Any) -> Report:
+    def audit(*paths: Any, delimiter: str | None, input_format: str | None, **checks: Any) -> Report:
+        assert input_format is None
         assert checks == {"waiting": False, "matching_records": False, "known": 0, "allow_empty": False}
         audited.append((*paths, delimiter))
         return Report(len(audited) == 1)
