@@ -54,7 +54,12 @@ def example(name: str) -> str:
     """A value of a parameter, as its help shows it or its pattern asks for it."""
     shown = re.search(r"Example: ([^\s,]+)", PARAMETERS[name]["helpText"])
     switches = dict.fromkeys(("resume", "certificates", "unmeasured"), "true")
-    values = switches | {COMMAND: "anonymize", "delimiter": "tab", "evaluations": "12.5"}
+    values = switches | {
+        COMMAND: "anonymize",
+        "delimiter": "tab",
+        "input_format": "csv",
+        "evaluations": "12.5",
+    }
     return shown[1] if shown else values.get(name, "3")
 
 
