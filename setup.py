@@ -34,6 +34,8 @@ RUNTIME = [
     "highspy>=1.14,<2",
     "PyYAML>=6,<7",
     "cryptography>=42,<51",
+    # Time zones, where an image has no database of its own.
+    "tzdata>=2025.1",
 ]
 CLI = ["rich>=13"]
 # Before 2.12 the registry's client had no OAuth, and the first ones followed redirects.

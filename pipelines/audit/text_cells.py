@@ -1,6 +1,7 @@
 """The audit's own reading of cells of text; which cell says what stands in schemas/text_inputs.py.
 
-Formats are regular expressions, and local times are Python's ``zoneinfo``; the run has pyarrow's for both.
+Formats are Python's regular expressions and dates, where the run has Arrow's expressions and numpy. The offsets of time
+zones are Python's ``zoneinfo`` in both (decision 057): what they are made into is not.
 """
 
 from __future__ import annotations
