@@ -58,11 +58,12 @@ def test_what_was_measured_is_kept_for_the_stream(places: Path) -> None:
     [
         ("k: 3", False),
         ("k: 2\nsolver: {threads: 1}", True),
+        ("k: 2\nmax_rejected: 0.2", True),
         ("k: 2\nothers: drop", False),
     ],
 )
 def test_it_is_of_one_policy(places: Path, changed: str, fits: bool) -> None:
-    """But for the solver, which no payload is measured by."""
+    """But for the solver and the limit of rejected rows, which no payload is measured by."""
     assert check(places) == 0
     (places / "p.yaml").write_text(POLICY.replace("k: 2", changed))
     policy = read_policy(str(places / "p.yaml"))
