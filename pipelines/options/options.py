@@ -466,7 +466,9 @@ def _add_input_format(parser: argparse.ArgumentParser) -> None:
 
 def _add_delimiter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--delimiter", type=_delimiter, help="of CSV files (default: that of , ; tab | found in the header)"
+        "--delimiter",
+        type=_delimiter,
+        help="of CSV files (default: the policy's, else that of , ; tab | found in the header)",
     )
 
 
