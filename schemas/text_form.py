@@ -199,9 +199,11 @@ def is_sign(text: str) -> bool:
 
 def _is_encoding(name: str) -> bool:
     try:
-        return codecs.lookup(name)._is_text_encoding
+        "".encode(name)  # raises for codecs that are none of text
+        codecs.getincrementaldecoder(name)
     except (LookupError, ValueError):
         return False
+    return True
 
 
 def _is_zone(name: str) -> bool:

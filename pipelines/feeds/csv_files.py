@@ -13,7 +13,7 @@ import io
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import Any, BinaryIO, NamedTuple
@@ -81,6 +81,13 @@ class TextRows(NamedTuple):
     broken: tuple[BrokenRow, ...]
     first: int = 0
     gone: tuple[int, ...] = ()
+
+
+def parse_options(delimiter: str, quote: str, on_ragged: Callable[[Any], str]) -> pyarrow.csv.ParseOptions:
+    """How pyarrow tells rows and cells apart as schemas/text_inputs.py says. on_ragged: of rows of another width."""
+    return pyarrow.csv.ParseOptions(
+        delimiter=delimiter, quote_char=quote or False, newlines_in_values=True, invalid_row_handler=on_ragged
+    )
 
 
 def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
@@ -152,12 +159,7 @@ def read_csv(
             for batch in pyarrow.csv.open_csv(
                 pa.PythonFile(lines, mode="r"),
                 read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-                parse_options=pyarrow.csv.ParseOptions(
-                    delimiter=header.delimiter,
-                    quote_char=form.quote or False,
-                    newlines_in_values=True,
-                    invalid_row_handler=ragged,
-                ),
+                parse_options=parse_options(header.delimiter, form.quote, ragged),
                 convert_options=pyarrow.csv.ConvertOptions(
                     # Binary: a string column would fail the whole file for one byte that is not UTF-8.
                     column_types=dict.fromkeys(header.columns, pa.binary()),

@@ -25,7 +25,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.feeds.columnar_files import avro_blocks_behind, parquet_row_groups, read_parquet
-from kanonflow.pipelines.feeds.csv_files import CsvHeader, csv_header
+from kanonflow.pipelines.feeds.csv_files import CsvHeader, csv_header, parse_options
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, file_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.text_form import CsvForm
@@ -266,12 +266,7 @@ def _parsed(rows: bytes, header: CsvHeader, columns: Sequence[str], csv: CsvForm
         read_options=pyarrow.csv.ReadOptions(
             column_names=list(header.columns), block_size=len(encoded) + 1, use_threads=False
         ),
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter=header.delimiter,
-            quote_char=csv.quote or False,
-            newlines_in_values=True,
-            invalid_row_handler=skip,
-        ),
+        parse_options=parse_options(header.delimiter, csv.quote, skip),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(header.columns, pa.string()),
             include_columns=list(columns),

@@ -18,11 +18,10 @@ class ColumnFacts:
     """One column of n rows.
 
     nulls: rows without a value. distinct: different values. of_rows: distinct / rows with a value.
-    kind: Arrow type of the values. low, high: the least and the greatest, of numbers and dates as numbers; else None.
+    low, high: the least and the greatest, of numbers and dates as numbers; else None.
     """
 
     name: str
-    kind: pa.DataType
     rows: int
     nulls: int
     distinct: int
@@ -35,11 +34,6 @@ class ColumnFacts:
         known = self.rows - self.nulls
         return self.distinct / known if known else 0.0
 
-    @property
-    def repeats(self) -> float:
-        """Rows a value."""
-        return (self.rows - self.nulls) / self.distinct if self.distinct else 0.0
-
 
 def column_facts(name: str, values: pa.Array) -> ColumnFacts:
     """The facts of one column. O(n log n)."""
@@ -49,7 +43,6 @@ def column_facts(name: str, values: pa.Array) -> ColumnFacts:
         low, high = float(numbers.min()), float(numbers.max())
     return ColumnFacts(
         name,
-        values.type,
         len(values),
         values.null_count,
         int(pc.count_distinct(values, mode="only_valid").as_py()),

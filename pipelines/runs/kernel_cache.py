@@ -20,6 +20,8 @@ _KERNELS = {
     "classes": "kanonflow.solvers.class_search.moves",
 }
 """By the shape that a policy is solved in, a module whose kernels each such run needs; others compile none at once."""
+_OF_LASTING = "kanonflow.solvers.merging.moves"
+"""The same of cohorts that last, which are merged in each window."""
 
 
 def compiles_first(policy: Policy) -> bool:
@@ -27,8 +29,9 @@ def compiles_first(policy: Policy) -> bool:
 
     A cache that another version left counts as one: what of it is too old is found out kernel by kernel.
     """
-    module = _KERNELS.get(solver_shape(policy))
-    return module is not None and not _cached(module)
+    modules = [_KERNELS[shape]] if (shape := solver_shape(policy)) in _KERNELS else []
+    modules += [_OF_LASTING] if policy.lasting else []
+    return not all(map(_cached, modules))
 
 
 def _cached(name: str) -> bool:
