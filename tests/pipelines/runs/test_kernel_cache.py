@@ -39,7 +39,10 @@ print(*map(compiles_first, asked))
     ids=["nothing", "people", "rows", "merging", "lasting"],
 )
 def test_a_cache_is_that_of_a_shape(tmp_path: Path, cached: tuple[str, ...], said: str) -> None:
-    """Whether policies of people, of rows, and of people who last would compile; the last needs kernels of two kinds."""
+    """Whether policies of people, of rows, and of people who last would compile.
+
+    Kernels of the one say nothing of the other; people who last need those of two kinds.
+    """
     done = subprocess.run(
         [sys.executable, "-c", CODE, *cached],
         env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
