@@ -79,3 +79,9 @@ def test_images_and_make_install_from_the_locks() -> None:
     make = (ROOT / "Makefile").read_text()
     assert "--require-hashes --requirement locks/$(1).lock" in make
     assert all(f"$(call install,{lock}," in make for lock in ("run", "test"))
+
+
+def test_what_installs_is_locked_too() -> None:
+    """uv comes by its hashes, alone."""
+    assert "--require-hashes --requirement locks/installer.lock" in (ROOT / "Makefile").read_text()
+    assert [(name, bool(hashes)) for name, (_, hashes) in _pins("installer").items()] == [("uv", True)]
