@@ -348,13 +348,15 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
         tell(json.dumps(policy_schema(), indent=2))
         return DONE
-    from kanonflow.pipelines.commands.draft import draft_from_input
-    from kanonflow.pipelines.commands.policy import check_policy
-
     if arguments.action == "draft":
+        from kanonflow.pipelines.commands.draft import draft_from_input
+
         tell(draft_from_input(arguments.input, **_files_as_told(arguments)), end="")
     else:
-        check = check_policy(arguments.policy, arguments.input, **_files_as_told(arguments))
+        from kanonflow.pipelines.commands.policy import check_policy
+
+        told = _files_as_told(arguments)
+        check = check_policy(arguments.policy, arguments.input, **told, fit_only=arguments.fit_only)
         _check(check, arguments.stream_output, as_json=arguments.json)
     return DONE
 

@@ -12,16 +12,10 @@ from kanonflow.pipelines.commands.row_mode_notes import ends_of_ranges_notes, ro
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
-from kanonflow.pipelines.risks.lasting_risks import LastingRiskError, lasting_risks
-from kanonflow.pipelines.risks.payload_risks import payload_risks
-from kanonflow.pipelines.risks.payload_sample import read_sample
-from kanonflow.pipelines.risks.trails import read_feed
-from kanonflow.pipelines.risks.window_sizes import window_sizes
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
-from kanonflow.transforms.solver_check import check_solver
 
 _COVERS = {
     Protection.ROW: (
@@ -54,6 +48,12 @@ _RULED = (
 )
 
 
+_FIT_ONLY = (
+    "No risk was measured: what payload and people tell is said without --fit-only, and a policy that is refused for it"
+    " is refused by every run."
+)
+
+
 class PolicyCheck(NamedTuple):
     """text: what was found out. refusal: why the policy cannot be used over these files; None when it can.
 
@@ -74,24 +74,33 @@ class PolicyCheck(NamedTuple):
 
 
 def check_policy(
-    path: str, patterns: Sequence[str] | None, delimiter: str | None = None, input_format: str | None = None
+    path: str,
+    patterns: Sequence[str] | None,
+    delimiter: str | None = None,
+    input_format: str | None = None,
+    *,
+    fit_only: bool = False,
 ) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
     Over files a sample spread over all of them is cast (see ``input_fit``). If it fits, the risks of every payload
     field are measured (see ``payload_risks``), and under ``cohort: lasting`` those of the feed as a whole (see
     ``lasting_risks``).
+    fit_only: stop at whether they fit: no risk is measured, and no solver is loaded.
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
-    check_solver(policy)
+    if not fit_only:
+        from kanonflow.transforms.solver_check import check_solver
+
+        check_solver(policy)
     lines = [f"{path}: policy {policy.name}, k = {policy.k}"]
     table = ""
     told: dict[str, Any] = {"policy": policy.name, "k": policy.k, "fits": list(patterns or ())}
     refusal: PolicyError | None = None
     figures = None
     if patterns:
-        over = _over_files(policy, path, patterns, delimiter, input_format)
+        over = _over_files(policy, path, patterns, delimiter, input_format, fit_only=fit_only)
         lines, table, refusal, figures = [*lines, *over.lines], over.table, over.refusal, over.figures
         told |= over.told
     lines += [f"- {note}" for note in _notes(policy)]
@@ -114,7 +123,13 @@ class _OverFiles(NamedTuple):
 
 
 def _over_files(
-    policy: Policy, path: str, patterns: Sequence[str], delimiter: str | None, input_format: str | None
+    policy: Policy,
+    path: str,
+    patterns: Sequence[str],
+    delimiter: str | None,
+    input_format: str | None,
+    *,
+    fit_only: bool,
 ) -> _OverFiles:
     """What the files look like under the policy, and what their people and payload tell."""
     files, schema, bound, csv = bind_input(policy, patterns, delimiter, input_format)
@@ -129,6 +144,15 @@ def _over_files(
     if misfit is not None:
         # What is left of such an input says nothing of its payload.
         return _OverFiles(lines, table, misfit, told=told)
+    if fit_only:
+        return _OverFiles([*lines, f"- {_FIT_ONLY}"], table, None, told=told)
+    # The risks load solvers, which whoever asks for the fit alone need not wait for.
+    from kanonflow.pipelines.risks.lasting_risks import lasting_risks
+    from kanonflow.pipelines.risks.payload_risks import payload_risks
+    from kanonflow.pipelines.risks.payload_sample import read_sample
+    from kanonflow.pipelines.risks.trails import read_feed
+    from kanonflow.pipelines.risks.window_sizes import window_sizes
+
     rows = read_sample(files, bound, csv)
     people = window_sizes(rows, bound)
     lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]
@@ -154,6 +178,8 @@ def _together(first: PolicyError | None, second: PolicyError | None, source: str
     """One error with the mistakes of both."""
     if first is None or second is None:
         return first or second
+    from kanonflow.pipelines.risks.lasting_risks import LastingRiskError
+
     return LastingRiskError([*first.mistakes, *second.mistakes], source)
 
 

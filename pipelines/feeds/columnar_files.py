@@ -12,10 +12,9 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.feeds.avro_plain import plain_column, plain_schema
+from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
 
@@ -260,4 +259,4 @@ def _parquet(path: str, stream: _Watched) -> pq.ParquetFile:
 
 
 def _open(path: str) -> _Watched:
-    return _Watched(path, FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+    return _Watched(path, open_stored(path))

@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT, NO_VALUE
@@ -442,7 +441,7 @@ codecs.register_error(_NO_CHARACTER, _as_sub)
 def _open_bytes(path: str) -> BinaryIO:
     """The file's bytes, decompressed. gzip by the standard library: Beam's reader ends a damaged file early
     and says nothing."""
-    raw = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    raw = open_stored(path)
     start = raw.read(2)
     raw.seek(0)
     if start == _GZIP_MAGIC:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.feeds.columnar_files import avro_file_schema, parquet_file_schema
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header
+from kanonflow.pipelines.feeds.stored_files import StoredFile, matching_files, scheme_of
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 
@@ -68,7 +67,7 @@ def find_inputs(patterns: Sequence[str], kind: str | None = None) -> tuple[Input
             )
         if not found:
             raise InputError(f"--input {pattern}: no file matches")
-        sizes.update((_absolute(match.path), match.size_in_bytes) for match in found)
+        sizes.update((_absolute(match.path), match.size) for match in found)
     names = _names(sorted(sizes))
     kinds = {path: FileFormat(kind) if kind else format_of(path) for path in names}
     files = tuple(InputFile(path, name, sizes[path], kinds[path]) for path, name in names.items())
@@ -118,25 +117,25 @@ def file_schema(file: InputFile, form: CsvForm = PLAIN) -> pa.Schema:
             return pa.schema([(name, pa.string()) for name in names])
 
 
-def _match(pattern: str) -> list:
+def _match(pattern: str) -> list[StoredFile]:
     try:
-        return FileSystems.match([pattern])[0].metadata_list
-    except (BeamIOError, OSError, ValueError):
+        return matching_files(pattern)
+    except (OSError, ValueError):
         raise InputError(f"--input {pattern}: this location cannot be listed") from None
 
 
 def _is_directory(pattern: str) -> bool:
-    return FileSystems.get_scheme(pattern) is None and os.path.isdir(pattern)
+    return scheme_of(pattern) is None and os.path.isdir(pattern)
 
 
 def _absolute(path: str) -> str:
     """One spelling for each local file, so that ./a.csv and a.csv are not read twice."""
-    return os.path.abspath(path) if FileSystems.get_scheme(path) is None else path
+    return os.path.abspath(path) if scheme_of(path) is None else path
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
     """Each path relative to the folder that all share; unchanged where they share none (two file systems)."""
-    schemes = {FileSystems.get_scheme(path) for path in paths}
+    schemes = {scheme_of(path) for path in paths}
     if len(schemes) > 1:
         return {path: path for path in paths}
     root = posixpath.commonpath([posixpath.dirname(path) for path in paths])

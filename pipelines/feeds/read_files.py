@@ -1,52 +1,19 @@
-"""Files -> RawBatch elements: Avro, Parquet, CSV and CSV.gz."""
+"""One file -> RawBatch elements: Avro, Parquet, CSV and CSV.gz."""
 
 import hashlib
-import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from itertools import count
 from typing import Any
 
-import apache_beam as beam
 import pyarrow as pa
-from apache_beam.metrics import Metrics
 
 from kanonflow.pipelines.feeds.columnar_files import read_avro, read_parquet
 from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, TextRows, csv_header, read_csv
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
 from kanonflow.pipelines.feeds.row_lines import CsvLines, CsvOrigins, FileOrigins
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
-from kanonflow.transforms.rows.elements import RawBatch, from_ipc, to_ipc
-from kanonflow.transforms.sinks.sinks import NAMESPACE
-
-
-class ReadBatches(beam.PTransform):
-    """PBegin -> PCollection[RawBatch]: all rows of the files, with only the columns asked for.
-
-    One file is read by one worker, from its beginning; files are spread over workers. attributes: as of ``read_csv``.
-    Counters: ``rows_read`` (broken rows included), ``read_microseconds``.
-    """
-
-    def __init__(
-        self,
-        files: Sequence[InputFile],
-        columns: Sequence[str],
-        form: CsvForm = PLAIN,
-        attributes: Collection[str] = (),
-    ) -> None:
-        super().__init__()
-        self._files = tuple(files)
-        self._columns = tuple(columns)
-        self._form = form
-        self._attributes = tuple(sorted(attributes))
-
-    def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection[RawBatch]:
-        return (
-            pbegin
-            | "Files" >> beam.Create(self._files, reshuffle=False)  # InputFile
-            | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._form, self._attributes))  # RawBatch
-        )
+from kanonflow.transforms.rows.elements import RawBatch, to_ipc
 
 
 def read_batches(
@@ -118,25 +85,3 @@ def _rows(
 
 def _no_rows(columns: Sequence[str]) -> pa.Table:
     return pa.schema([(name, pa.string()) for name in columns]).empty_table()
-
-
-class _ReadFile(beam.DoFn):
-    def __init__(self, columns: tuple[str, ...], form: CsvForm, attributes: tuple[str, ...]) -> None:
-        super().__init__()
-        self._columns = columns
-        self._attributes = attributes
-        self._form = form
-        self._rows_read = Metrics.counter(NAMESPACE, "rows_read")
-        self._microseconds = Metrics.counter(NAMESPACE, "read_microseconds")
-
-    def process(self, file: InputFile) -> Iterable[RawBatch]:
-        batches = read_batches(file, self._columns, self._form, self._attributes)
-        while True:
-            # Around next() only: between two batches the steps fused to this one are at work.
-            begin = time.perf_counter()
-            batch = next(batches, None)
-            self._microseconds.inc(int((time.perf_counter() - begin) * 1e6))
-            if batch is None:
-                return
-            self._rows_read.inc(from_ipc(batch.ipc).num_rows + len(batch.broken))
-            yield batch

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import numpy as np
-from apache_beam.io.filesystem import BeamIOError
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.feeds.csv_files import open_text
@@ -26,7 +25,7 @@ from kanonflow.transforms.rows.row_origins import RowOrigin
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 1 << 20
 _EMPTY = (b"\n", b"\r\n", b"\r")
-_UNREADABLE = (OSError, EOFError, zlib.error, gzip.BadGzipFile, BeamIOError, InputError)
+_UNREADABLE = (OSError, EOFError, zlib.error, gzip.BadGzipFile, InputError)
 
 
 class CsvLines:

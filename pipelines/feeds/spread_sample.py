@@ -21,13 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.feeds.columnar_files import avro_blocks_behind, parquet_row_groups, read_parquet
 from kanonflow.pipelines.feeds.csv_files import CsvHeader, csv_header, parse_options
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, file_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.elements import from_ipc
 
@@ -188,7 +187,7 @@ def _at_offsets(
     part = file.size // places
     offsets = [place * part + int(rng.integers(max(1, part - PIECE))) for place in range(places)]
     tables, broken, share = [], 0, -(-quota // places)
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+    with open_stored(file.path) as stream:
         if stream.read(2) == _GZIP_MAGIC:
             return None
         for offset in offsets:

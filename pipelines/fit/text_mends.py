@@ -5,10 +5,8 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
+from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS
 
@@ -33,7 +31,7 @@ def encoding_mend(file: InputFile, csv: CsvForm) -> str:
     """
     try:
         pieces = _pieces(file)
-    except (OSError, BeamIOError):
+    except OSError:
         return ""
     guess = guessed_encoding(pieces)
     declared = codecs.lookup(csv.encoding).name
@@ -51,7 +49,7 @@ def likely_encoding(file: InputFile) -> str | None:
     """The encoding that a CSV file looks to be written in; None: UTF-8, or it cannot be told."""
     try:
         guess = guessed_encoding(_pieces(file))
-    except (OSError, BeamIOError):
+    except OSError:
         return None
     return None if guess == "utf-8" else guess
 
@@ -122,7 +120,7 @@ def _pieces(file: InputFile) -> list[bytes]:
     """Bytes of a file's beginning, and of places behind it."""
     if file.format is not FileFormat.CSV:
         return []
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+    with open_stored(file.path) as stream:
         pieces = [stream.read(_LOOKED_AT)]
         for place in range(1, _PLACES if file.size > _LOOKED_AT else 1):
             stream.seek(max(_LOOKED_AT, place * file.size // _PLACES))

@@ -429,6 +429,11 @@ def _add_policy(commands: Any) -> None:
     check.add_argument("policy", metavar="POLICY")
     check.add_argument("--input", metavar="GLOB", action="append", help="also check that it fits these files")
     check.add_argument(
+        "--fit-only",
+        action="store_true",
+        help="say whether the files fit, and measure nothing of what their payload and people tell",
+    )
+    check.add_argument(
         "--for",
         dest="stream_output",
         metavar="DIR",

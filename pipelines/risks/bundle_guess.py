@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from kanonflow.pipelines.risks.member_guess import FALSE_ALARM, FieldValues, attacks_on
 
@@ -163,7 +163,7 @@ def _judged(
     # What a cohort has above its due, with a spread that is at least that of independent guesses.
     above = np.bincount(place, weights=right - due)
     spread = max(float((above**2).sum()), float((due * (1.0 - due)).sum()))
-    noise = float(norm.isf(FALSE_ALARM / max(attempts, 1))) * np.sqrt(spread) / right.size
+    noise = -float(ndtri(FALSE_ALARM / max(attempts, 1))) * np.sqrt(spread) / right.size
     if above.size < LEAST_COHORTS:
         noise = 1.0
     return BundleGuess(rows, float(right.mean()), attack, float(due.mean()), float(noise), right.size)

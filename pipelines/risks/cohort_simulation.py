@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from kanonflow.pipelines.risks.intakes import NEVER, entry_windows
 from kanonflow.pipelines.risks.trails import Trails
@@ -200,7 +200,8 @@ def after_churn(simulation: Simulation, k: int, years: float) -> Left | None:
     Whoever is looked for is there: 1 + Binomial(size - 1, STAY^years).
     """
     stay, others = STAY**years, simulation.sizes - 1
-    below = binom.cdf(k - 2, others, stay)
+    # Of no more than k - 2 others fewer than k - 1 stay for certain; bdtr knows no such case.
+    below = np.where(others > k - 2, bdtr(float(k - 2), np.maximum(others, k - 1), stay), 1.0)
     found = _left(simulation, 1.0 + others * stay, k)
     if found is None:
         return None

@@ -20,8 +20,10 @@ from functools import cache, cached_property, partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.stats import binom, rankdata
+from scipy.special import bdtrc
 
 PAYLOAD_BINS, QUASI_BINS = 16, 24
 MOST_CATEGORIES = 63
@@ -152,9 +154,15 @@ def _judged(rates: Mapping[str, float], members: Codes, who: Codes) -> MemberGue
     weights = np.bincount(who[members].ravel())
     effective = float(weights.sum() ** 2 / (weights.astype(np.float64) ** 2).sum())
     best = max(rates, key=lambda name: rates[name], default="")
-    limit = binom.isf(FALSE_ALARM / max(1, len(rates)), max(1, int(effective)), 1.0 / k)
-    noise = float(limit) / max(1, int(effective)) - 1.0 / k
+    tries = max(1, int(effective))
+    limit = _exceeded_by(FALSE_ALARM / max(1, len(rates)), tries, 1.0 / k)
+    noise = limit / tries - 1.0 / k
     return MemberGuess(rates.get(best, 1.0 / k), best, 1.0 / k, noise, effective)
+
+
+def _exceeded_by(chance: float, tries: int, rate: float) -> int:
+    """The least number of successes that more than it come by with a probability of at most ``chance``: binomial."""
+    return int(np.argmax(np.append(bdtrc(np.arange(tries, dtype=np.float64), tries, rate), 0.0) <= chance))
 
 
 def _some_slots(members: Codes, seed: int) -> Codes:
@@ -265,7 +273,9 @@ def _ranks(values: Floats) -> Floats:
     """Mean ranks in [0, 1], NaN for nulls."""
     known = ~np.isnan(values)
     ranks = np.full(values.size, np.nan)
-    ranks[known] = (rankdata(values[known]) - 0.5) / max(1, int(known.sum()))
+    told = pa.array(values[known])
+    both = [np.asarray(pc.rank(told, tiebreaker=ties)).astype(np.float64) for ties in ("min", "max")]
+    ranks[known] = ((both[0] + both[1]) / 2.0 - 0.5) / max(1, int(known.sum()))
     return ranks
 
 

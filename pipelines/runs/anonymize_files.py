@@ -19,7 +19,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
-from kanonflow.pipelines.feeds.read_files import ReadBatches
+from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.run_directory import RunDirectory

@@ -16,9 +16,10 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from kanonflow.pipelines.audit.read_input import find_input
 from kanonflow.pipelines.feeds import columnar_files
+from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header, sniff_delimiter
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
-from kanonflow.pipelines.feeds.read_files import ReadBatches, read_batches
+from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
@@ -332,7 +333,7 @@ def test_storage_that_fails_is_not_a_damaged_file(
         pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=10_000)
     (file,) = find_inputs([str(path)])
     assert sum(from_ipc(batch.ipc).num_rows for batch in read_batches(file, ["n"], None)) == 200_000
-    monkeypatch.setattr(columnar_files.FileSystems, "open", lambda path, **_: Failing(Path(path), failure))
+    monkeypatch.setattr(columnar_files, "open_stored", lambda path: Failing(Path(path), failure))
     with pytest.raises((columnar_files.StorageError, failure)):
         list(read_batches(file, ["n"], None))
 

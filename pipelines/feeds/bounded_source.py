@@ -1,0 +1,65 @@
+"""Files -> RawBatch elements, as the source of a pipeline that ends."""
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+
+from kanonflow.pipelines.feeds.csv_files import PLAIN
+from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.schemas.text_form import CsvForm
+from kanonflow.transforms.rows.elements import RawBatch, from_ipc
+from kanonflow.transforms.sinks.sinks import NAMESPACE
+
+
+class ReadBatches(beam.PTransform):
+    """PBegin -> PCollection[RawBatch]: all rows of the files, with only the columns asked for.
+
+    One file is read by one worker, from its beginning; files are spread over workers. attributes: as of ``read_csv``.
+    Counters: ``rows_read`` (broken rows included), ``read_microseconds``.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[InputFile],
+        columns: Sequence[str],
+        form: CsvForm = PLAIN,
+        attributes: Collection[str] = (),
+    ) -> None:
+        super().__init__()
+        self._files = tuple(files)
+        self._columns = tuple(columns)
+        self._form = form
+        self._attributes = tuple(sorted(attributes))
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection[RawBatch]:
+        return (
+            pbegin
+            | "Files" >> beam.Create(self._files, reshuffle=False)  # InputFile
+            | "Spread" >> beam.Reshuffle()
+            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._form, self._attributes))  # RawBatch
+        )
+
+
+class _ReadFile(beam.DoFn):
+    def __init__(self, columns: tuple[str, ...], form: CsvForm, attributes: tuple[str, ...]) -> None:
+        super().__init__()
+        self._columns = columns
+        self._attributes = attributes
+        self._form = form
+        self._rows_read = Metrics.counter(NAMESPACE, "rows_read")
+        self._microseconds = Metrics.counter(NAMESPACE, "read_microseconds")
+
+    def process(self, file: InputFile) -> Iterable[RawBatch]:
+        batches = read_batches(file, self._columns, self._form, self._attributes)
+        while True:
+            # Around next() only: between two batches the steps fused to this one are at work.
+            begin = time.perf_counter()
+            batch = next(batches, None)
+            self._microseconds.inc(int((time.perf_counter() - begin) * 1e6))
+            if batch is None:
+                return
+            self._rows_read.inc(from_ipc(batch.ipc).num_rows + len(batch.broken))
+            yield batch

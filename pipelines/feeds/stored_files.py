@@ -1,0 +1,50 @@
+"""Files by their path: local ones as Python opens them, those of other file systems through Beam, loaded for them.
+
+Beam takes a second and a half to load. Who looks at a local file, before any pipeline is made, need not wait for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import BinaryIO, NamedTuple
+
+_SCHEME = re.compile(r"([a-zA-Z][-a-zA-Z0-9+.]*)://")
+_GLOB = re.compile(r"[*?\[]")
+
+
+class StoredFile(NamedTuple):
+    """size: bytes."""
+
+    path: str
+    size: int
+
+
+def scheme_of(path: str) -> str | None:
+    """What stands before :// in a path, such as gs; None: it is a local one. As Beam tells it."""
+    found = _SCHEME.match(path.strip())
+    return None if found is None else found[1]
+
+
+def open_stored(path: str) -> BinaryIO:
+    """A file's bytes as they are stored, from the beginning; they can be sought in. Raises OSError."""
+    if scheme_of(path) is None:
+        return open(path, "rb")
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def matching_files(pattern: str) -> list[StoredFile]:
+    """The files that a path or a glob names; [] of none. Raises OSError, ValueError.
+
+    A path that is no glob needs no Beam.
+    """
+    if scheme_of(pattern) is None and not _GLOB.search(pattern) and os.path.isfile(pattern):
+        return [StoredFile(pattern, os.path.getsize(pattern))]
+    from apache_beam.io.filesystems import FileSystems
+
+    return [
+        StoredFile(found.path, found.size_in_bytes) for found in FileSystems.match([pattern])[0].metadata_list
+    ]
