@@ -1,4 +1,4 @@
-# make demo | test | flink-test | lint | bench: each makes .venv and installs what it needs; the second time that is
+# make demo | test | test-all | flink-test | lint | bench: each makes .venv and installs what it needs; the second time that is
 # quick. make flink-up and flink-down start and stop a Flink cluster of processes on this machine.
 
 PYTHON ?= python3.11
@@ -11,16 +11,24 @@ ROOMS := pipelines transforms solvers schemas policies
 SOLVERS_STATE := $(shell find solvers -name '*.py' | LC_ALL=C sort | xargs cat | cksum | tr ' ' '-')
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 
-.PHONY: demo test lint bench clean flink-test flink-up flink-down lock
+.PHONY: demo test test-all test-thorough lint bench clean flink-test flink-up flink-down lock
 
 # From nothing each time: a run that other code began must not be resumed.
 demo: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
 	rm -rf demo-out
 	$(VENV)/bin/kanonflow demo --output demo-out
 
+# test: what a change must pass before it is looked at, in minutes. test-thorough: what takes longer, and needs every
+# variant of the kernels. A test that compiles one fails: it would do so within its time limit.
 PYTEST_FLAGS ?= -n 2
-test: lint $(NUMBA_CACHE_DIR)/.compiled-for-tests
-	$(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster"
+test: lint $(NUMBA_CACHE_DIR)/.compiled
+	KANONFLOW_COMPILED=yes $(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and not thorough"
+
+test-thorough: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
+	KANONFLOW_COMPILED=yes $(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and thorough"
+
+# Everything that needs no cluster.
+test-all: test test-thorough
 
 # Java 17 and Maven are needed: real clusters and brokers, which the tests kill. One process, for they share a cluster.
 flink-test: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests

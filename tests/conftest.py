@@ -1,21 +1,35 @@
-"""Skips: a test marked ``data`` needs the data sets; in CI nothing else may be skipped.
+"""What holds for every test: skips must be seen, and kernels are compiled ahead.
+
+Skips: a test marked ``data`` needs the data sets; in CI nothing else may be skipped.
 
 A test that is skipped because a package, a port or a file is missing looks like a passed one to whoever reads the
 last line. With KANONFLOW_CI or CI set to true such a skip is a failure. Tests marked ``data`` are skipped when
 KANONFLOW_DATA is not set, there too; when it is set, they must run.
+
+Kernels: with KANONFLOW_COMPILED set, as make has it, a test in whose time a kernel of the package is compiled fails: on
+a busy machine the compiler alone would take it past its limit. A test that is about compiling is marked ``compiles``.
 """
 
 import os
 from collections.abc import Generator, Mapping
+from typing import Any
 
 import pytest
 
 TRUE = ("1", "true", "yes")
+COMPILED: list[str] = []
+"""Kernels of the package that were compiled since the last test was asked."""
 
 
 def in_ci(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether skips must not pass unseen."""
     return any(environment.get(name, "").lower() in TRUE for name in ("KANONFLOW_CI", "CI"))
+
+
+def pytest_configure() -> None:
+    """Listen to numba's compiler where kernels were compiled ahead."""
+    if os.environ.get("KANONFLOW_COMPILED", "").lower() in TRUE:
+        _listen_to_compiler()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,6 +53,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test that passed, but compiled a kernel."""
+    COMPILED.clear()
+    yield
+    if COMPILED and not item.get_closest_marker("compiles"):
+        pytest.fail(
+            f"compiled {', '.join(sorted(set(COMPILED)))} within its time limit: give it types that are compiled ahead"
+            " (solvers/warm_up.py), or compile its own ahead too",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """The same for a module that skips itself as a whole."""
     report = yield
@@ -50,3 +77,19 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def _reason(told: object) -> str:
     return str(told[2]) if isinstance(told, tuple) else str(told)
+
+
+def _listen_to_compiler() -> None:
+    """Take down each kernel of the package that numba compiles; one from its cache is not compiled."""
+    from numba.core import event
+
+    class Compilations(event.Listener):
+        def on_start(self, event: Any) -> None:
+            dispatcher = event.data.get("dispatcher")
+            if dispatcher is not None and dispatcher.py_func.__module__.startswith("kanonflow."):
+                COMPILED.append(f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}")
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", Compilations())

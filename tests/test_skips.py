@@ -1,4 +1,4 @@
-"""What ``conftest.py`` makes of skips, seen from outside."""
+"""What ``conftest.py`` makes of skips, and of kernels that a test compiles, seen from outside."""
 
 import os
 import shutil
@@ -30,16 +30,43 @@ MODULE = "import pytest\npytest.importorskip('no_such_package')\n\ndef test_neve
 COUNTS = ("passed", "failed", "skipped", "xfailed", "error")
 
 
-def counts(folder: Path, **environment: str) -> dict[str, int]:
-    """The closing line of a run of its own over the tests above, as numbers."""
-    (folder / "test_some.py").write_text(TESTS)
-    (folder / "test_module.py").write_text(MODULE)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = data: needs data\n")
+COMPILING = """
+import numba
+import pytest
+
+def ours(number):
+    return number + 1
+
+ours.__module__ = "kanonflow.invented"
+kernel = numba.njit(ours)
+own = numba.njit(lambda number: number + 2)
+
+def test_compiles():
+    assert kernel(1) == 2
+
+def test_calls_what_is_compiled():
+    assert kernel(2) == 3
+
+def test_compiles_what_is_not_ours():
+    assert own(2) == 4
+
+@pytest.mark.compiles
+def test_is_about_compiling():
+    assert kernel(1.0) == 2.0
+"""
+
+
+def counts(folder: Path, tests: str = TESTS, **environment: str) -> dict[str, int]:
+    """The closing line of a run of its own over tests, as numbers."""
+    (folder / "test_some.py").write_text(tests)
+    if tests == TESTS:
+        (folder / "test_module.py").write_text(MODULE)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  data: needs data\n  compiles: compiles\n")
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
     cleared = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("CI", "KANONFLOW_CI", "KANONFLOW_DATA", "PYTEST_ADDOPTS")
+        if name not in ("CI", "KANONFLOW_CI", "KANONFLOW_DATA", "KANONFLOW_COMPILED", "PYTEST_ADDOPTS")
         and not name.startswith("PYTEST_XDIST")
     }
     command = [
@@ -74,3 +101,9 @@ def test_in_ci_a_skip_is_a_failure(tmp_path: Path, name: str) -> None:
 def test_data_that_is_there_is_used(tmp_path: Path) -> None:
     """With KANONFLOW_DATA set, tests marked ``data`` run."""
     assert counts(tmp_path, KANONFLOW_DATA=str(tmp_path))["passed"] == 2
+
+
+def test_a_test_that_compiles_a_kernel_fails_where_all_were_compiled_ahead(tmp_path: Path) -> None:
+    """The one that calls it with new types fails; what is compiled, what is not ours and what says so may be."""
+    assert counts(tmp_path, COMPILING, KANONFLOW_COMPILED="yes") == {"passed": 3, "failed": 1}
+    assert counts(tmp_path, COMPILING) == {"passed": 4}

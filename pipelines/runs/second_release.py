@@ -46,9 +46,15 @@ _WITHIN = ("FnApiRunner", "DirectRunner", "BundleBasedDirectRunner")
 def second_release_options(options: RunOptions) -> RunOptions:
     """The options of a run that releases what is in ``options.output`` again, in a directory of its own below it.
 
-    Raises RunDirectoryError: nothing was released there, or it is not local.
+    Raises RunDirectoryError: nothing was released there, it is not local, or the run would continue another one's
+    cohorts: those of the first release beside the first release would link the two person by person.
     """
     first = options.output
+    if options.continues is not None:
+        raise RunDirectoryError(
+            "--second-release with --continue: the cohorts of one release would stand in two of the same rows, which"
+            " could then be linked; a second release founds cohorts of its own, so leave --continue out"
+        )
     if not is_local(first):
         raise RunDirectoryError("--second-release needs a local --output: it is kept apart and told there")
     if not holds_output(first):

@@ -133,6 +133,16 @@ def test_it_needs_a_first_one(run: Run, capsys: pytest.CaptureFixture[str]) -> N
     assert "local --output" in capsys.readouterr().err
 
 
+def test_it_takes_no_cohorts_of_another_run(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same people in the same cohorts, published twice, could be linked from one release to the other."""
+    assert run() == 0
+    assert run("--second-release", "--continue", str(tmp_path / "out"), name="other") == 2
+    assert "leave --continue out" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "second-2").exists()
+
+
 def test_a_stream_is_never_released_a_second_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The flag is known and refused, with what to do instead."""
     given = ["--policy", "p.yaml", "--source", str(tmp_path), "--output", str(tmp_path / "out")]
