@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Quasi, QuasiType, Role
-from kanonflow.transforms.columns.row_bytes import content_digest, row_bytes
+from kanonflow.transforms.columns.row_bytes import content_digest, row_words
 from kanonflow.transforms.columns.sort_keys import dense_ranks, runs, sort_keys
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.secret.seeds import Secret
@@ -124,17 +124,26 @@ def _comparable(value: object) -> tuple:
             return (1, value)
 
 
-def test_row_bytes_are_equal_exactly_for_equal_rows() -> None:
-    """Lines of bytes tell rows apart as their values do, whatever the chunks and offsets."""
+def test_row_words_are_equal_exactly_for_equal_rows() -> None:
+    """Lines of words tell rows apart as their values do, whatever the chunks and offsets."""
     rows, _ = tied_rows()
-    lines = [bytes(line) for line in row_bytes(rows)]
+    lines = [bytes(line) for line in row_words(rows)]
     values = [tuple(row.values()) for row in rows.to_pylist()]
     assert len(set(zip(lines, values, strict=True))) == len(set(lines)) == len(set(values))
     bound = bound_policy()
     rows = window_rows(50, 3, bound)
     chunked = pa.concat_tables([rows.slice(0, 7), rows.slice(7)])
-    assert np.array_equal(row_bytes(rows.slice(5, 20)), row_bytes(chunked)[5:25])
+    assert np.array_equal(row_words(rows.slice(5, 20)), row_words(chunked)[5:25])
     assert content_digest(rows.slice(5, 20)) == content_digest(chunked.slice(5, 20))
+
+
+def test_row_words_tell_nulls_from_values_in_every_column() -> None:
+    """70 columns, more than a word has bits: a null is another line than a zero or an empty text, wherever it is."""
+    names = [f"c{n}" for n in range(70)]
+    full = {name: pa.array([0] if n % 2 else [""]) for n, name in enumerate(names)}
+    tables = [pa.table(full)] + [pa.table({**full, name: pa.nulls(1, full[name].type)}) for name in names]
+    lines = [bytes(line) for table in tables for line in row_words(table)]
+    assert len(set(lines)) == len(tables)
 
 
 def test_a_content_digest_tells_contents_apart() -> None:
