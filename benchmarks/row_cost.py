@@ -35,11 +35,11 @@ BEFORE = "9cec21c"
 Measured = dict[str, float]
 """CPU us a row, by what was measured."""
 
-# An installation finds the package by a hook of its own; without it the first folder of the path is what counts.
+# Before an installation is asked where the package is.
 _OWN_TREE = """
-import sys
-sys.meta_path = [each for each in sys.meta_path if "Editable" not in getattr(each, "__name__", "")]
-sys.path[:0] = [{package!r}]
+import sys, types
+sys.modules["kanonflow"] = package = types.ModuleType("kanonflow")
+package.__path__ = [{folder!r}]
 """
 _TABLE = """
 import json, time
@@ -100,16 +100,12 @@ class ChildFailedError(Exception):
 class Tree:
     """The project as it stood in a folder.
 
-    name: for messages. package: a new folder, for links to its rooms. kernels: where compiled ones are kept; None:
-    where this process keeps them.
+    name: for messages. kernels: where compiled ones are kept; None: where this process keeps them.
     """
 
-    def __init__(self, name: str, folder: Path, package: Path, kernels: Path | None) -> None:
+    def __init__(self, name: str, folder: Path, kernels: Path | None) -> None:
         self.name = name
-        (package / "kanonflow").mkdir(parents=True)
-        for room in ROOMS:
-            (package / "kanonflow" / room).symlink_to(folder / room)
-        self._start = _OWN_TREE.format(package=str(package))
+        self._start = _OWN_TREE.format(folder=str(folder))
         self._environment = dict(os.environ)
         if kernels is not None:
             self._environment["NUMBA_CACHE_DIR"] = str(kernels)
@@ -189,8 +185,8 @@ def main(argv: list[str] | None = None) -> int:
         }
         before = tree_of(arguments.before, folder / "before")
         trees = (
-            Tree("before", before, folder / "package_before", before / ".numba_cache"),
-            Tree("after", Path(__file__).parent.parent, folder / "package_after", None),
+            Tree("before", before, before / ".numba_cache"),
+            Tree("after", Path(__file__).parent.parent, None),
         )
         runs: list[tuple[Measured, Measured]] = []
         for turn in range(arguments.repeats + 1):

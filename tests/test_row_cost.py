@@ -17,15 +17,15 @@ def test_a_tree_runs_its_own_code(tmp_path: Path) -> None:
         for room in ROOMS:
             (tmp_path / name / room).mkdir(parents=True)
         (tmp_path / name / "schemas" / "said.py").write_text(f"NAME = {name!r}\n")
-        tree = Tree(name, tree_of(str(tmp_path / name), tmp_path), tmp_path / f"package_{name}", tmp_path)
+        tree = Tree(name, tree_of(str(tmp_path / name), tmp_path), tmp_path)
         told, cpu = tree.run("from kanonflow.schemas.said import NAME\nprint(NAME, *sys.argv[1:])", "x", 1)
         assert told.split() == [name, "x", "1"]
         assert cpu > 0
     assert tree_of(str(HERE), tmp_path) == HERE
 
 
-def test_a_program_that_fails_is_no_measurement(tmp_path: Path) -> None:
+def test_a_program_that_fails_is_no_measurement() -> None:
     """The error names the tree and shows the end of what was printed."""
-    tree = Tree("after", HERE, tmp_path / "package", None)
+    tree = Tree("after", HERE, None)
     with pytest.raises(ChildFailedError, match=r"after: .*no number"):
         tree.run("raise SystemExit('no number')")

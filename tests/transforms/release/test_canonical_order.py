@@ -109,6 +109,19 @@ def test_sort_keys_order_values_totally(kind: str, data: st.DataObject) -> None:
             assert (ranks[i] < ranks[j]) == (_comparable(left) < _comparable(right))
 
 
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(data=st.data(), count=st.integers(0, 12))
+def test_ranks_are_those_of_several_keys_together(data: st.DataObject, count: int) -> None:
+    """Keys of small ranges, which one number holds, and of ranges that none does; signed and unsigned."""
+    kinds = st.sampled_from([(np.int64, -2, 2), (np.int64, -(2**63), 2**63 - 1), (np.uint64, 0, 2**64 - 1)])
+    keys = []
+    for kind, low, high in data.draw(st.lists(kinds, min_size=1, max_size=4)):
+        values = st.sampled_from([low, high]) | st.integers(low, high)
+        keys.append(np.array(data.draw(st.lists(values, min_size=count, max_size=count)), dtype=kind))
+    rows = list(zip(*(key.tolist() for key in keys), strict=True))
+    assert dense_ranks(keys).tolist() == [sorted(set(rows)).index(row) for row in rows]
+
+
 def _comparable(value: object) -> tuple:
     """A value in a form whose Python order is the expected one."""
     match value:
@@ -144,6 +157,19 @@ def test_row_words_tell_nulls_from_values_in_every_column() -> None:
     tables = [pa.table(full)] + [pa.table({**full, name: pa.nulls(1, full[name].type)}) for name in names]
     lines = [bytes(line) for table in tables for line in row_words(table)]
     assert len(set(lines)) == len(tables)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(
+    texts=st.lists(st.none() | st.binary(max_size=9) | st.binary(min_size=60, max_size=70), max_size=12),
+    begin=st.integers(0, 3),
+)
+def test_row_words_tell_texts_apart(texts: list[bytes | None], begin: int) -> None:
+    """Short and long ones, zeros at their ends, nulls; whole and sliced: equal lines for equal texts and no others."""
+    texts = [*texts, b"a", b"a\0", b"", None, b"a"]
+    lines = row_words(pa.table({"text": pa.array(texts, pa.binary()).slice(begin)}))
+    found = [bytes(line) for line in lines]
+    assert len(set(zip(found, texts[begin:], strict=True))) == len(set(found)) == len(set(texts[begin:]))
 
 
 def test_a_content_digest_tells_contents_apart() -> None:
