@@ -6,6 +6,7 @@
     warm_start.py   what is the previous window worth to the next one, and what do kept classes guarantee?
     classes.py      what does the search on closed classes gain over its start?
     stages.py       where does the time of one window go?
+    row_cost.py     what does a row cost beside the search, and what did it cost in an earlier commit?
     attacks/        how often does an attacker find the right record?
 
 The data sets come from the folder named by KANONFLOW_DATA; a benchmark says what it skips without them. Results go to

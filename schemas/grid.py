@@ -242,8 +242,13 @@ def _float_multiple(values: Float64s, coefficients: Float64s, exponents: Int64s,
     # The rounded quotient is at most a line or two off; the loop decides by the published doubles themselves.
     for _ in range(4):
         inside = (line(count) - values) * direction < 0
+        if not inside.any():
+            break
         count = np.where(inside, count + direction, count)
     for _ in range(4):
         closer = count - direction
-        count = np.where((line(closer) - values) * direction >= 0, closer, count)
+        beyond = (line(closer) - values) * direction >= 0
+        if not beyond.any():
+            break
+        count = np.where(beyond, closer, count)
     return line(count)

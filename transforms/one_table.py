@@ -51,7 +51,8 @@ def anonymize_table(
     check_solver(policy)
     bound = bind(policy, table.schema, text=text, source="the table")
     classified = classify(table.select(list(bound.input_columns)), bound)
-    step = PartitionStep(bound, secret, threads or policy.solver.threads or os.cpu_count() or 1, epoch=epoch)
+    threads = threads or policy.solver.threads or os.cpu_count() or 1
+    step = PartitionStep(bound, secret, threads, epoch=epoch, compressed=False)
     partitions: dict[bytes, PartitionInMemory] = {}
     for values, number, rows in split(classified.rows, bound):
         key = partition_key(secret, values)

@@ -14,7 +14,14 @@ from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.avro_encoding import same_records
 from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent
-from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, SecretError, partition_key, release_id
+from kanonflow.transforms.secret.seeds import (
+    ReleaseSlot,
+    Secret,
+    SecretError,
+    order_key,
+    partition_key,
+    release_id,
+)
 from kanonflow.transforms.sinks.sinks import release_file
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
@@ -203,6 +210,7 @@ def test_a_leaked_first_secret_opens_no_later_window() -> None:
     """All that drives a matching under the new secret is independent of the old; names are of the first."""
     for label in ("order", "search", "publish", "commitment"):
         assert ROTATED.derive(label) == NEW.derive(label) != SECRET.derive(label)
+    assert order_key(ROTATED) == order_key(NEW) != order_key(SECRET)
     assert ROTATED.lasting.derive("partition") == SECRET.derive("partition")
     assert ROTATED.of(1).derive("publish") == SECRET.derive("publish")
     assert ROTATED.of(2) == ROTATED

@@ -13,6 +13,7 @@ Keys = list[NDArray[Any]]
 """Integer arrays (n,), int64 or uint64, the most significant first."""
 
 _LARGEST = np.int64(np.iinfo(np.int64).max)
+_PACKED = 1 << 62
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -110,10 +111,30 @@ def _list_keys(array: pa.Array) -> Keys:
 
 def dense_ranks(keys: Keys) -> NDArray[np.int64]:
     """The rank (from 0, equal keys share one) of each row under keys, the most significant first."""
-    order = np.lexsort(keys[::-1])
+    packed = _packed(keys)
+    if packed is None:
+        order = np.lexsort(keys[::-1])
+    else:
+        # Of equal keys any may stand first: they share a rank.
+        keys, order = [packed], np.argsort(packed)
     ranks = np.empty(order.size, dtype=np.int64)
     ranks[order] = np.cumsum(changes(keys, order)) - 1
     return ranks
+
+
+def _packed(keys: Keys) -> NDArray[np.int64] | None:
+    """One key in the place of several, where their ranges fit into 62 bits; None: they do not."""
+    size, packed = 1, np.zeros(keys[0].size if keys else 0, dtype=np.int64)
+    if packed.size == 0:
+        return None
+    for key in keys:
+        low = int(key.min())
+        width = int(key.max()) - low + 1
+        size *= width
+        if size >= _PACKED:
+            return None
+        packed = packed * width + (key - key.dtype.type(low)).astype(np.int64)
+    return packed
 
 
 def changes(keys: Keys, order: NDArray[np.int64]) -> NDArray[np.bool_]:

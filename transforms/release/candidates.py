@@ -25,6 +25,7 @@ from kanonflow.transforms.release.ledger import (
     deadlines,
     hold,
     own_ends,
+    picked,
     reject,
     wait,
 )
@@ -60,10 +61,8 @@ def gather(
 
 
 def _parted(rows: pa.Table, stays: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
-    """The rows that stay, without a copy where all do, and the others."""
-    if stays.all():
-        return rows, rows.slice(0, 0)
-    return rows.filter(pa.array(stays)), rows.filter(pa.array(~stays))
+    """The rows that stay, and the others."""
+    return picked(rows, stays), picked(rows, ~stays)
 
 
 def _rested(warm: WarmState, resting: NDArray[np.bool_] | None) -> tuple[WarmState, Unreleased]:

@@ -20,7 +20,13 @@ History = tuple[tuple[int, NDArray[np.uint64], NDArray[np.int64]], ...]
 
 def person_digests(names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
     """Keyed 64-bit digests of individuals, uint64 (p,); only for matching with the state, never for counting people."""
-    digests = [hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names]
+    # To set the key in costs as much as to hash a name.
+    keyed = hashlib.blake2b(digest_size=8, key=key).copy
+    digests = []
+    for name in names:
+        state = keyed()
+        state.update(name.encode())
+        digests.append(state.digest())
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 

@@ -28,6 +28,7 @@ class Due:
     matching_records: whether the release gets one (matching_record.py).
     threads: of the search.
     clock: seconds since some moment; a deadline and the times in the metrics are all that looks at it.
+    compressed: whether the release's rows are compressed, which is for those that leave the process.
     recorded: where a deadline may have struck when this was made before, what it was published from then.
     """
 
@@ -37,6 +38,7 @@ class Due:
     kind: str = "window"
     more: bool = False
     matching_records: bool = False
+    compressed: bool = True
     threads: int = 1
     clock: Clock = time.monotonic
     recorded: Recorded | None = None

@@ -116,9 +116,11 @@ def check_frozen_release(
 
 
 def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:
-    pairs = np.unique(np.stack([individuals, group], axis=1), axis=0)
-    if np.unique(pairs[:, 0]).size != pairs.shape[0]:
+    own = np.full(int(individuals.max(initial=-1)) + 1, -1, dtype=np.int64)
+    own[individuals] = group
+    if (own[individuals] != group).any():
         raise GateError("an individual stands in two groups")
-    people = np.unique(pairs[:, 1], return_counts=True)[1]
+    people = np.bincount(own[own >= 0])
+    people = people[people > 0]
     if people.size == 0 or people.min() < k:
         raise GateError(f"a group has rows of fewer than k={k} individuals")

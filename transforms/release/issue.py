@@ -56,8 +56,8 @@ def _window_start(due: Due, released: pa.Table) -> int | None:
 
 def _publish(due: Due, answer: Answer, window: _Bounds) -> Published:
     structure = answer.solution.structure
-    content = content_digest(answer.rows)
-    keystream = publish_keystream(due.secret, due.release_id, array_digest(structure.described()), content)
+    members = array_digest(structure.described())
+    keystream = publish_keystream(due.secret, due.release_id, members, answer.content)
     return publish(answer.rows, structure, due.bound, keystream, due.release_id, window, answer.frozen)
 
 
@@ -91,4 +91,4 @@ def _release(due: Due, answer: Answer, published: Published, window: _Bounds) ->
     record = None
     if due.by_the_clock:
         record = solution_to_bytes(answer.solution, belongs_to(due.secret, name, due.policy, answer.rows))
-    return Release(name, *window, to_ipc(rows, compressed=True), taken, record)
+    return Release(name, *window, to_ipc(rows, compressed=due.compressed), taken, record)

@@ -42,6 +42,7 @@ from kanonflow.transforms.release.ledger import (
     deadlines,
     hold,
     own_ends,
+    picked,
 )
 from kanonflow.transforms.release.metrics import release_metrics, window_metrics
 from kanonflow.transforms.release.rejected import fault_records
@@ -98,16 +99,25 @@ def release_lasting_window(
     threads: int = 1,
     clock: Clock = time.monotonic,
     matching_records: bool = False,
+    compressed: bool = True,
 ) -> WindowResult:
     """Release a window of a partition with cohorts that last, or hold or reject what cannot be released.
 
-    rows, warm, slot: as of ``release_window``. roster: the one that ``warm`` names, or an empty one.
+    rows, warm, slot, compressed: as of ``release_window``. roster: the one that ``warm`` names, or an empty one.
 
     Postcondition: that of ``release_window``. The result's ``segment`` is what the roster grew by; None: by nothing.
     It grows only together with a release, and not where the gate refused it.
     Time: near linear in the rows and in the cohorts here, and the solver's for who enters.
     """
-    due = Due(bound, secret, slot, matching_records=matching_records, threads=threads, clock=clock)
+    due = Due(
+        bound,
+        secret,
+        slot,
+        matching_records=matching_records,
+        compressed=compressed,
+        threads=threads,
+        clock=clock,
+    )
     gathered = gather(due, warm, rows)
     began = clock()
     entered = _enter(due, gathered.rows, warm, roster)
@@ -146,12 +156,16 @@ def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Ent
     unknown = cohort[of_row] < 0
     readable = np.asarray(whole(rows.column(FAULT_COLUMN)).is_null())
     seen = unknown & readable
-    pool = before.having_seen(
-        people.digests[of_row[seen]], own_ends(rows, bound)[seen], rows.filter(pa.array(seen)), bound
-    )
+    pool = before
+    if seen.any():
+        pool = before.having_seen(
+            people.digests[of_row[seen]], own_ends(rows, bound)[seen], picked(rows, seen), bound
+        )
     waits = (cohort < 0) & np.isin(people.digests, pool.people)
     end = due.slot.window_end
-    must = bool((deadlines(rows, bound)[waits[of_row]] <= end).any()) if end is not None else False
+    must = False
+    if end is not None and waits.any():
+        must = bool((deadlines(rows, bound)[waits[of_row]] <= end).any())
     size = pool.people.size
     founded, newcomers, domains, reason = None, None, dict(warm.domains), AWAITS_INTAKE
     # By count and deadline only, and only with a release: an intake that nobody can see would leave a segment that no
@@ -171,9 +185,9 @@ def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Ent
     known = cohort[of_row] >= 0
     waiting = ~known & waits[of_row]
     unreadable = ~known & ~waits[of_row]
-    unreleased += Unreleased(rejected=tuple(fault_records(rows.filter(pa.array(unreadable)), bound)))
-    unreleased += hold(due, rows.filter(pa.array(waiting)), reason)
-    kept = rows.filter(pa.array(known))
+    unreleased += Unreleased(rejected=tuple(fault_records(picked(rows, unreadable), bound)))
+    unreleased += hold(due, picked(rows, waiting), reason)
+    kept = picked(rows, known)
     return Entered(
         kept,
         People(of_row[known], people.digests),
@@ -207,7 +221,8 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
     # From here on they are rows of people who are known: what was wrong with their values is nobody's business.
     rows = entered.rows.drop_columns([FAULT_COLUMN])
     structure = Partition(groups.of_row.astype(np.int32))
-    key = class_ids_key(due.secret, due.release_id, array_digest(structure.described()), content_digest(rows))
+    content = content_digest(rows)
+    key = class_ids_key(due.secret, due.release_id, array_digest(structure.described()), content)
     frozen = FrozenGroups(
         groups.corners,
         groups.cohort_of_corner,
@@ -232,7 +247,7 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
         cold_loss=None if merged.warm_loss is None else merged.greedy_loss,
         warm_kept=None if merged.warm_loss is None else merged.groups_kept / total,
     )
-    return Answer(rows, entered.people, groups.encoded, solution, None, solve_ms, frozen)
+    return Answer(rows, entered.people, groups.encoded, solution, None, solve_ms, content, frozen)
 
 
 def _account(

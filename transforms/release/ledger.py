@@ -59,6 +59,13 @@ class Unreleased:
         return pa.concat_tables(self.waiting).combine_chunks() if self.waiting else None
 
 
+def picked(rows: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
+    """The rows in the mask, without a copy where these are all or none. mask: bool (n,)."""
+    if mask.all():
+        return rows
+    return rows.filter(pa.array(mask)) if mask.any() else rows.slice(0, 0)
+
+
 def wait(rows: pa.Table, reasons: tuple[str, ...]) -> Unreleased:
     """These rows wait, for one reason each."""
     return Unreleased((rows,), reasons) if rows.num_rows else Unreleased()
@@ -74,12 +81,14 @@ def hold(due: Due, rows: pa.Table, reason: str) -> Unreleased:
 
     The next part of the window takes whole individuals only.
     """
+    if rows.num_rows == 0:
+        return Unreleased()
     if due.more and reason != OVER_LIMIT:
         return wait(rows, (reason,) * rows.num_rows)
     end = due.slot.window_end
     over = deadlines(rows, due.bound) <= (np.iinfo(np.int64).max if end is None else end)
-    stays = rows.filter(pa.array(~over))
-    return reject(due, rows.filter(pa.array(over)), reason) + wait(stays, (reason,) * stays.num_rows)
+    stays = picked(rows, ~over)
+    return reject(due, picked(rows, over), reason) + wait(stays, (reason,) * stays.num_rows)
 
 
 def own_ends(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:

@@ -159,7 +159,12 @@ def _defaults(of_a_release: bool) -> Mapping[str, Any]:
 
 
 def _without_release(*, of_a_release: bool = False) -> dict[str, Any]:
-    return copy.deepcopy(dict(_defaults(of_a_release)))
+    defaults = _defaults(of_a_release)
+    # Every default is a value, or an empty map or list.
+    return {
+        name: copy.copy(value) if isinstance(value, dict | list) else value
+        for name, value in defaults.items()
+    }
 
 
 def withheld_metrics(record: Mapping[str, Any], reason: str) -> dict[str, Any]:

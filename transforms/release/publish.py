@@ -5,7 +5,9 @@ publish(rows, structure, bound, keystream, release_id, window) -> Published
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.matching.random_words import Words
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.structures.structure import Structure
-from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys
+from kanonflow.transforms.columns.sort_keys import Keys, dense_ranks, sort_keys
 from kanonflow.transforms.release.boxes import (
     Boxes,
     box_columns,
@@ -111,15 +113,32 @@ def published_order(released: pa.Table, boxes: Boxes | None = None) -> NDArray[n
     """
     shared = {} if boxes is None or boxes.of_row is None else box_columns(replace(boxes, of_row=None))
     ranks = np.zeros(released.num_rows, dtype=np.int64)
-    for name, column in zip(released.schema.names, released.columns, strict=True):
-        keys = sort_keys(shared.get(name, column))
-        if boxes is not None and name in shared:
-            keys = [key[boxes.of_row] for key in keys]
-        if any(np.any(key != key[0]) for key in keys if key.size):
+    for keys in _keys_in_order(released, shared, None if boxes is None else boxes.of_row):
+        if not _follow(keys, ranks):
             ranks = dense_ranks([ranks, *keys])
         if ranks.size and ranks.max() == ranks.size - 1:
             break
     return np.argsort(ranks, kind="stable")
+
+
+def _follow(keys: Keys, ranks: NDArray[np.int64]) -> bool:
+    """Whether rows of one rank have one key: it then puts none of them before another. ranks: int64 (n,), dense."""
+    one = np.empty(int(ranks.max(initial=0)) + 1, dtype=np.int64)
+    one[ranks] = np.arange(ranks.size)
+    same = one[ranks]
+    return all(bool(np.all(key == key[same])) for key in keys)
+
+
+def _keys_in_order(
+    released: pa.Table, shared: dict[str, pa.Array], of_row: NDArray[np.int64] | None
+) -> Iterator[Keys]:
+    """Sort keys of one column after the other. shared: columns by box; those that follow each other are one key, the
+    rank of the box under all of them. of_row: the box of each row."""
+    for by_box, part in groupby(released.schema.names, key=shared.__contains__):
+        if by_box and of_row is not None:
+            yield [dense_ranks([key for name in part for key in sort_keys(shared[name])])[of_row]]
+        else:
+            yield from (sort_keys(released.column(name)) for name in part)
 
 
 def _assemble(

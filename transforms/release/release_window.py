@@ -32,6 +32,7 @@ from kanonflow.solvers.problem.errors import NotDiverseError, UnservedError
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import Encoded, encode
+from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.lineage.release_lineage import unrepeatable
 from kanonflow.transforms.release.candidates import admit, gather
@@ -47,6 +48,7 @@ from kanonflow.transforms.release.ledger import (
     deadlines,
     hold,
     own_ends,
+    picked,
     reject,
 )
 from kanonflow.transforms.release.metrics import release_metrics, window_metrics
@@ -88,6 +90,7 @@ def release_window(
     resting: NDArray[np.bool_] | None = None,
     more: bool = False,
     matching_records: bool = False,
+    compressed: bool = True,
     recorded: Recorded | None = None,
 ) -> WindowResult:
     """Release a window, or hold or reject what cannot be released.
@@ -97,6 +100,7 @@ def release_window(
     resting: of a window in parts, the waiting rows that are none of this part's: they wait on, as the first of those in
     the returned state. more: whether other parts follow, which take what this one leaves (see ``release_parts``).
     matching_records: make one of the release (matching_record.py); the release is the same with and without.
+    compressed: whether the release's rows are compressed, which is for those that leave the process.
     recorded: where a deadline may have struck when this release was made before, what it was published from then.
 
     Precondition: the windows before this one have been released, and ``warm`` is what the last call returned.
@@ -111,6 +115,7 @@ def release_window(
         slot,
         more=more,
         matching_records=matching_records,
+        compressed=compressed,
         threads=threads,
         clock=clock,
         recorded=recorded,
@@ -165,13 +170,13 @@ def _left_out(due: Due, answer: Answer) -> Unreleased:
         return Unreleased()
     if answer.suppressed is not None:
         # What is neither kept nor suppressed is above what enough individuals share.
-        suppressed = reject(due, rows.filter(pa.array(answer.suppressed)), SUPPRESSED)
-        return suppressed + hold(due, rows.filter(pa.array(~kept & ~answer.suppressed)), OVER_LIMIT)
+        suppressed = reject(due, picked(rows, answer.suppressed), SUPPRESSED)
+        return suppressed + hold(due, picked(rows, ~kept & ~answer.suppressed), OVER_LIMIT)
     who = np.arange(rows.num_rows) if answer.people.of_row is None else answer.people.of_row
     over = np.isin(who, who[kept])
     unserved = NOT_DIVERSE if due.policy.ruled else "held_back"
-    return hold(due, rows.filter(pa.array(~kept & over)), OVER_LIMIT) + hold(
-        due, rows.filter(pa.array(~kept & ~over)), unserved
+    return hold(due, picked(rows, ~kept & over), OVER_LIMIT) + hold(
+        due, picked(rows, ~kept & ~over), unserved
     )
 
 
@@ -181,7 +186,8 @@ def _answer(due: Due, rows: pa.Table, warm: WarmState) -> Answer:
     people = people_of(rows, due)
     encoded = encode(rows, due.bound, people.of_row, warm.domains)
     solution, suppressed = _solve(due, rows, people, encoded, warm)
-    return Answer(rows, people, encoded, solution, suppressed, due.milliseconds_since(began))
+    taken = due.milliseconds_since(began)
+    return Answer(rows, people, encoded, solution, suppressed, taken, content_digest(rows))
 
 
 def people_of(rows: pa.Table, due: Due) -> People:

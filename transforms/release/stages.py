@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import Encoded
 from kanonflow.transforms.release.frozen_groups import FrozenGroups
-from kanonflow.transforms.release.ledger import Unreleased
+from kanonflow.transforms.release.ledger import Unreleased, picked
 from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import Cohorts, Events
 from kanonflow.transforms.rows.elements import MatchingRecord, Release
@@ -75,6 +75,7 @@ class Answer:
     solution: the structure over the n rows, and what it took.
     suppressed: bool (n,), rows that a lattice solver gives up; None: another solver.
     solve_ms: wall-clock time of all that.
+    content: the digest of ``rows``, which the words of the publication are derived from.
     frozen: with ``cohort: lasting``, the boxes that stand in the place of the rows' own values.
     """
 
@@ -84,6 +85,7 @@ class Answer:
     solution: Solution
     suppressed: NDArray[np.bool_] | None
     solve_ms: float
+    content: bytes
     frozen: FrozenGroups | None = None
 
     @cached_property
@@ -94,7 +96,7 @@ class Answer:
     @cached_property
     def released(self) -> pa.Table:
         """Those rows, in canonical order."""
-        return self.rows if self.kept is None else self.rows.filter(pa.array(self.kept))
+        return self.rows if self.kept is None else picked(self.rows, self.kept)
 
 
 @dataclass(frozen=True)

@@ -307,8 +307,8 @@ def search_seed(secret: Secret, slot: ReleaseSlot) -> int:
 
 
 def order_key(secret: Secret) -> bytes:
-    """The key under which rows with equal quasi-identifiers and individual are ordered, 32 bytes."""
-    return secret.derive("order")
+    """The key of the codes by which rows are ordered (``line_codes``), and of nothing else; 32 bytes."""
+    return secret.derive("order", "line codes")
 
 
 def people_key(secret: Secret) -> bytes:

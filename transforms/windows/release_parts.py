@@ -31,6 +31,7 @@ def release_parts(
     threads: int = 1,
     clock: Clock = time.monotonic,
     matching_records: bool = False,
+    compressed: bool = True,
     recorded: Recorded | None = None,
 ) -> Iterator[WindowResult]:
     """Release a window as ``release_window`` does, in parts if it has more than ``max_window_rows`` rows.
@@ -64,12 +65,24 @@ def release_parts(
             threads=threads,
             clock=clock,
             matching_records=matching_records,
+            compressed=compressed,
             recorded=recorded,
         )
     else:
         turns = _turns(cut, warm.waiting_rows)
         yield from _release_each(
-            cut, turns, rows, bound, warm, secret, slot, threads, clock, matching_records, recorded
+            cut,
+            turns,
+            rows,
+            bound,
+            warm,
+            secret,
+            slot,
+            threads,
+            clock,
+            matching_records,
+            compressed,
+            recorded,
         )
 
 
@@ -84,6 +97,7 @@ def _release_each(
     threads: int,
     clock: Clock,
     matching_records: bool,
+    compressed: bool,
     recorded: Recorded | None,
 ) -> Iterator[WindowResult]:
     # One domain for the whole window: those of its parts alone are narrow just where it was cut.
@@ -104,6 +118,7 @@ def _release_each(
             resting=resting,
             more=not last,
             matching_records=matching_records,
+            compressed=compressed,
             recorded=recorded,
         )
         if result.release is not None:

@@ -100,6 +100,7 @@ class PartitionStep:
     published: what there is to compare with; None: nothing is released again.
     epoch: with ``cohort: lasting``, of partitions that begin with this job, a number of 63 bits.
     continued: with ``cohort: lasting``, whom an earlier run of the epoch has put together; None: nobody.
+    compressed: compress the rows of releases: they leave the process.
     """
 
     bound: BoundPolicy
@@ -110,6 +111,7 @@ class PartitionStep:
     published: PublishedReleases | None = None
     epoch: int = 0
     continued: EarlierCohorts | None = None
+    compressed: bool = True
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
         """Where a batch of rows of a window goes, and the clock after it."""
@@ -239,6 +241,7 @@ class PartitionStep:
                 threads=self.threads,
                 clock=self.time,
                 matching_records=self.matching_records,
+                compressed=self.compressed,
             )
             return
         yield from release_parts(
@@ -250,6 +253,7 @@ class PartitionStep:
             threads=self.threads,
             clock=self.time,
             matching_records=self.matching_records,
+            compressed=self.compressed,
             recorded=None if self.published is None else self.published.solution,
         )
 

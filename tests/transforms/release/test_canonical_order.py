@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Quasi, QuasiType, Role
-from kanonflow.transforms.columns.row_bytes import content_digest, row_bytes
+from kanonflow.transforms.columns.row_bytes import content_digest, row_words
 from kanonflow.transforms.columns.sort_keys import dense_ranks, runs, sort_keys
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.secret.seeds import Secret
@@ -109,6 +109,19 @@ def test_sort_keys_order_values_totally(kind: str, data: st.DataObject) -> None:
             assert (ranks[i] < ranks[j]) == (_comparable(left) < _comparable(right))
 
 
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(data=st.data(), count=st.integers(0, 12))
+def test_ranks_are_those_of_several_keys_together(data: st.DataObject, count: int) -> None:
+    """Keys of small ranges, which one number holds, and of ranges that none does; signed and unsigned."""
+    kinds = st.sampled_from([(np.int64, -2, 2), (np.int64, -(2**63), 2**63 - 1), (np.uint64, 0, 2**64 - 1)])
+    keys = []
+    for kind, low, high in data.draw(st.lists(kinds, min_size=1, max_size=4)):
+        values = st.sampled_from([low, high]) | st.integers(low, high)
+        keys.append(np.array(data.draw(st.lists(values, min_size=count, max_size=count)), dtype=kind))
+    rows = list(zip(*(key.tolist() for key in keys), strict=True))
+    assert dense_ranks(keys).tolist() == [sorted(set(rows)).index(row) for row in rows]
+
+
 def _comparable(value: object) -> tuple:
     """A value in a form whose Python order is the expected one."""
     match value:
@@ -124,17 +137,39 @@ def _comparable(value: object) -> tuple:
             return (1, value)
 
 
-def test_row_bytes_are_equal_exactly_for_equal_rows() -> None:
-    """Lines of bytes tell rows apart as their values do, whatever the chunks and offsets."""
+def test_row_words_are_equal_exactly_for_equal_rows() -> None:
+    """Lines of words tell rows apart as their values do, whatever the chunks and offsets."""
     rows, _ = tied_rows()
-    lines = [bytes(line) for line in row_bytes(rows)]
+    lines = [bytes(line) for line in row_words(rows)]
     values = [tuple(row.values()) for row in rows.to_pylist()]
     assert len(set(zip(lines, values, strict=True))) == len(set(lines)) == len(set(values))
     bound = bound_policy()
     rows = window_rows(50, 3, bound)
     chunked = pa.concat_tables([rows.slice(0, 7), rows.slice(7)])
-    assert np.array_equal(row_bytes(rows.slice(5, 20)), row_bytes(chunked)[5:25])
+    assert np.array_equal(row_words(rows.slice(5, 20)), row_words(chunked)[5:25])
     assert content_digest(rows.slice(5, 20)) == content_digest(chunked.slice(5, 20))
+
+
+def test_row_words_tell_nulls_from_values_in_every_column() -> None:
+    """70 columns, more than a word has bits: a null is another line than a zero or an empty text, wherever it is."""
+    names = [f"c{n}" for n in range(70)]
+    full = {name: pa.array([0] if n % 2 else [""]) for n, name in enumerate(names)}
+    tables = [pa.table(full)] + [pa.table({**full, name: pa.nulls(1, full[name].type)}) for name in names]
+    lines = [bytes(line) for table in tables for line in row_words(table)]
+    assert len(set(lines)) == len(tables)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(
+    texts=st.lists(st.none() | st.binary(max_size=9) | st.binary(min_size=60, max_size=70), max_size=12),
+    begin=st.integers(0, 3),
+)
+def test_row_words_tell_texts_apart(texts: list[bytes | None], begin: int) -> None:
+    """Short and long ones, zeros at their ends, nulls; whole and sliced: equal lines for equal texts and no others."""
+    texts = [*texts, b"a", b"a\0", b"", None, b"a"]
+    lines = row_words(pa.table({"text": pa.array(texts, pa.binary()).slice(begin)}))
+    found = [bytes(line) for line in lines]
+    assert len(set(zip(found, texts[begin:], strict=True))) == len(set(found)) == len(set(texts[begin:]))
 
 
 def test_a_content_digest_tells_contents_apart() -> None:

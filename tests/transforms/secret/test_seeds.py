@@ -95,7 +95,7 @@ def test_labels_separate_the_keys() -> None:
     labels = ("order", "id", "partition", "search", "publish", "commitment")
     keys = {SECRET.derive(label) for label in labels} | {Secret(KEY[::-1]).derive(label) for label in labels}
     assert len(keys) == 2 * len(labels)
-    assert order_key(SECRET) == SECRET.derive("order")
+    assert order_key(SECRET) == SECRET.derive("order", "line codes") not in keys
 
 
 def test_a_release_id_names_the_slot_and_nothing_else() -> None:
