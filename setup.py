@@ -51,6 +51,7 @@ TEST = [
     "types-PyYAML",
     "duckdb>=1.1",
     "polars>=1.10",
+    "pandas>=2.2,<3",
     "jsonschema>=4.20",
     "setuptools>=70.1",
 ]
