@@ -52,6 +52,11 @@ def every_row(count: int) -> Cover:
     return Cover(np.arange(count), np.ones(count, bool), np.ones(count))
 
 
+def nobody() -> Cover:
+    """No row."""
+    return Cover(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0))
+
+
 class Interval(NamedTuple):
     """Values from ``first``, included, to ``end``. whole: units, ``end`` included; else doubles, ``end`` excluded."""
 

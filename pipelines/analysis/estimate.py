@@ -41,7 +41,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import Cover, Interval, RangeColumn, every_row
+from kanonflow.pipelines.analysis.coverage import Cover, Interval, Missing, RangeColumn, every_row, nobody
 from kanonflow.pipelines.analysis.query_parts import Part
 
 WHATS = ("count", "sum", "mean")
@@ -146,6 +146,8 @@ def grouped(
             cover = cover.both(met)
             if name == own and isinstance(part.query, Interval):
                 query = part.query
+            elif name == own and isinstance(part.query, Missing):
+                cover = nobody()
         if measure is None:
             answer = answer_count(cover)
         else:

@@ -16,12 +16,14 @@ import pyarrow as pa
 from kanonflow.pipelines.analysis.coverage import (
     Cover,
     Interval,
+    Missing,
     RangeColumn,
     SetColumn,
     exact_range,
     exact_sets,
     label_column,
     leaves_below,
+    nobody,
     range_column,
     set_column,
     window_column,
@@ -154,20 +156,19 @@ class ReleasedTable:
             raise InputError(f"estimate: {what} is none of {', '.join(WHATS)}")
         if (of is None) != (what == "count"):
             raise InputError(f"estimate: {what} {'takes no column' if of else 'needs the name of a column'}")
-        measure = None if of is None else self._measure(what, of)
+        measure = None if of is None else self.measure(what, of)
         where, by = where or {}, by or {}
         if both := set(where) & set(by):
             raise InputError(
                 f"estimate: {', '.join(sorted(both))} is in by and in where; narrow the parts of by"
             )
         filters = [self._where(name, asked) for name, asked in where.items()]
-        cut = None
-        for name, (query, _) in zip(where, filters, strict=True):
-            if name == of and isinstance(query, Interval):
-                cut = query
-        if measure is not None and cut is not None:
-            measure = measure._replace(column=_cut(measure.column, cut))
         base = total_cover([cover for _, cover in filters], len(self))
+        own = dict(zip(where, (query for query, _ in filters), strict=True)).get(of or "")
+        if measure is not None and isinstance(own, Interval):
+            measure = measure._replace(column=_cut(measure.column, own))
+        elif isinstance(own, Missing):
+            base = nobody()
         parts = {name: self._parts(name, asked) for name, asked in by.items()}
         groups = list(grouped(what, parts, base, measure))
         return warn_of(self._estimate(what, by, where, groups, measure, wide))
@@ -330,6 +331,10 @@ class ReleasedTable:
             return pa.timestamp("ms", "UTC")
         return self.form.field(name).value
 
+    def column(self, name: str) -> RangeColumn | SetColumn:
+        """The boxes of a quasi-identifier. Raises InputError."""
+        return self._range(name) if self.form.field(name).kind is Kind.RANGE else self._sets(name)
+
     def _range(self, name: str) -> RangeColumn:
         if (name, True) not in self._columns:
             self._columns[name, True] = self._make_range(name)
@@ -374,7 +379,8 @@ class ReleasedTable:
         column = self._table.column(name)
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
-    def _measure(self, what: str, of: str) -> Measure:
+    def measure(self, what: str, of: str) -> Measure:
+        """What ``estimate`` adds up of a column. Raises InputError: it has no sum or mean."""
         field = self.form.field(of)
         kind = field.value
         if field.kind not in (Kind.RANGE, Kind.EXACT) or not _has_units(kind) or pa.types.is_time(kind):
