@@ -26,6 +26,7 @@ from benchmarks import (
     peers,
     stages,
     stream_rivals,
+    using_releases,
     warm_start,
 )
 from benchmarks import classes as classes_benchmark
@@ -67,6 +68,7 @@ BENCHMARKS = (
     peers,
     stages,
     stream_rivals,
+    using_releases,
     warm_start,
 )
 DAYS, PEOPLE = 4, 14
