@@ -74,14 +74,14 @@ def read_release(
 
 
 class ReleasedTable:
-    """Rows of releases. form: what their columns are."""
+    """Rows of releases. form: what their columns are. hierarchies: those that were given, by published name."""
 
     def __init__(self, table: pa.Table, form: ReleaseForm, hierarchies: Hierarchies | None = None) -> None:
         """table: the columns of ``form.arrow``."""
         self.form = form
         self._table = table.combine_chunks()
-        self._hierarchies = {name: _hierarchy(each) for name, each in (hierarchies or {}).items()}
-        for name in self._hierarchies:
+        self.hierarchies = {name: _hierarchy(each) for name, each in (hierarchies or {}).items()}
+        for name in self.hierarchies:
             if form.field(name).kind is not Kind.LABEL:
                 raise InputError(f"hierarchies: {name} is released without a hierarchy")
         self._columns: dict[tuple[str, bool], RangeColumn | SetColumn] = {}
@@ -369,11 +369,11 @@ class ReleasedTable:
             raise InputError(f"{name}: the release has labels that the given hierarchy has not") from None
 
     def _tree(self, name: str) -> Hierarchy:
-        if name not in self._hierarchies:
+        if name not in self.hierarchies:
             raise InputError(
                 f"{name}: a release has labels only; give read_release the hierarchy, hierarchies={{'{name}': FILE}}"
             )
-        return self._hierarchies[name]
+        return self.hierarchies[name]
 
     def _array(self, name: str) -> pa.Array:
         column = self._table.column(name)
