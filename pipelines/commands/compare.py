@@ -213,8 +213,8 @@ def _outcome(
 def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
     """The outcomes as a table."""
     axis = "t" if settings.ts else "l"
-    head = ("method", "k", axis, "from", "loss", "bound", "gap", "released", f"{axis} shown")
-    head += ("count off", "mean off", "seconds")
+    first = ("method", "k", axis, "from", "loss", "bound", "gap", "released", f"{axis} shown")
+    head = (*first, "count off", "mean off", "seconds")
     cells = [head]
     for outcome in outcomes:
         none = outcome.limit is None or outcome.limit == 1
