@@ -119,3 +119,4 @@ $(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(NUMBA_CACHE_DIR)/.compiled
 	rm -rf .mypy_root
 	mkdir -p $@
 	for room in $(ROOMS); do ln -s ../../$$room $@/$$room; done
+	ln -s ../../face/__init__.py $@/__init__.py

@@ -1,7 +1,8 @@
 """Installs the folders of this repository as ONE package, ``kanonflow``.
 
 The rooms at the root have generic names (``solvers``, ``schemas``...), which must not land in a user's
-site-packages; ``package_dir`` maps each of them to ``kanonflow.<room>``.
+site-packages; ``package_dir`` maps each of them to ``kanonflow.<room>``, and ``face`` to ``kanonflow``
+itself.
 """
 
 from pathlib import Path
@@ -13,8 +14,8 @@ HERE = Path(__file__).parent
 
 
 def _packages() -> dict[str, str]:
-    """Package name -> folder, relative to this file, for every room and the packages inside it."""
-    packages = {}
+    """Package name -> folder, relative to this file: the face, every room and the packages inside it."""
+    packages = {"kanonflow": "face"}
     for room in ROOMS:
         for init in sorted((HERE / room).rglob("__init__.py")):
             folder = init.parent.relative_to(HERE)
@@ -51,6 +52,7 @@ TEST = [
     "types-PyYAML",
     "duckdb>=1.1",
     "polars>=1.10",
+    "pandas>=2.2,<3",
     "jsonschema>=4.20",
     "setuptools>=70.1",
 ]

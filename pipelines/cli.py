@@ -241,6 +241,17 @@ def _rejected(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE
 
 
+def _export(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.analysis.export_release import export_releases
+
+    directories = [directory.rstrip("/") or "/" for directory in arguments.directories]
+    exported = export_releases(directories, arguments.to, arguments.flat, arguments.output)
+    tell(exported.to_json() if arguments.json else exported.render())
+    for note in exported.notes():
+        tell(f"kanonflow: {note}", sys.stderr)
+    return DONE
+
+
 def _conclude_stream(summary: "StreamSummary", arguments: argparse.Namespace) -> int:  # type: ignore[name-defined] # noqa: F821
     if arguments.json:
         tell(summary.to_json())
@@ -400,6 +411,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "forget": _forget,
     "rejected": _rejected,
     "verify": _verify,
+    "export": _export,
     "policy": _policy,
     "compare": _compare,
 }

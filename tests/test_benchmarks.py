@@ -27,6 +27,7 @@ from benchmarks import (
     row_cost,
     stages,
     stream_rivals,
+    using_releases,
     warm_start,
 )
 from benchmarks import classes as classes_benchmark
@@ -69,6 +70,7 @@ BENCHMARKS = (
     row_cost,
     stages,
     stream_rivals,
+    using_releases,
     warm_start,
 )
 DAYS, PEOPLE = 4, 14

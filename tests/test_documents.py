@@ -12,7 +12,18 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies", "tests", "docs", "benchmarks", "deploy")
+ROOMS = (
+    "pipelines",
+    "transforms",
+    "solvers",
+    "schemas",
+    "policies",
+    "tests",
+    "docs",
+    "benchmarks",
+    "deploy",
+    "face",
+)
 
 
 def blocks(document: Path, language: str) -> list[str]:

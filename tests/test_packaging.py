@@ -17,7 +17,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Name -> content of every file in a wheel built from a copy of the sources."""
     pytest.importorskip("setuptools", minversion="70.1")
     folder = tmp_path_factory.mktemp("packaging")
-    for room in ROOMS:
+    for room in (*ROOMS, "face"):
         shutil.copytree(ROOT / room, folder / "copy" / room, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / "copy" / name)
@@ -33,7 +33,8 @@ def test_only_the_package_is_installed(contents: dict[str, bytes]) -> None:
     """Rooms with generic names stay inside ``kanonflow``; no tests, no benchmarks."""
     top = {name.split("/")[0] for name in contents}
     assert {name for name in top if not name.endswith(".dist-info")} == {"kanonflow"}
-    assert {name.split("/")[1] for name in contents if name.startswith("kanonflow/")} == set(ROOMS)
+    inside = {name.split("/")[1] for name in contents if name.startswith("kanonflow/")}
+    assert inside == {"__init__.py", *ROOMS}
 
 
 def test_every_source_file_is_in_the_package(contents: dict[str, bytes]) -> None:
@@ -45,6 +46,7 @@ def test_every_source_file_is_in_the_package(contents: dict[str, bytes]) -> None
         if path.suffix in (".py", ".avsc", ".yaml", ".xml", ".java")
     ]
     expected = {f"kanonflow/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
+    expected["kanonflow/__init__.py"] = (ROOT / "face" / "__init__.py").read_bytes()
     inside = {name: content for name, content in contents.items() if name.startswith("kanonflow/")}
     assert sorted(inside) == sorted(expected)
     assert inside == expected

@@ -4,7 +4,17 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("pipelines", "transforms", "solvers", "schemas", "policies", "tests", "benchmarks", "deploy")
+FOLDERS = (
+    "pipelines",
+    "transforms",
+    "solvers",
+    "schemas",
+    "policies",
+    "tests",
+    "benchmarks",
+    "deploy",
+    "face",
+)
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "core", "misc", "base", "stuff", "tools"}
 
 

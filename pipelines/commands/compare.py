@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kanonflow.pipelines.analysis.query_error import query_errors
+from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.commands.front_chart import as_page, front_chart
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
@@ -28,6 +30,7 @@ from kanonflow.schemas.policy_fields import (
 from kanonflow.schemas.policy_rules import LEAST_PART
 from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.one_table import anonymize_table
+from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import Secret
 from kanonflow.transforms.solver_check import check_solver
@@ -62,7 +65,8 @@ class Outcome:
 
     loss: (sum over releases of GCP of the hulls x rows + rejected rows) / rows. bound: mean of the releases' lower
     bounds by rows, None when nothing was released. released: share of the rows. shown: the least l or the largest t
-    of any class. seconds: of solving.
+    of any class. seconds: of solving. count_error, mean_error: medians of the errors of random queries
+    (``analysis/query_error.py``); None where nothing can be asked.
     """
 
     method: str
@@ -74,6 +78,8 @@ class Outcome:
     released: float
     shown: float | None
     seconds: float
+    count_error: float | None = None
+    mean_error: float | None = None
 
     @property
     def gap(self) -> float | None:
@@ -119,8 +125,10 @@ def compare(
         table = table.slice(0, settings.rows)
     if table.num_rows == 0:
         raise InputError("the input has no rows to compare on")
+    # As typed by the policy; what settings change plays no part in it.
+    rows = classify(table.select(list(bound.input_columns)), bound).rows
     for limit, changed in policies:
-        yield _outcome(changed, limit, table, schema.text, settings)
+        yield _outcome(changed, limit, table, rows, schema.text, settings)
 
 
 def _limits(settings: Settings) -> Sequence[float | None]:
@@ -168,10 +176,12 @@ def _with_limit(field: Field, limit: float, settings: Settings) -> Field:
     return replace(field, diversity=None if limit == 1 else Diversity(kind, float(limit)))
 
 
-def _outcome(policy: Policy, limit: float | None, table: pa.Table, text: bool, settings: Settings) -> Outcome:
+def _outcome(
+    policy: Policy, limit: float | None, table: pa.Table, rows: pa.Table, text: bool, settings: Settings
+) -> Outcome:
     found = anonymize_table(table, policy, _NOT_SECRET, text=text, threads=settings.threads)
     releases = [record for record in found.metrics if record["released"]]
-    rows = sum(record["rows_released"] for record in releases)
+    count = sum(record["rows_released"] for record in releases)
     lost = len(found.rejected)
     cost = sum(record["gcp_hull"] * record["rows_released"] for record in releases) + lost
     limits = [
@@ -181,24 +191,30 @@ def _outcome(policy: Policy, limit: float | None, table: pa.Table, text: bool, s
         if settings.field is not None and name.startswith(f"{settings.field}.")
     ]
     worst = (max if settings.ts else min)(limits) if limits else None
+    bound = bind(policy, table.schema, text=text, source="the table")
+    names = {column.published_name: column.name for column in bound.columns}
+    errors = query_errors(rows, ReleasedTable.of(found.released, bound), names=names, seed=_SEED)
     shape = "rows" if policy.individual is None else "individuals"
     return Outcome(
         method=policy.solver.method,
         k=policy.k,
         limit=limit,
         shape=f"classes of {shape}" if policy.closed else "graph",
-        loss=cost / max(rows + lost, 1),
-        bound=sum(r["lower_bound"] * r["rows_released"] for r in releases) / rows if rows else None,
-        released=rows / max(rows + lost, 1),
+        loss=cost / max(count + lost, 1),
+        bound=sum(r["lower_bound"] * r["rows_released"] for r in releases) / count if count else None,
+        released=count / max(count + lost, 1),
         shown=worst,
         seconds=sum(record["solve_ms"] for record in releases) / 1000.0,
+        count_error=None if errors.count is None else errors.count.median,
+        mean_error=None if errors.mean is None else errors.mean.median,
     )
 
 
 def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
     """The outcomes as a table."""
     axis = "t" if settings.ts else "l"
-    head = ("method", "k", axis, "from", "loss", "bound", "gap", "released", f"{axis} shown", "seconds")
+    first = ("method", "k", axis, "from", "loss", "bound", "gap", "released", f"{axis} shown")
+    head = (*first, "count off", "mean off", "seconds")
     cells = [head]
     for outcome in outcomes:
         none = outcome.limit is None or outcome.limit == 1
@@ -213,6 +229,8 @@ def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
                 "-" if outcome.gap is None else f"{outcome.gap:.1%}",
                 f"{outcome.released:.1%}" if outcome.released else "none",
                 "-" if outcome.shown is None else f"{outcome.shown:.3g}",
+                "-" if outcome.count_error is None else f"{outcome.count_error:.1%}",
+                "-" if outcome.mean_error is None else f"{outcome.mean_error:.1%}",
                 f"{outcome.seconds:.1f}",
             )
         )
@@ -220,7 +238,7 @@ def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
     note = (
         "loss: GCP of the hulls, a row that is not released counts 1. bound: no graph or classes have less."
-        " gap: to the bound of certify."
+        " gap: to the bound of certify. count off, mean off: median error of random queries against the input."
     )
     return "\n".join([*(line.rstrip() for line in lines), note])
 

@@ -17,6 +17,7 @@ from kanonflow.pipelines.flink.flags import (
 )
 from kanonflow.pipelines.options.cohort_flags import add_continue, add_forget
 from kanonflow.pipelines.options.compare_flags import add_compare
+from kanonflow.pipelines.options.export_flags import add_export
 from kanonflow.pipelines.options.json_flag import add_json
 from kanonflow.pipelines.options.rejected_flags import add_rejected
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
@@ -264,6 +265,7 @@ def _parser() -> argparse.ArgumentParser:
     add_forget(commands, EXIT_CODES)
     add_rejected(commands, EXIT_CODES)
     _add_verify(commands)
+    add_export(commands, EXIT_CODES)
     _add_policy(commands)
     add_compare(commands, _add_policy_and_input, EXIT_CODES)
     return parser

@@ -25,6 +25,7 @@ sys.exit(code)
         ("--help", 0),
         ("--version", 0),
         ("anonymize --help", 0),
+        ("export --help", 0),
         ("policy schema", 0),
         ("anonymise", 2),
         ("verify --polcy p.yaml", 2),

@@ -1,0 +1,70 @@
+"""Continuous k-anonymization of record feeds.
+
+    anonymize_table     a table in memory, under a policy (load_policy) and a secret (Secret)
+    KAnonymize          the same in a Beam pipeline; WriteReleases, WriteMetrics and WriteRejected write what it makes
+    read_release        releases as a table: flat, in Arrow, polars or pandas, and asked for estimates with bounds
+    query_errors        how far answers from a release are from those of its input
+
+The command is ``kanonflow``. Names are loaded when they are asked for: Beam takes seconds.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kanonflow.pipelines.analysis.estimate import Estimate, WideBoundsWarning
+    from kanonflow.pipelines.analysis.flat_columns import split_range, split_set
+    from kanonflow.pipelines.analysis.query_error import QueryErrors, query_errors
+    from kanonflow.pipelines.analysis.released_table import ReleasedTable, read_release
+    from kanonflow.schemas.policy_file import load_policy
+    from kanonflow.transforms.anonymize import Anonymized, KAnonymize
+    from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
+    from kanonflow.transforms.secret.seeds import Secret
+    from kanonflow.transforms.sinks.sinks import WriteMetrics, WriteRejected, WriteReleases
+
+_PLACES = {
+    "kanonflow.pipelines.analysis.estimate": ("Estimate", "WideBoundsWarning"),
+    "kanonflow.pipelines.analysis.flat_columns": ("split_range", "split_set"),
+    "kanonflow.pipelines.analysis.query_error": ("QueryErrors", "query_errors"),
+    "kanonflow.pipelines.analysis.released_table": ("ReleasedTable", "read_release"),
+    "kanonflow.schemas.policy_file": ("load_policy",),
+    "kanonflow.transforms.anonymize": ("Anonymized", "KAnonymize"),
+    "kanonflow.transforms.one_table": ("AnonymizedTable", "anonymize_table"),
+    "kanonflow.transforms.secret.seeds": ("Secret",),
+    "kanonflow.transforms.sinks.sinks": ("WriteMetrics", "WriteRejected", "WriteReleases"),
+}
+_PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "Anonymized",
+    "AnonymizedTable",
+    "Estimate",
+    "KAnonymize",
+    "QueryErrors",
+    "ReleasedTable",
+    "Secret",
+    "WideBoundsWarning",
+    "WriteMetrics",
+    "WriteRejected",
+    "WriteReleases",
+    "anonymize_table",
+    "load_policy",
+    "query_errors",
+    "read_release",
+    "split_range",
+    "split_set",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded now. Raises AttributeError."""
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_PLACE_OF[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})

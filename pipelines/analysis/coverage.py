@@ -1,0 +1,224 @@
+"""How much of each row's box lies in a part of a field's values: surely, possibly, and under a uniform spread.
+
+The box of a row in a field is the set B of values that its record can have there; a query is a set Q of values.
+
+    surely in       B is within Q
+    possibly in     B and Q have a value in common
+    share           |B and Q| / |B|, where |.| counts values (days, milliseconds, whole numbers, units of decimals,
+                    members of sets, leaves) or, of fractions, is the length; a point is in or out
+
+A missing value is a value of its own. In a range with ``nulls`` its share is 1/k: at least one of k or more members
+had none, and nothing says how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.value_units import to_units
+
+Int64s = NDArray[np.int64]
+Float64s = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class Cover(NamedTuple):
+    """The rows that are possibly in. rows: int64, ascending. sure: bool. share: float64 in [0, 1]."""
+
+    rows: Int64s
+    sure: Bools
+    share: Float64s
+
+    def both(self, other: Cover) -> Cover:
+        """What is in this and in the other: of fields that are spread independently the shares multiply. O(m log m)."""
+        at = np.searchsorted(other.rows, self.rows)
+        found = at < other.rows.size
+        found[found] = other.rows[at[found]] == self.rows[found]
+        at = at[found]
+        return Cover(self.rows[found], self.sure[found] & other.sure[at], self.share[found] * other.share[at])
+
+
+def every_row(count: int) -> Cover:
+    """All rows, surely."""
+    return Cover(np.arange(count), np.ones(count, bool), np.ones(count))
+
+
+def nobody() -> Cover:
+    """No row."""
+    return Cover(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0))
+
+
+class Interval(NamedTuple):
+    """Values from ``first``, included, to ``end``. whole: units, ``end`` included; else doubles, ``end`` excluded."""
+
+    first: int | float
+    end: int | float
+    whole: bool
+
+
+class Missing(NamedTuple):
+    """No value."""
+
+
+@dataclass(frozen=True)
+class RangeColumn:
+    """Boxes that are ranges, (n,) each. low, high: int64 in units, or float64; closed.
+
+    valued, nulls: whether a box holds values, and whether it holds the missing value. k: of the policy.
+    """
+
+    low: Int64s | Float64s
+    high: Int64s | Float64s
+    valued: Bools
+    nulls: Bools
+    k: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether its values are counted and not measured."""
+        return self.low.dtype == np.int64
+
+    def missing_share(self) -> Float64s:
+        """Of each box, the share of the missing value."""
+        return np.where(self.nulls, np.where(self.valued, 1.0 / self.k, 1.0), 0.0)
+
+    def cover(self, query: Interval | Missing) -> Cover:
+        """The rows that meet the query. O(n)."""
+        if isinstance(query, Missing):
+            return _cover(self.nulls, ~self.valued, self.missing_share())
+        first, end = query.first, query.end
+        meets = self.valued & (self.high >= first) & ((self.low <= end) if query.whole else (self.low < end))
+        inside = (
+            ~self.nulls & (self.low >= first) & ((self.high <= end) if query.whole else (self.high < end))
+        )
+        return _cover(meets, inside, self._share(query) * (1.0 - self.missing_share()))
+
+    def _share(self, query: Interval) -> Float64s:
+        low, high = self.clipped(query)
+        inside, wide = high.astype(np.float64), self.high.astype(np.float64)
+        # Halved first: the width of two finite doubles can be infinite.
+        part = inside / 2 - low.astype(np.float64) / 2
+        width = wide / 2 - self.low.astype(np.float64) / 2
+        if query.whole:
+            return np.clip((2 * part + 1) / (2 * width + 1), 0.0, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(width > 0, np.clip(part / width, 0.0, 1.0), 1.0)
+
+    def clipped(self, query: Interval | None) -> tuple[Any, Any]:
+        """The ends of what of each box lies in the query, where they meet."""
+        if query is None:
+            return self.low, self.high
+        return np.maximum(self.low, query.first), np.minimum(self.high, query.end)
+
+
+@dataclass(frozen=True)
+class SetColumn:
+    """Boxes that are sets. Row i has set ``of_row[i]``, whose members are ``codes[starts[s] : starts[s + 1]]``.
+
+    values: what the codes stand for, None for the missing value."""
+
+    codes: Int64s
+    starts: Int64s
+    of_row: Int64s
+    values: tuple[Any, ...]
+
+    def cover(self, query: frozenset[Any]) -> Cover:
+        """The rows whose set meets these values. O(members + n)."""
+        if not self.of_row.size:
+            return every_row(0)
+        wanted = np.array([value in query for value in self.values], bool)
+        hits = np.add.reduceat(wanted[self.codes].astype(np.int64), self.starts[:-1])
+        sizes = np.diff(self.starts)
+        meets, inside, share = hits > 0, hits == sizes, hits / sizes
+        return _cover(meets[self.of_row], inside[self.of_row], share[self.of_row])
+
+
+def _cover(meets: Bools, inside: Bools, share: Float64s) -> Cover:
+    rows = np.flatnonzero(meets)
+    return Cover(rows, inside[rows], share[rows])
+
+
+def range_column(array: pa.Array, k: int) -> RangeColumn:
+    """Of a column of released ranges, struct<min, max, nulls>."""
+    low, high, nulls = array.flatten()
+    (least, none), (most, _) = to_units(low), to_units(high)
+    return RangeColumn(_filled(least, none), _filled(most, none), ~none, np.asarray(nulls), k)
+
+
+def exact_range(array: pa.Array, k: int) -> RangeColumn:
+    """Of a column of values that have units, each a range of itself; NaN is a missing value here."""
+    values, none = to_units(array)
+    if values.dtype != np.int64:
+        none = none | np.isnan(values)
+    values = _filled(values, none)
+    return RangeColumn(values, values, ~none, none, k)
+
+
+def window_column(start: pa.Array, end: pa.Array, k: int) -> RangeColumn:
+    """Of the windows of rows, in milliseconds: from their start to the last one before their end."""
+    (first, none), (last, _) = to_units(start), to_units(end)
+    return RangeColumn(first, np.where(none, first, last - 1), ~none, none, k)
+
+
+def set_column(array: pa.Array) -> SetColumn:
+    """Of a column of released sets."""
+    offsets = np.asarray(array.offsets).astype(np.int64)
+    values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).dictionary_encode("encode")
+    members = tuple(values.dictionary.to_pylist())
+    return SetColumn(
+        np.asarray(values.indices).astype(np.int64), offsets - offsets[0], np.arange(len(array)), members
+    )
+
+
+def exact_sets(array: pa.Array) -> SetColumn:
+    """Of a column of values without units, or whose values are asked for one by one: each a set of itself."""
+    coded = array.dictionary_encode("encode")
+    members = tuple(coded.dictionary.to_pylist())
+    count = len(members)
+    return SetColumn(
+        np.arange(count), np.arange(count + 1), np.asarray(coded.indices).astype(np.int64), members
+    )
+
+
+def label_column(array: pa.Array, hierarchy: Hierarchy) -> SetColumn:
+    """Of a column of labels: the leaves below each; below the root's the missing value too; of a null only that.
+
+    Raises KeyError: a label that the hierarchy has not.
+    """
+    coded = array.dictionary_encode("encode")
+    leaves = {None: len(hierarchy.leaves)} | {leaf: code for code, leaf in enumerate(hierarchy.leaves)}
+    below: list[list[int]] = []
+    for label in coded.dictionary.to_pylist():
+        if label is None:
+            below.append([leaves[None]])
+            continue
+        codes = [leaves[leaf] for leaf in leaves_below(hierarchy, label)]
+        below.append([*codes, leaves[None]] if label == hierarchy.root else codes)
+    sizes: Sequence[int] = [len(codes) for codes in below]
+    return SetColumn(
+        np.array([code for codes in below for code in codes], np.int64),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        np.asarray(coded.indices).astype(np.int64),
+        (*hierarchy.leaves, None),
+    )
+
+
+def leaves_below(hierarchy: Hierarchy, label: str) -> list[str]:
+    """The leaves below a node, at whatever level it is. Raises KeyError: there is no such label. O(rows)."""
+    leaves = [row[0] for row in hierarchy.rows if label in row]
+    if not leaves:
+        raise KeyError(label)
+    return leaves
+
+
+def _filled(values: Any, none: Bools) -> Any:
+    return np.where(none, values.dtype.type(0), values)

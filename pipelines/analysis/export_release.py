@@ -1,0 +1,251 @@
+"""``kanonflow export``: releases as one Parquet data set or one CSV file.
+
+    OUT/window=2024-03-01/part-00000.parquet     rows by the last day (UTC) of their window
+    OUT.csv                                       one header; null: nothing, empty text: ""
+
+Each is made under another name beside its place and appears whole; what is there already is never replaced.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
+from kanonflow.pipelines.analysis.released_fields import free_name
+from kanonflow.pipelines.analysis.released_files import BATCH_ROWS, ReleasedFiles, open_releases
+from kanonflow.schemas.errors import InputError
+
+FORMATS = ("parquet", "csv")
+HELD_ROWS = 262_144
+"""Rows that are held; with more, the day that has the most is written."""
+_PARTITIONS = ("window", "window_day", "kanonflow_window")
+_DAY_MS = 86_400_000
+
+
+@dataclass
+class Exported:
+    """What was read and written. read: directories. releases: files. days: (first, last) of windows, ISO; None without
+    windows. epochs: of the promise, each once. others: entries beside the releases that were not read."""
+
+    read: tuple[str, ...]
+    written: str
+    files: int
+    releases: int
+    rows: int
+    days: tuple[str, str] | None
+    epochs: tuple[str, ...]
+    others: int
+    columns: tuple[str, ...] = field(default=())
+
+    def notes(self) -> Iterator[str]:
+        """What somebody who uses the data set must know of it."""
+        if len(self.epochs) > 1:
+            yield (
+                f"note: the releases are of {len(self.epochs)} epochs; nothing is promised over several of them"
+                " together, and the same person may be in each"
+            )
+        if self.others:
+            yield f"note: {self.others} entries beside the releases are none, and were not read"
+
+    def render(self) -> str:
+        """In a few lines, for a terminal."""
+        days = "" if self.days is None else f", windows from {self.days[0]} to {self.days[1]}"
+        epochs = "".join(f", epoch {epoch}" for epoch in self.epochs) if len(self.epochs) == 1 else ""
+        return "\n".join(
+            [
+                f"read     {', '.join(self.read)}: {self.releases:,} releases that were there,"
+                f" {self.rows:,} rows{days}{epochs}",
+                f"written  {self.written}: {self.files:,} {'file' if self.files == 1 else 'files'},"
+                f" {len(self.columns)} columns",
+            ]
+        )
+
+    def to_json(self) -> str:
+        """The same as a JSON object."""
+        return json.dumps(
+            {
+                "read": self.read,
+                "written": self.written,
+                "files": self.files,
+                "releases": self.releases,
+                "rows": self.rows,
+                "first_day": None if self.days is None else self.days[0],
+                "last_day": None if self.days is None else self.days[1],
+                "epochs": self.epochs,
+                "others": self.others,
+                "columns": self.columns,
+            },
+            indent=1,
+        )
+
+
+def export_releases(
+    directories: Sequence[str], to: str, flat: Flat | str = Flat.COLUMNS, output: str | None = None
+) -> Exported:
+    """Write the releases of one or more directories as one data set.
+
+    to: parquet or csv. flat: ``flat_columns``. output: where; else ``DIR/export.parquet`` (a folder) or
+    ``DIR/export.csv`` in the first directory. Memory: HELD_ROWS and a batch, however many there are.
+    Raises InputError: nothing to read (``open_releases``), something is at ``output`` already, or it cannot be written.
+    """
+    if to not in FORMATS:
+        raise InputError(f"--to {to}: is none of {', '.join(FORMATS)}")
+    releases = open_releases(directories)
+    target = Path(output) if output is not None else Path(directories[0]) / f"export.{to}"
+    if os.path.lexists(target):
+        raise InputError(f"--output {target}: is there already, and is not replaced; name another place")
+    try:
+        counted = (_write_parquet if to == "parquet" else _write_csv)(releases, flat, target)
+    except OSError as error:
+        raise InputError(f"--output {target}: cannot be written ({error.strerror})") from error
+    days = None if counted.first is None else (_day(counted.first), _day(counted.last))
+    epochs = tuple(sorted({epoch for epoch in releases.epochs if epoch is not None}))
+    return Exported(
+        read=tuple(map(str, directories)),
+        written=str(target),
+        files=counted.files,
+        releases=len(releases.files),
+        rows=counted.rows,
+        days=days,
+        epochs=epochs,
+        others=releases.others,
+        columns=counted.columns,
+    )
+
+
+@dataclass
+class _Counted:
+    rows: int = 0
+    files: int = 0
+    first: int | None = None
+    last: int = 0
+    columns: tuple[str, ...] = ()
+
+    def take(self, flat: pa.Table, days: np.ndarray | None) -> None:
+        self.rows += flat.num_rows
+        self.columns = tuple(flat.schema.names)
+        if days is not None and days.size:
+            least = int(days.min())
+            self.first = least if self.first is None else min(self.first, least)
+            self.last = max(self.last, int(days.max())) if self.first is not None else 0
+
+
+def _write_parquet(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _Counted:
+    counted = _Counted(last=-(10**9))
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    told = {
+        b"kanonflow.k": str(releases.form.k).encode(),
+        b"kanonflow.policy": releases.form.policy.encode(),
+        b"kanonflow.flat": str(flat).encode(),
+    }
+    try:
+        held: dict[int | None, list[pa.Table]] = {}
+        parts: Counter[int | None] = Counter()
+        partition = ""
+
+        def write(day: int | None) -> None:
+            folder = work if day is None else work / f"{partition}={_day(day)}"
+            folder.mkdir(exist_ok=True)
+            table = pa.concat_tables(held.pop(day))
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **told})
+            path = folder / f"part-{parts[day]:05d}.parquet"
+            pyarrow.parquet.write_table(table, path, compression="zstd")
+            parts[day] += 1
+            counted.files += 1
+
+        for batch in releases.batches(min(BATCH_ROWS, HELD_ROWS)):
+            rows = flat_table(batch, releases.form.fields, flat)
+            partition = partition or free_name(_PARTITIONS, rows.schema.names)
+            days = _last_days(batch)
+            counted.take(rows, days)
+            for day, some in _by_day(rows, days):
+                held.setdefault(day, []).append(some)
+            while sum(map(_rows, held.values())) > HELD_ROWS:
+                write(max(held, key=lambda day: _rows(held[day])))
+        for day in list(held):
+            write(day)
+        work.chmod(0o777 & ~_umask())
+        # An empty folder that appeared there since is replaced by this; anything else is an error.
+        os.rename(work, target)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return counted
+
+
+def _write_csv(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _Counted:
+    counted = _Counted(last=-(10**9), files=1)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            writer = None
+            for batch in releases.batches():
+                rows = _for_csv(flat_table(batch, releases.form.fields, flat))
+                counted.take(rows, _last_days(batch))
+                writer = writer or pyarrow.csv.CSVWriter(stream, rows.schema)
+                writer.write_table(rows)
+            if writer is not None:
+                writer.close()
+        os.chmod(name, 0o666 & ~_umask())
+        os.link(name, target)
+    finally:
+        os.unlink(name)
+    return counted
+
+
+def _rows(tables: Sequence[pa.Table]) -> int:
+    return sum(table.num_rows for table in tables)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _for_csv(table: pa.Table) -> pa.Table:
+    """Bytes as base64: a CSV file is text."""
+    columns: Mapping[str, Any] = dict(zip(table.schema.names, table.columns, strict=True))
+    return pa.table({name: _as_text(column) for name, column in columns.items()})
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    if not pa.types.is_binary(column.type):
+        return column
+    cells = [None if cell is None else base64.b64encode(cell).decode() for cell in column.to_pylist()]
+    return pa.array(cells, pa.string())
+
+
+def _last_days(batch: pa.Table) -> np.ndarray | None:
+    """Days since 1970, UTC, of the last instant of each row's window; None without windows."""
+    ends = batch.column("window_end")
+    if ends.null_count:
+        return None
+    return (np.asarray(ends.cast(pa.int64())) - 1) // _DAY_MS
+
+
+def _by_day(rows: pa.Table, days: np.ndarray | None) -> Iterator[tuple[int | None, pa.Table]]:
+    if days is None:
+        yield None, rows
+        return
+    for day in np.unique(days).tolist():
+        yield day, rows.filter(pa.array(days == day)) if np.any(days != day) else rows
+
+
+def _day(day: int) -> str:
+    return (dt.date(1970, 1, 1) + dt.timedelta(days=day)).isoformat()

@@ -1,0 +1,142 @@
+"""The files of releases, read in batches. Nothing but ``release/`` is opened: what is read here is public."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from kanonflow.pipelines.analysis.released_fields import ReleaseForm, release_form
+from kanonflow.schemas.avro_schema import PROPERTY
+from kanonflow.schemas.errors import InputError
+
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class ReleasedFiles:
+    """Release files of one form. epochs: that each file names, None where it names none. others: entries of the folders
+    that are no releases, and are not read."""
+
+    files: tuple[Path, ...]
+    form: ReleaseForm
+    epochs: tuple[str | None, ...]
+    others: int
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """The rows, file by file, in tables of about ``rows`` rows. Memory: O(rows).
+
+        Raises InputError, naming the file, when one is damaged.
+        """
+        kept: list[pa.Table] = []
+        for path, epoch in zip(self.files, self.epochs, strict=True):
+            for block in _blocks(path):
+                kept.append(_table(block, self.form, epoch, path))
+                if sum(table.num_rows for table in kept) >= rows:
+                    yield pa.concat_tables(kept)
+                    kept = []
+        if kept:
+            yield pa.concat_tables(kept)
+
+
+def open_releases(directories: Sequence[str | Path]) -> ReleasedFiles:
+    """The releases that are in these directories now: the --output of runs, or their ``release`` folders.
+
+    A run may still go on, or be one of several that continue each other; what appears later is not read.
+    Raises InputError: there is no such folder or no release in it, a file is none, or files differ in their form.
+    """
+    files: list[Path] = []
+    others = 0
+    for directory in directories:
+        found, strangers = _release_files(str(directory))
+        files += found
+        others += strangers
+    heads = [(path, _schema(path)) for path in files]
+    names: dict[str, Path] = {}
+    for path in files:
+        if (other := names.setdefault(path.name, path)) is not path:
+            raise InputError(f"{path} and {other}: the same release twice; give each directory once")
+    first, form = heads[0][0], _form(*heads[0])
+    for path, schema in heads[1:]:
+        if difference := _difference(form, _form(path, schema)):
+            raise InputError(
+                f"{path}: is of another form than {first} ({difference}); give releases of one policy at a time"
+            )
+    epochs = tuple(schema[PROPERTY].get("epoch") for _, schema in heads)
+    return ReleasedFiles(tuple(files), form, epochs, others)
+
+
+def _release_files(directory: str) -> tuple[list[Path], int]:
+    if "://" in directory:
+        raise InputError(f"{directory}: releases are read from folders of this machine; copy them here first")
+    root = Path(directory)
+    folder = root / "release" if (root / "release").is_dir() else root
+    if not folder.is_dir():
+        raise InputError(f"{directory}: no such folder; give the --output of a run")
+    entries = sorted(folder.iterdir())
+    found = [
+        path
+        for path in entries
+        if path.suffix == ".avro" and not path.name.startswith(".") and path.is_file()
+    ]
+    if not found:
+        raise InputError(
+            f"{folder}: no releases here; give the --output of a run that has released something"
+        )
+    return found, len(entries) - len(found)
+
+
+def _schema(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as stream:
+            schema = json.loads(fastavro.reader(stream).metadata["avro.schema"])
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except Exception as error:  # whatever the decoder trips over, the header is not one
+        raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
+    return schema
+
+
+def _form(path: Path, schema: Mapping[str, Any]) -> ReleaseForm:
+    try:
+        return release_form(schema)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _difference(one: ReleaseForm, other: ReleaseForm) -> str:
+    """What the first difference of two forms lies in; empty when there is none. The name of the policy is none."""
+    if one.k != other.k:
+        return f"k is {other.k}, not {one.k}"
+    ours, theirs = ({field.name: field for field in form.fields} for form in (one, other))
+    for name in (*ours, *theirs):
+        if ours.get(name) != theirs.get(name):
+            return f"field {name}"
+    return "" if one.arrow.equals(other.arrow) else "the order of its fields"
+
+
+def _blocks(path: Path) -> Iterator[list[dict[str, Any]]]:
+    try:
+        with path.open("rb") as stream:
+            for block in fastavro.block_reader(stream):
+                yield list(block)  # type: ignore[arg-type]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except Exception as error:  # whatever the decoder trips over, the file is damaged
+        raise InputError(f"{path}: a damaged Avro file ({type(error).__name__})") from None
+
+
+def _table(rows: list[dict[str, Any]], form: ReleaseForm, epoch: str | None, path: Path) -> pa.Table:
+    columns = []
+    for field in form.arrow:
+        cells = [epoch] * len(rows) if field.name == form.epoch else [row[field.name] for row in rows]
+        try:
+            columns.append(pa.array(cells, field.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"{path}: field {field.name} is damaged ({type(error).__name__})") from None
+    return pa.table(columns, schema=form.arrow)

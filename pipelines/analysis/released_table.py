@@ -1,0 +1,454 @@
+"""Releases as one table: nested as released, flat, as a data frame, and asked for estimates.
+
+read_release("out").estimate("mean", "amount", by={"birth_date": "10y", "gender": "each"})
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kanonflow.pipelines.analysis.coverage import (
+    Cover,
+    Interval,
+    Missing,
+    RangeColumn,
+    SetColumn,
+    exact_range,
+    exact_sets,
+    label_column,
+    leaves_below,
+    nobody,
+    range_column,
+    set_column,
+    window_column,
+)
+from kanonflow.pipelines.analysis.estimate import (
+    WHATS,
+    WIDE,
+    Answer,
+    Estimate,
+    Measure,
+    grouped,
+    total_cover,
+    warn_of,
+)
+from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
+from kanonflow.pipelines.analysis.query_parts import (
+    EACH,
+    Part,
+    edge_in_units,
+    interval_parts,
+    members,
+)
+from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm, release_form
+from kanonflow.pipelines.analysis.released_files import open_releases
+from kanonflow.schemas.avro_schema import release_avro_schema
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.hierarchy_file import read_hierarchy
+
+WINDOW_FIELD = "window"
+Hierarchies = Mapping[str, Hierarchy | str | os.PathLike[str]]
+
+
+def read_release(
+    *directories: str | os.PathLike[str], hierarchies: Hierarchies | None = None
+) -> ReleasedTable:
+    """The releases that are in these directories now, in memory.
+
+    directories: the --output of a run, finished or not, or of several runs of one policy that continue each other.
+    hierarchies: of fields of ``type: hierarchy`` by published name, or the path of a file with its rows; a release has
+    its labels only. Needed to estimate by such a field.
+    Raises InputError: nothing to read, a damaged file, releases of different forms. O(cells).
+    """
+    files = open_releases([os.fspath(directory) for directory in directories])
+    table = pa.concat_tables(files.batches())
+    return ReleasedTable(table, files.form, hierarchies)
+
+
+class ReleasedTable:
+    """Rows of releases. form: what their columns are. hierarchies: those that were given, by published name."""
+
+    def __init__(self, table: pa.Table, form: ReleaseForm, hierarchies: Hierarchies | None = None) -> None:
+        """table: the columns of ``form.arrow``."""
+        self.form = form
+        self._table = table.combine_chunks()
+        self.hierarchies = {name: _hierarchy(each) for name, each in (hierarchies or {}).items()}
+        for name in self.hierarchies:
+            if form.field(name).kind is not Kind.LABEL:
+                raise InputError(f"hierarchies: {name} is released without a hierarchy")
+        self._columns: dict[tuple[str, bool], RangeColumn | SetColumn] = {}
+
+    @classmethod
+    def of(cls, released: pa.Table, bound: BoundPolicy) -> ReleasedTable:
+        """The released rows of ``anonymize_table``, with the policy as bound to its input."""
+        trees = {column.published_name: column.hierarchy for column in bound.quasis if column.hierarchy}
+        return cls(released, release_form(release_avro_schema(bound), with_epoch=False), trees)
+
+    def __len__(self) -> int:
+        """Rows."""
+        return int(self._table.num_rows)
+
+    def __repr__(self) -> str:
+        """No value of a row."""
+        return f"ReleasedTable({len(self):,} rows; {', '.join(field.name for field in self.form.fields)})"
+
+    @property
+    def fields(self) -> tuple[ReleasedField, ...]:
+        """What the columns are, in their order."""
+        return self.form.fields
+
+    def arrow(self) -> pa.Table:
+        """As released: ranges as struct<min, max, nulls>, sets as lists."""
+        return self._table
+
+    def flat(self, form: Flat | str = Flat.COLUMNS) -> pa.Table:
+        """One value a cell, as an Arrow table (``flat_columns.flat_table``): columns, label or mid."""
+        return flat_table(self._table, self.form.fields, form)
+
+    def polars(self, form: Flat | str | None = Flat.COLUMNS) -> Any:
+        """As a polars DataFrame, flat; form None: nested as released."""
+        import polars
+
+        return polars.from_arrow(self._table if form is None else self.flat(form))
+
+    def pandas(self, form: Flat | str | None = Flat.COLUMNS) -> Any:
+        """As a pandas DataFrame with Arrow's types (a missing value stays one, a whole number whole), flat; form None:
+        nested as released, which pandas cannot group by."""
+        import pandas
+
+        table = self._table if form is None else self.flat(form)
+        return table.to_pandas(types_mapper=pandas.ArrowDtype)
+
+    def estimate(
+        self,
+        what: str,
+        of: str | None = None,
+        *,
+        by: Mapping[str, Any] | None = None,
+        where: Mapping[str, Any] | None = None,
+        wide: float = WIDE,
+    ) -> Estimate:
+        """A count, a sum or a mean with bounds that hold, by parts of fields.
+
+        what: ``"count"``, ``"sum"`` or ``"mean"``; of: the column that is summed, with values as they were or released
+        as ranges. Definitions, and what the bounds are about, are in ``analysis/estimate.py``.
+        by: for each field its parts, of which every combination is a group; a row is in one part at most:
+            a field with ranges, dates or numbers: edges ``[0, 18, 65, None]``, each part with its first edge and
+            without its last, None for missing values; or a period of dates and instants, ``"1mo"`` (h, d, w, mo, q, y);
+            ``"window"``: the same over the windows of rows (unless a field has that name);
+            categories and labels: ``"each"`` value or leaf that occurs, or a list, in which a tuple is one part.
+        where: the rows that are asked for: a pair of edges ``(18, 65)`` or a category, or a list of categories; None:
+            the missing ones. wide: bounds further apart than this share of the value are marked, and warned of; of days
+            and instants: than this share of a fifth of the released span.
+
+        Returns a row a group; groups in which nobody can be are left out unless they were asked for by edges or
+        names. Raises InputError, naming the field. O(rows x groups) at worst, O(rows x mean parts a row meets) mostly.
+        """
+        if what not in WHATS:
+            raise InputError(f"estimate: {what} is none of {', '.join(WHATS)}")
+        if (of is None) != (what == "count"):
+            raise InputError(f"estimate: {what} {'takes no column' if of else 'needs the name of a column'}")
+        measure = None if of is None else self.measure(what, of)
+        where, by = where or {}, by or {}
+        if both := set(where) & set(by):
+            raise InputError(
+                f"estimate: {', '.join(sorted(both))} is in by and in where; narrow the parts of by"
+            )
+        filters = [self._where(name, asked) for name, asked in where.items()]
+        base = total_cover([cover for _, cover in filters], len(self))
+        own = dict(zip(where, (query for query, _ in filters), strict=True)).get(of or "")
+        if measure is not None and isinstance(own, Interval):
+            measure = measure._replace(column=_cut(measure.column, own))
+        elif isinstance(own, Missing):
+            base = nobody()
+        parts = {name: self._parts(name, asked) for name, asked in by.items()}
+        groups = list(grouped(what, parts, base, measure))
+        return warn_of(self._estimate(what, by, where, groups, measure, wide))
+
+    def _estimate(
+        self,
+        what: str,
+        by: Mapping[str, Any],
+        where: Mapping[str, Any],
+        groups: Sequence[tuple[tuple[Part, ...], Answer]],
+        measure: Measure | None,
+        wide: float,
+    ) -> Estimate:
+        asked_for = [asked != EACH and not isinstance(asked, str) for asked in by.values()]
+        kept = [(parts, answer) for parts, answer in groups if answer.possible or all(asked_for)]
+        columns: dict[str, pa.Array] = {}
+        for place, name in enumerate(by):
+            columns |= self._key_columns(name, [parts[place] for parts, _ in kept])
+        answers = [answer for _, answer in kept]
+        kind = pa.float64() if measure is None else measure.kind
+        if what == "mean" and measure is not None and pa.types.is_temporal(kind):
+            scale = float(np.ptp(_ends(measure))) / 5
+        else:
+            scale = None
+        flags = [_is_wide(answer, wide, scale) for answer in answers]
+        for name, rounding in (("value", np.rint), ("lower", np.floor), ("upper", np.ceil)):
+            columns[name] = _results([getattr(answer, name) for answer in answers], kind, rounding)
+        columns["rows_sure"] = pa.array([answer.sure for answer in answers], pa.int64())
+        columns["rows_possible"] = pa.array([answer.possible for answer in answers], pa.int64())
+        columns["wide"] = pa.array(flags, pa.bool_())
+        used = [*by, *where, *([measure.name] if measure is not None else [])]
+        return Estimate(pa.table(columns), tuple(self._warnings(used, flags)))
+
+    def _warnings(self, used: Sequence[str], flags: Sequence[bool]) -> Iterator[str]:
+        if any(flags):
+            yield (
+                f"the bounds of {sum(flags)} of {len(flags)} groups are wide: the values say little there; ask for"
+                " wider parts or fewer fields at once"
+            )
+        for name in dict.fromkeys(used):
+            if self._has_coded_ends(name):
+                yield (
+                    f"{name}: values beyond the domain that the policy declares are in the release as its ends, and"
+                    " count as these"
+                )
+
+    def _has_coded_ends(self, name: str) -> bool:
+        if name == WINDOW_FIELD and not self._has(name):
+            return False
+        field = self.form.field(name)
+        if field.domain is None or not field.coded:
+            return False
+        column = self._range(name)
+        number = int if column.whole else float
+        first = number(edge_in_units(name, field.value, field.domain[0]))
+        last = number(edge_in_units(name, field.value, field.domain[-1]))
+        valued = column.valued
+        return bool(np.any(column.low[valued] <= first) or np.any(column.high[valued] >= last))
+
+    def _key_columns(self, name: str, parts: Sequence[Part]) -> dict[str, pa.Array]:
+        """What tells the groups apart: the two edges, or the category."""
+        if any(part.ends is not None for part in parts) or (not parts and self._is_range(name, None)):
+            kind = self._edge_type(name)
+            ends = [part.ends or (None, None) for part in parts]
+            return {
+                f"{name}_from": _edges([first for first, _ in ends], kind),
+                f"{name}_to": _edges([end for _, end in ends], kind),
+            }
+        values = [part.value for part in parts]
+        field = self.form.field(name)
+        if field.kind is not Kind.LABEL:
+            try:
+                return {name: pa.array(values, field.value)}
+            except (pa.ArrowException, TypeError, ValueError):
+                pass
+        return {name: pa.array([None if value is None else str(value) for value in values], pa.string())}
+
+    def _edge_type(self, name: str) -> pa.DataType | None:
+        kind = (
+            pa.timestamp("ms", "UTC")
+            if name == WINDOW_FIELD and not self._has(name)
+            else self.form.field(name).value
+        )
+        return kind if pa.types.is_temporal(kind) else None
+
+    def _parts(self, name: str, asked: Any) -> list[tuple[Part, Cover]]:
+        if self._is_range(name, asked):
+            column = self._range(name)
+            kind = self._kind(name)
+            found = interval_parts(name, kind, asked, column)
+            return [(part, column.cover(part.query)) for part in found]  # type: ignore[arg-type]
+        sets = self._sets(name)
+        if isinstance(asked, str) and asked == EACH:
+            occurring: list[int] = np.unique(sets.codes).tolist() if len(self) else []
+            queries = [
+                (value, frozenset([value]))
+                for value in sorted((sets.values[at] for at in occurring), key=_order)
+            ]
+        elif isinstance(asked, str) or not isinstance(asked, Sequence | set | frozenset):
+            raise InputError(f"by {name}: give a list of categories, or {EACH}")
+        else:
+            queries = list(members(asked))
+            wanted = [value for _, values in queries for value in values]
+            if len(wanted) != len(set(wanted)):
+                raise InputError(f"by {name}: a category is in two parts")
+        return [
+            (Part(self._leaves(name, values), value=value), sets.cover(self._leaves(name, values)))
+            for value, values in queries
+        ]
+
+    def _where(self, name: str, asked: Any) -> tuple[Any, Cover]:
+        ranged = self._is_range(name, asked if isinstance(asked, tuple) or asked is None else EACH)
+        if ranged and asked is None:
+            part = interval_parts(name, self._kind(name), [None], self._range(name))[0]
+        elif ranged and isinstance(asked, tuple) and len(asked) == 2:
+            part = interval_parts(name, self._kind(name), list(asked), self._range(name))[0]
+        elif ranged:
+            raise InputError(f"where {name}: give a pair of edges, or None for missing values")
+        else:
+            wanted = (
+                frozenset(asked) if isinstance(asked, list | tuple | set | frozenset) else frozenset([asked])
+            )
+            leaves = self._leaves(name, wanted)
+            return leaves, self._sets(name).cover(leaves)
+        return part.query, self._range(name).cover(part.query)  # type: ignore[arg-type]
+
+    def _leaves(self, name: str, values: frozenset[Any]) -> frozenset[Any]:
+        """Of a field with a hierarchy the leaves below labels; else the values."""
+        if self.form.field(name).kind is not Kind.LABEL:
+            return values
+        tree = self._tree(name)
+        try:
+            return frozenset(
+                leaf
+                for value in values
+                for leaf in ([None] if value is None else leaves_below(tree, str(value)))
+            )
+        except KeyError:
+            raise InputError(f"{name}: its hierarchy has no such label") from None
+
+    def _has(self, name: str) -> bool:
+        return any(field.name == name for field in self.form.fields)
+
+    def _is_range(self, name: str, asked: Any) -> bool:
+        """Whether a field is asked for by edges: it is released as ranges, or has units and is not asked value by
+        value."""
+        if name == WINDOW_FIELD and not self._has(name):
+            return True
+        field = self.form.field(name)
+        if field.kind is Kind.OWN:
+            raise InputError(f"{name}: is the release's own; ask for {WINDOW_FIELD}, or a field of the feed")
+        return field.kind is Kind.RANGE or (
+            field.kind is Kind.EXACT
+            and _has_units(field.value)
+            and not (isinstance(asked, str) and asked == EACH)
+        )
+
+    def _kind(self, name: str) -> pa.DataType:
+        if name == WINDOW_FIELD and not self._has(name):
+            return pa.timestamp("ms", "UTC")
+        return self.form.field(name).value
+
+    def column(self, name: str) -> RangeColumn | SetColumn:
+        """The boxes of a quasi-identifier. Raises InputError."""
+        return self._range(name) if self.form.field(name).kind is Kind.RANGE else self._sets(name)
+
+    def _range(self, name: str) -> RangeColumn:
+        if (name, True) not in self._columns:
+            self._columns[name, True] = self._make_range(name)
+        return self._columns[name, True]  # type: ignore[return-value]
+
+    def _make_range(self, name: str) -> RangeColumn:
+        k = self.form.k
+        if name == WINDOW_FIELD and not self._has(name):
+            start, end = self._array("window_start"), self._array("window_end")
+            if start.null_count:
+                raise InputError(
+                    "window: the release has no windows, for its policy has no field of role: time"
+                )
+            return window_column(start, end, k)
+        array = self._array(name)
+        return range_column(array, k) if self.form.field(name).kind is Kind.RANGE else exact_range(array, k)
+
+    def _sets(self, name: str) -> SetColumn:
+        if (name, False) not in self._columns:
+            self._columns[name, False] = self._make_sets(name)
+        return self._columns[name, False]  # type: ignore[return-value]
+
+    def _make_sets(self, name: str) -> SetColumn:
+        array, kind = self._array(name), self.form.field(name).kind
+        if kind is Kind.SET:
+            return set_column(array)
+        if kind is Kind.EXACT:
+            return exact_sets(array)
+        try:
+            return label_column(array, self._tree(name))
+        except KeyError:
+            raise InputError(f"{name}: the release has labels that the given hierarchy has not") from None
+
+    def _tree(self, name: str) -> Hierarchy:
+        if name not in self.hierarchies:
+            raise InputError(
+                f"{name}: a release has labels only; give read_release the hierarchy, hierarchies={{'{name}': FILE}}"
+            )
+        return self.hierarchies[name]
+
+    def _array(self, name: str) -> pa.Array:
+        column = self._table.column(name)
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+    def measure(self, what: str, of: str) -> Measure:
+        """What ``estimate`` adds up of a column. Raises InputError: it has no sum or mean."""
+        field = self.form.field(of)
+        kind = field.value
+        if field.kind not in (Kind.RANGE, Kind.EXACT) or not _has_units(kind) or pa.types.is_time(kind):
+            raise InputError(f"estimate: {of} has no {what}; numbers have, and of days and instants the mean")
+        if pa.types.is_temporal(kind) and what == "sum":
+            raise InputError(f"estimate: {of} has no sum; ask for the mean")
+        factor, result = 1.0, pa.float64()
+        if pa.types.is_decimal(kind):
+            factor = 10.0**-kind.scale
+        elif pa.types.is_date(kind):
+            factor, result = 86_400_000.0, pa.timestamp("ms")
+        elif pa.types.is_timestamp(kind):
+            factor, result = {"ms": 1.0, "us": 1e-3}[kind.unit], pa.timestamp("ms", kind.tz)
+        return Measure(self._range(of), factor, result, of)
+
+
+def _has_units(kind: pa.DataType) -> bool:
+    types = pa.types
+    number = types.is_integer(kind) or types.is_floating(kind)
+    decimal = types.is_decimal128(kind) and kind.precision <= 18
+    return number or decimal or types.is_date32(kind) or types.is_timestamp(kind) or types.is_time64(kind)
+
+
+def _cut(column: RangeColumn, query: Interval) -> RangeColumn:
+    """The ranges where they meet a query, which left missing values out already; elsewhere they are not asked for."""
+    low, high = column.clipped(query)
+    none = np.zeros_like(column.nulls)
+    return RangeColumn(low, np.maximum(low, high), column.valued, none, column.k)
+
+
+def _hierarchy(given: Hierarchy | str | os.PathLike[str]) -> Hierarchy:
+    return given if isinstance(given, Hierarchy) else read_hierarchy(Path(given))
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    return value is None, "" if value is None else value
+
+
+def _ends(measure: Measure) -> Any:
+    column = measure.column
+    valued = column.valued
+    return (
+        np.concatenate([column.low[valued], column.high[valued], [0] if not valued.any() else []])
+        * measure.factor
+    )
+
+
+def _is_wide(answer: Answer, wide: float, scale: float | None) -> bool:
+    if answer.value is None or answer.lower is None or answer.upper is None:
+        return False
+    return answer.upper - answer.lower > wide * (abs(answer.value) if scale is None else scale)
+
+
+def _results(values: Sequence[float | None], kind: pa.DataType, rounding: Any) -> pa.Array:
+    if not pa.types.is_temporal(kind):
+        return pa.array(values, pa.float64())
+    whole = [None if value is None else int(rounding(value)) for value in values]
+    return pa.array(whole, pa.int64()).cast(kind)
+
+
+def _edges(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
+    """Edges as they were asked for; of days and instants in the field's type where they all are ones."""
+    if kind is not None:
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowException, TypeError, ValueError):
+            return pa.array([None if value is None else str(value) for value in values], pa.string())
+    try:
+        return pa.array([None if v is None else float(v) for v in values], pa.float64())
+    except (TypeError, ValueError):
+        return pa.array([str(value) for value in values], pa.string())

@@ -1,0 +1,265 @@
+"""Bounds against every assignment there is, on tiny releases; and against the truth, on releases of every type."""
+
+import datetime as dt
+import random
+import warnings
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kanonflow.pipelines.analysis.estimate import WideBoundsWarning
+from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm
+from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from tests.made_releases import FIRST_MS, JOBS, Made, made
+
+pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.analysis.estimate.WideBoundsWarning")
+
+AGE = pa.struct([("min", pa.int64()), ("max", pa.int64()), ("nulls", pa.bool_())])
+Row = dict[str, Any]
+LEAST = float("-inf")
+
+
+def tiny(seed: int, rows: int, nulls: bool) -> tuple[ReleasedTable, list[Row]]:
+    """A release of a few rows with narrow boxes, and the same as plain rows."""
+    draw = random.Random(seed)
+    cells = []
+    for _ in range(rows):
+        low = draw.randrange(0, 4)
+        missing = nulls and draw.random() < 0.3
+        age = {"min": low, "max": low + draw.randrange(0, 3), "nulls": missing}
+        if missing and draw.random() < 0.3:
+            age = {"min": None, "max": None, "nulls": True}
+        choices = ["f", "m", None] if nulls else ["f", "m"]
+        gender = draw.sample(choices, draw.randrange(1, len(choices) + 1))
+        pay = None if nulls and draw.random() < 0.2 else draw.randrange(-4, 6)
+        cells.append({"age": age, "gender": gender, "pay": pay})
+    arrow = pa.schema([("age", AGE), ("gender", pa.list_(pa.string())), ("pay", pa.int64())])
+    fields = (
+        ReleasedField("age", Kind.RANGE, pa.int64()),
+        ReleasedField("gender", Kind.SET, pa.string()),
+        ReleasedField("pay", Kind.EXACT, pa.int64()),
+    )
+    table = pa.Table.from_pylist(cells, arrow)
+    return ReleasedTable(table, ReleaseForm(arrow, fields, 2, "tiny")), cells
+
+
+def assignments(rows: Sequence[Row]) -> Iterator[tuple[tuple[int | None, str | None, int | None], ...]]:
+    """Every input that these rows can come from: an age, a gender and the payload a row."""
+    choices = []
+    for row in rows:
+        age = row["age"]
+        ages = [] if age["min"] is None else list(range(age["min"], age["max"] + 1))
+        ages += [None] if age["nulls"] else []
+        choices.append([(value, gender, row["pay"]) for value in ages for gender in row["gender"]])
+    return product(*choices)
+
+
+def said_of(inputs: Iterator[Any], query: Any, column: int) -> dict[str, list[Fraction]]:
+    """What a count, sum and mean of a column over the rows of a query are for each of some inputs."""
+    found: dict[str, list[Fraction]] = {"count": [], "sum": [], "mean": []}
+    for rows in inputs:
+        inside = [row for row in rows if query(row)]
+        values = [Fraction(row[column]) for row in inside if row[column] is not None]
+        found["count"].append(Fraction(len(inside)))
+        found["sum"].append(sum(values, Fraction(0)))
+        if values:
+            found["mean"].append(sum(values, Fraction(0)) / len(values))
+    return found
+
+
+QUERIES: list[tuple[dict[str, Any], Any]] = [
+    ({}, lambda row: True),
+    ({"age": (1, 4)}, lambda row: row[0] is not None and 1 <= row[0] < 4),
+    ({"age": (0, 2), "gender": "f"}, lambda row: row[0] is not None and 0 <= row[0] < 2 and row[1] == "f"),
+    ({"gender": ["f", None]}, lambda row: row[1] != "m"),
+    ({"age": None}, lambda row: row[0] is None),
+    (
+        {"pay": (0, 3), "age": (2, 9)},
+        lambda r: r[2] is not None and 0 <= r[2] < 3 and r[0] is not None and r[0] >= 2,
+    ),
+]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_are_those_of_all_assignments(seed: int, nulls: bool) -> None:
+    """Of counts, and of sums and means of payload and of what is released as ranges: no input leaves them, and some
+    input reaches each of them."""
+    release, cells = tiny(seed, 1 + seed % 4, nulls)
+    for where, query in QUERIES:
+        for column, name in ((2, "pay"), (0, "age")):
+            expected = said_of(assignments(cells), query, column)
+            for what in ("count", "sum", "mean"):
+                of = None if what == "count" else name
+                (row,) = release.estimate(what, of, where=where).rows()
+                if not expected[what]:
+                    assert (row["value"], row["lower"], row["upper"]) == (None, None, None)
+                    continue
+                told = (seed, where, what, name)
+                assert row["lower"] == pytest.approx(float(min(expected[what])), abs=1e-9), told
+                assert row["upper"] == pytest.approx(float(max(expected[what])), abs=1e-9), told
+                assert row["lower"] <= float(min(expected[what])), told
+                assert row["upper"] >= float(max(expected[what])), told
+                assert row["lower"] - 1e-9 <= row["value"] <= row["upper"] + 1e-9, told
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_value_is_what_a_uniform_spread_gives(seed: int) -> None:
+    """The mean over all assignments, each as likely, of counts and sums."""
+    release, cells = tiny(seed, 1 + seed % 4, nulls=False)
+    for where, query in QUERIES:
+        for column, name in ((2, "pay"), (0, "age")):
+            expected = said_of(assignments(cells), query, column)
+            for what in ("count", "sum"):
+                (row,) = release.estimate(what, None if what == "count" else name, where=where).rows()
+                mean = sum(expected[what], Fraction(0)) / len(expected[what])
+                assert row["value"] == pytest.approx(float(mean), abs=1e-9), (where, what, name)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_groups_are_the_queries_one_by_one(seed: int) -> None:
+    """``by`` with edges and categories gives what ``where`` gives for each part, in every combination."""
+    release, _ = tiny(seed, 4, nulls=True)
+    parts = {"age": [(0, 2), (2, 6), None], "gender": ["f", "m", None]}
+    for what, of in (("count", None), ("sum", "age"), ("mean", "age"), ("mean", "pay"), ("sum", "pay")):
+        rows = release.estimate(what, of, by={"age": [0, 2, 6, None], "gender": ["f", "m", None]}).rows()
+        assert len(rows) == 9
+        for row, (age, gender) in zip(rows, product(*parts.values()), strict=True):
+            (alone,) = release.estimate(what, of, where={"age": age, "gender": gender}).rows()
+            assert {name: row[name] for name in alone} == alone
+            assert (row["age_from"], row["age_to"], row["gender"]) == (*(age or (None, None)), gender)
+
+
+# On releases of every type: the truth is computed from the rows that the release was made of.
+
+
+def trees() -> dict[str, Any]:
+    """The leaves below each label."""
+    below: dict[str | None, set[Any]] = {None: {None}}
+    for leaf, branch, root in JOBS:
+        for label in (leaf, branch, root):
+            below.setdefault(label, set()).add(leaf)
+    return below
+
+
+def wanted(name: str, asked: Any, value: Any) -> bool:
+    """Whether a value is in what was asked for."""
+    if isinstance(asked, tuple):
+        return value is not None and asked[0] <= value < asked[1]
+    if name == "job":
+        return any(value in trees()[label] for label in (asked if isinstance(asked, list) else [asked]))
+    return value in asked if isinstance(asked, list) else value == asked
+
+
+def drawn_query(draw: random.Random, rows: list[Row]) -> dict[str, Any]:
+    """One to three fields, and a part of each."""
+    where: dict[str, Any] = {}
+    names = ["age", "height", "weight", "income", "born", "seen", "gender", "kids", "smoker", "job", "window"]
+    for name in draw.sample([*names, "count", "flag", "day"], draw.randrange(1, 4)):
+        values = [row["when" if name == "window" else name] for row in rows]
+        known = sorted({value for value in values if value is not None})
+        if draw.random() < 0.15 and name not in ("window", "flag"):
+            where[name] = None
+        elif name == "job":
+            where[name] = draw.choice(["craft", "office", "*", "clerk", ["baker", "office"], ["smith", None]])
+        elif name in ("gender", "kids", "smoker", "flag"):
+            where[name] = draw.sample(known, draw.randrange(1, len(known) + 1))
+        else:
+            first, end = sorted(draw.choices(known, k=2))
+            where[name] = (first, end) if first < end else (first, _after(first))
+    return where
+
+
+def _after(value: Any) -> Any:
+    return value + (dt.timedelta(1) if isinstance(value, dt.date) else 1)
+
+
+def truth_of(release: Made, where: dict[str, Any], of: str | None) -> list[Any]:
+    """The values of a column in the rows of a query; None among them."""
+    rows = release.rows.to_pylist()
+    inside = [
+        row
+        for row in rows
+        if all(
+            wanted(name, asked, row["when" if name == "window" else name]) for name, asked in where.items()
+        )
+    ]
+    return [None if of is None else row[of] for row in inside]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_truth_is_within_the_bounds(seed: int) -> None:
+    """Of random queries over every type of field: counts, and sums and means of payload and of ranges. The payloads
+    have changed places within their groups."""
+    draw = random.Random(seed)
+    release = made(seed, draw.choice([9, 30, 60]), nulls=draw.choice([0.0, 0.2, 0.5]))
+    table = ReleasedTable.of(release.released, release.bound)
+    rows = release.rows.to_pylist()
+    for _ in range(12):
+        where = drawn_query(draw, rows)
+        values = truth_of(release, where, None)
+        (count,) = table.estimate("count", where=where).rows()
+        assert count["lower"] <= len(values) <= count["upper"], where
+        for of in ("amount", "score", "count", "age", "height", "weight", "income", "born", "seen", "moment"):
+            present = [value for value in truth_of(release, where, of) if value is not None]
+            if of not in ("born", "seen", "moment"):
+                (total,) = table.estimate("sum", of, where=where).rows()
+                assert total["lower"] <= float(sum(map(Fraction, present))) <= total["upper"], (where, of)
+            (mean,) = table.estimate("mean", of, where=where).rows()
+            if not present:
+                continue
+            if of in ("born", "seen", "moment"):
+                low, high = (_instant(mean[end]) for end in ("lower", "upper"))
+                true: Any = sum(map(_instant, present)) / len(present)
+                assert low - 1e-3 <= true <= high + 1e-3, (where, of)
+            else:
+                true = float(sum(map(Fraction, present)) / len(present))
+                assert mean["lower"] <= true <= mean["upper"], (where, of)
+
+
+def _instant(value: Any) -> float:
+    """Seconds since 1970."""
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    return float((value.replace(tzinfo=dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)).total_seconds())
+
+
+def test_wide_bounds_are_marked_and_warned_of() -> None:
+    """Once an estimate, with how many; and not where they are narrow."""
+    release = made(3, 60)
+    table = ReleasedTable.of(release.released, release.bound)
+    with pytest.warns(WideBoundsWarning, match=r"the bounds of \d+ of 4 groups are wide"):
+        found = table.estimate("count", by={"gender": ["F", "M"], "smoker": [True, False]})
+    assert all(row["wide"] for row in found.rows())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (total,) = table.estimate("count").rows()
+        assert not total["wide"]
+        assert total["value"] == total["lower"] == total["upper"] == 60
+    assert not table.estimate("count", by={"gender": ["F", "M"]}, wide=1e9).rows()[0]["wide"]
+
+
+def test_coded_ends_are_warned_of() -> None:
+    """Where values beyond the declared domain may stand at its ends: asked for or added up."""
+    release = made(3, 60)
+    table = ReleasedTable.of(release.released, release.bound)
+    told = "age: values beyond the domain that the policy declares"
+    assert any(told in each for each in table.estimate("mean", "age").warnings)
+    assert any(told in each for each in table.estimate("count", by={"age": [0, 50]}).warnings)
+    assert not any(told in each for each in table.estimate("mean", "amount").warnings)
+
+
+def test_the_first_hour_is_in_its_window() -> None:
+    """A window from midnight to midnight: its last millisecond is in, the next one is not."""
+    release = made(3, 30)
+    table = ReleasedTable.of(release.released, release.bound)
+    days = table.estimate("count", by={"window": "1d"}).rows()
+    assert days[0]["window_from"] == dt.datetime.fromtimestamp(FIRST_MS / 1000, dt.UTC)
+    assert len(days) == 4
+    assert sum(row["value"] for row in days) == pytest.approx(30)
+    (before,) = table.estimate("count", where={"window": ("2024-02-01", "2024-03-01")}).rows()
+    assert before["upper"] == 0

@@ -1,0 +1,120 @@
+"""What ``docs/using-releases.md`` shows runs, on releases of the README's policy, and says what is true."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow.compute as pc
+import pyarrow.parquet
+import pytest
+
+from kanonflow.pipelines import cli
+from kanonflow.pipelines.analysis.estimate import Estimate
+from kanonflow.schemas.avro_schema import release_avro_schema
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.policy_file import load_policy
+from kanonflow.transforms.columns.avro_encoding import avro_file
+from kanonflow.transforms.one_table import anonymize_table
+from kanonflow.transforms.secret.seeds import Secret
+from tests.made_releases import made, write_release
+from tests.test_documents import ROOT, blocks, feed
+
+PAGE = ROOT / "docs" / "using-releases.md"
+
+
+@pytest.fixture
+def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with releases of the README's policy in ``out``."""
+    monkeypatch.chdir(tmp_path)
+    (text,) = blocks(ROOT / "README.md", "yaml")
+    Path("card.yaml").write_text(text)
+    policy = load_policy("card.yaml")
+    table = feed()
+    found = anonymize_table(table, policy, Secret(bytes(range(32))), threads=1).released
+    schema = release_avro_schema(bind(policy, table.schema, text=False, source="the feed"), 0)
+    Path("out/release").mkdir(parents=True)
+    for name in found.column("release_id").unique().to_pylist():
+        rows = found.filter(pc.equal(found.column("release_id"), name))
+        Path(f"out/release/{name}.avro").write_bytes(avro_file(rows, schema, bytes(16)))
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore::kanonflow.pipelines.analysis.estimate.WideBoundsWarning")
+def test_the_page_runs(released: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its command, then its blocks of Python one after the other; each engine prints the same groups."""
+    (command,) = re.findall(r"^    (kanonflow .*)$", PAGE.read_text(), re.MULTILINE)
+    assert cli.main(shlex.split(command)[1:]) == 0
+    capsys.readouterr()
+    names: dict[str, Any] = {}
+    ran = blocks(PAGE, "python")
+    assert len(ran) == 5
+    for block in ran:
+        exec(block, names)
+        for found in [value for value in names.values() if isinstance(value, Estimate)]:
+            for row in found.rows():
+                assert row["lower"] <= row["value"] <= row["upper"]
+    out = capsys.readouterr().out
+    assert "born_from" in out
+    expected = polars.read_parquet("out/export.parquet", hive_partitioning=True).group_by("occupation").len()
+    for occupation in expected["occupation"].to_list():
+        # Printed by polars and pandas; DuckDB asks for a part of the rows.
+        assert out.count(occupation) >= 2
+
+
+def test_the_types_are_those_of_the_table(tmp_path: Path) -> None:
+    """Of Arrow, Parquet, polars and DuckDB, field by field of a release with every type."""
+    write_release(tmp_path, made(1, 40, lasting=True))
+    assert cli.main(["export", str(tmp_path), "--to", "parquet"]) == 0
+    (path, *_) = sorted((tmp_path / "export.parquet").rglob("*.parquet"))
+    schema = pyarrow.parquet.read_schema(path)
+    columns = pyarrow.parquet.ParquetFile(path).schema
+    parquet = {columns.column(place).name: columns.column(place) for place in range(len(columns))}
+    frame = polars.read_parquet(path)
+    kinds = dict(row[:2] for row in duckdb.sql(f"describe from '{path}'").fetchall())
+    rows = re.findall(r"^\| (.*) \|$", PAGE.read_text().split("## Types")[1], re.MULTILINE)
+    told = {row.split(" | ")[0]: row.split(" | ") for row in rows[1:]}
+    fields = {
+        "`int`, `long`": ("age_min", "count"),
+        "`float`, `double`": ("weight_max", "score"),
+        "`decimal(p,s)`": ("amount", "income_min"),
+        "`date`": ("day", "born_mid"),
+        "`timestamp`": ("moment", "seen_min"),
+        "times of day": ("at",),
+        "`string`, UUIDs": ("note", "uid", "gender"),
+        "`boolean`": ("flag", "age_nulls"),
+        "bytes": ("raw",),
+    }
+    assert set(told) == set(fields)
+    for name, some in fields.items():
+        _, arrow, in_parquet, in_polars, in_duckdb, _ = told[name]
+        for field in some:
+            kind = str(schema.field(field).type).split("[")[0].split("(")[0]
+            assert kind in arrow, field
+            logical = str(parquet[field].logical_type).split("(")[0].upper()
+            physical = parquet[field].physical_type
+            assert {"NONE": physical}.get(logical, logical) in in_parquet, field
+            assert str(frame.schema[field]).split("(")[0] in in_polars, field
+            assert kinds[field].split("(")[0] in in_duckdb, field
+    # Spark reads times of day that are not adjusted to UTC, and no others.
+    assert "isAdjustedToUTC=false" in str(parquet["at"].logical_type)
+    assert "isAdjustedToUTC=true" in str(parquet["moment"].logical_type)
+
+
+def test_the_figures_are_those_that_were_measured() -> None:
+    """Of the benchmark's results: its claims about errors, and that every truth was within its bounds."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "using_releases.json").read_text())
+    errors, _, groups, _ = (table["rows"] for table in found["tables"])
+    assert {row["data"] for row in errors} == {"sparkov", "complete_journey"}
+    for row in (*errors, *groups):
+        inside, _, of = row["within"].split()
+        assert inside == of
+    by_what = {what: [row for row in errors if row["what"] == what] for what in ("count", "mean")}
+    assert all(0.03 <= row["median"] < 0.04 and row["queries"] == 400 for row in by_what["count"])
+    assert all(0.009 < row["median"] < 0.02 for row in by_what["mean"])
+    assert sorted(round(row["naive median"], 2) for row in by_what["count"]) == [0.09, 0.17]
+    assert sorted(round(row["naive median"], 2) for row in by_what["mean"]) == [0.01, 0.04]
+    assert [round(row["worst"], 2) for row in by_what["count"]] == [0.71, 1.67]
