@@ -389,6 +389,14 @@ def _check(check: "PolicyCheck", stream_output: str | None, *, as_json: bool) ->
     tell(f"kept in {kept}", sys.stderr if as_json else sys.stdout)
 
 
+def _explain(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.commands.explain import explain_input
+
+    found = explain_input(arguments.policy, arguments.input, **_files_as_told(arguments))
+    tell(json.dumps(found.to_json(), indent=1) if arguments.json else found.render())
+    return DONE
+
+
 def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.commands.compare import Settings, compare, render, to_json, write_front
     from kanonflow.pipelines.commands.policy_location import read_policy_at
@@ -413,6 +421,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "verify": _verify,
     "export": _export,
     "policy": _policy,
+    "explain": _explain,
     "compare": _compare,
 }
 

@@ -268,6 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     add_export(commands, EXIT_CODES)
     _add_policy(commands)
     add_compare(commands, _add_policy_and_input, EXIT_CODES)
+    _add_explain(commands)
     return parser
 
 
@@ -450,6 +451,19 @@ def _add_policy(commands: Any) -> None:
         allow_abbrev=False,
         help="print the JSON Schema of policies, with which editors complete and check them",
     )
+
+
+def _add_explain(commands: Any) -> None:
+    explain = commands.add_parser(
+        "explain",
+        allow_abbrev=False,
+        help="say what a feed is like under a policy, and what to change",
+        description="Counts people a window, people who are alone, fields that follow from others and payload that"
+        " tells too much, and says in at most five sentences what to do. Nothing is solved, and nothing is released.",
+        epilog=EXIT_CODES,
+    )
+    _add_policy_and_input(explain)
+    add_json(explain)
 
 
 def _add_policy_and_input(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,26 @@
+"""``kanonflow explain``: what a feed is like under a policy, and what to change before anything is released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kanonflow.pipelines.explain.explanation import Explanation, explain
+from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.risks.trails import read_feed
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy_source import read_policy
+
+
+def explain_input(
+    path: str, patterns: Sequence[str], delimiter: str | None = None, input_format: str | None = None
+) -> Explanation:
+    """The explanation of files under the policy at ``path``; of as many rows as ``read_feed`` takes.
+
+    Rows that do not fit the policy are left out: whether they fit is what ``policy check`` says.
+    Raises PolicyError, InputError.
+    """
+    files, _, bound, csv = bind_input(read_policy(path), patterns, delimiter, input_format)
+    rows = read_feed(files, bound, csv).rows
+    if not rows.num_rows:
+        raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
+    return explain(rows, bound)
