@@ -42,7 +42,7 @@ def test_every_source_file_is_in_the_package(contents: dict[str, bytes]) -> None
         path
         for room in ROOMS
         for path in (ROOT / room).rglob("*")
-        if path.suffix in (".py", ".avsc", ".yaml", ".xml", ".java")
+        if path.suffix in (".py", ".avsc", ".json", ".yaml", ".xml", ".java")
     ]
     expected = {f"kanonflow/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
     inside = {name: content for name, content in contents.items() if name.startswith("kanonflow/")}
