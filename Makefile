@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 .PHONY: demo test test-all test-thorough lint bench clean flink-test flink-up flink-down lock
 
 # From nothing each time: a run that other code began must not be resumed.
-demo: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
+demo: $(VENV)/.installed-cli
 	rm -rf demo-out
 	$(VENV)/bin/kanonflow demo --output demo-out
 
@@ -103,16 +103,32 @@ lock:
 	$(LOCK) --extra gcp --extra kafka --output-file locks/dataflow.lock
 	$(LOCK) --extra test --output-file locks/test.lock
 
-# Ahead of everything else, or each of pytest's processes would do it.
+# Once for each state of solvers/, by a process a core, ahead of everything else: or each of pytest's processes, and each
+# of a cluster's workers, would do it. kanonflow itself compiles what a run needs and no cache holds.
 $(NUMBA_CACHE_DIR)/.compiled: | $(VENV)/.installed-cli
-	@echo "compiling the kernels in solvers/, once for each state of them (a minute or two)"
-	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up, warm_up_merging; warm_up(); warm_up_merging()"
+	@$(PY) -m kanonflow.solvers.compile_kernels "classes ncp" merging "row_graph ncp"
 	@touch $@
 
 # With the variants for hierarchies and for rules of sensitive values: no test compiles them within its time limit.
-$(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(NUMBA_CACHE_DIR)/.compiled
-	@$(PY) -c "from kanonflow.solvers.warm_up import warm_up, warm_up_merging; warm_up(ruled=True); warm_up(hierarchies=True); warm_up_merging(hierarchies=True); warm_up('row_graph', loss='sil'); warm_up('classes', ruled=True, loss='sil')"
-	@touch $@
+$(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(VENV)/.installed-cli
+	@$(PY) -m kanonflow.solvers.compile_kernels
+	@touch $(NUMBA_CACHE_DIR)/.compiled $@
+
+# The list of kernels by which they are compiled in parallel; after a change of them. It compiles everything, serially.
+.PHONY: kernel-list wheel wheel-test
+kernel-list: $(VENV)/.installed-cli
+	$(PY) -m kanonflow.solvers.record_kernels
+
+# A wheel for this Python and numba that carries the kernels as machine code (decision 058). Ten minutes of two cores.
+wheel: $(VENV)/.installed-cli
+	rm -rf build dist
+	$(PY) -m kanonflow.solvers.carry_kernels build/kernels/compiled
+	KANONFLOW_COMPILED=build/kernels/compiled $(PIP_INSTALL_WHEEL) --wheel-dir dist .
+	@ls -l dist
+
+PIP_INSTALL_WHEEL = $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation
+wheel-test: $(VENV)/.installed-test wheel
+	$(PY) -m pytest tests/wheel_checks.py
 
 # mypy reads no package_dir: it gets a folder that looks as the package does once it is installed.
 .mypy_root/kanonflow: Makefile

@@ -5,9 +5,13 @@ site-packages; ``package_dir`` maps each of them to ``kanonflow.<room>``, and ``
 itself.
 """
 
+import os
+import shutil
+from importlib.metadata import version
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
 
 ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies")
 HERE = Path(__file__).parent
@@ -57,6 +61,32 @@ TEST = [
     "setuptools>=70.1",
 ]
 
+# The folder of kernels as machine code that ``make wheel`` compiles (decision 058), for a wheel that carries them.
+COMPILED = os.environ.get("KANONFLOW_COMPILED")
+
+
+class _WithKernels(build_py):
+    """The sources, and the machine code of their kernels where the installed package looks for it."""
+
+    def run(self) -> None:
+        super().run()
+        target = Path(self.build_lib, "kanonflow", "solvers", "compiled")
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(str(COMPILED), target)
+
+
+class _ForOneMachine(Distribution):
+    """A wheel that names Python's version and the platform."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+def _pinned(requirements: list[str]) -> list[str]:
+    """Exactly the numba whose code is carried; another one would compile it again."""
+    return [f"numba=={version('numba')}" if each.startswith("numba") else each for each in requirements]
+
+
 setup(
     name="kanonflow",
     version="0.1.0",
@@ -67,9 +97,11 @@ setup(
     package_data={
         "kanonflow.pipelines.flink": ["*.xml", "*.java"],
         "kanonflow.schemas": ["*.avsc"],
+        "kanonflow.solvers.kernels": ["*.json"],
         "kanonflow.policies": ["*.yaml"],
     },
-    install_requires=RUNTIME,
+    install_requires=_pinned(RUNTIME) if COMPILED else RUNTIME,
+    **({"cmdclass": {"build_py": _WithKernels}, "distclass": _ForOneMachine} if COMPILED else {}),
     extras_require={
         "cli": CLI,
         "gcp": GCP,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +78,31 @@ def _classes(table: Table, ruled: bool, loss: str) -> None:
     n = table.records
     # People with one row are points, whose neighbours are found in another way than those of people with several.
     for people in (table, replace(table, individuals=np.arange(n) // 2)):
-        solve(Task(people, 3, shape="classes", loss=loss, budget=Budget(200.0), seed=1))
+        found = solve(Task(people, 3, shape="classes", loss=loss, budget=Budget(200.0), seed=1))
+        found.structure.released().draw(_Repeatable(np.random.default_rng(1)))
     if ruled:
         rule = Sensitive(np.arange(n) % 3, "distinct", 2, "equal", 0.5)
         solve(Task(table, 3, shape="classes", loss=loss, budget=Budget(200.0), seed=1, sensitive=[rule]))
+
+
+def kernel_sets(
+    shape: str, *, ruled: bool = False, hierarchies: bool = False, loss: str = "ncp", merging: bool = False
+) -> tuple[str, ...]:
+    """Names in ``KERNEL_SETS`` of what ``warm_up`` calls with these arguments; merging: and ``warm_up_merging``.
+
+    Empty for lattices, which need no kernels that take long.
+    """
+    of_trees = " hierarchies" * hierarchies
+    names = [f"{shape} {loss}{of_trees}"] if shape in ("row_graph", "classes") else []
+    names += [f"classes ruled {loss}{of_trees}"] if shape == "classes" and ruled else []
+    return (*names, *([f"merging{of_trees}"] if merging else []))
+
+
+def warm_up_set(name: str) -> None:
+    """Call all kernels of a set. Raises BudgetError: there is none of that name."""
+    if name not in KERNEL_SETS:
+        raise BudgetError(f"unknown set of kernels {name!r}: choose one of {', '.join(KERNEL_SETS)}")
+    KERNEL_SETS[name]()
 
 
 def warm_up_merging(hierarchies: bool = False) -> None:
@@ -128,3 +151,19 @@ def warm_up(
         _graphs(table, loss)
     if shape in (None, "classes"):
         _classes(table, ruled, loss)
+
+
+def _all_sets() -> dict[str, Callable[[], None]]:
+    sets: dict[str, Callable[[], None]] = {}
+    for trees in (False, True):
+        of_trees = " hierarchies" * trees
+        for loss in ("ncp", "sil"):
+            sets[f"classes {loss}{of_trees}"] = partial(warm_up, "classes", False, trees, loss)
+            sets[f"classes ruled {loss}{of_trees}"] = partial(warm_up, "classes", True, trees, loss)
+            sets[f"row_graph {loss}{of_trees}"] = partial(warm_up, "row_graph", False, trees, loss)
+        sets[f"merging{of_trees}"] = partial(warm_up_merging, trees)
+    return sets
+
+
+KERNEL_SETS: Mapping[str, Callable[[], None]] = _all_sets()
+"""By name, what calls the kernels that a policy can need; ``kernel_sets`` says which of them."""

@@ -17,7 +17,9 @@ from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.warm_up import kernel_sets
 from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.release.window_structures import holds_hierarchies, solver_shape
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
@@ -57,8 +59,9 @@ def sample_slots(
     """Records of some windows, and slots over them: (rows, members int64 (s, k), positions in those rows).
 
     Windows are drawn at random until there are about ``most`` records. Of an individual one row a window is taken, so
-    that k members are k individuals. The slots are those of a k-regular graph that a short search found; of a window
-    that is too large for that, those of a part of neighbours. Both are empty if no window has k individuals.
+    that k members are k individuals. The slots are those of what a short search found: of a k-regular graph, or, where
+    the policy publishes closed classes, k of a class. Of a window that is too large for that, those of a part of
+    neighbours. Both are empty if no window has k individuals.
     Deterministic. O(most) evaluations, whatever the input's size.
     """
     rng = np.random.default_rng(_SEED)
@@ -72,9 +75,7 @@ def sample_slots(
             continue
         part = _neighbours(part, bound, max(most, bound.policy.k), rng)
         table = encode(part, bound, None, {}).table
-        budget = Budget(_EVALUATIONS_PER_ROW)
-        solution = solve(Task(table, bound.policy.k, shape="row_graph", budget=budget, seed=_SEED))
-        slots.append(solution.graph.members.astype(np.int64) + count)
+        slots.append(_slots(table, bound, rng) + count)
         taken.append(part)
         count += part.num_rows
         if count >= most:
@@ -82,6 +83,36 @@ def sample_slots(
     if not taken:
         return rows.slice(0, 0), np.empty((0, bound.policy.k), dtype=np.int64)
     return pa.concat_tables(taken).combine_chunks(), np.concatenate(slots)
+
+
+def sample_kernels(bound: BoundPolicy) -> tuple[str, ...]:
+    """Sets of kernels (``solvers.warm_up``) that ``sample_slots`` calls."""
+    return kernel_sets(_shape(bound), hierarchies=holds_hierarchies(bound))
+
+
+def _shape(bound: BoundPolicy) -> str:
+    """Rows of their own boxes as graphs, closed classes as such, also those of a lattice's node."""
+    return "row_graph" if solver_shape(bound.policy) == "row_graph" else "classes"
+
+
+def _slots(table: Table, bound: BoundPolicy, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Slots over one row a person, as a release has them: int64 (n, k), who stands in each.
+
+    Closed classes are found as such, by the kernels that the run needs all the same. Of a class every row is in k
+    slots, with k - 1 that chance puts next to it.
+    """
+    k, budget = bound.policy.k, Budget(_EVALUATIONS_PER_ROW)
+    if _shape(bound) == "row_graph":
+        return solve(Task(table, k, shape="row_graph", budget=budget, seed=_SEED)).graph.members.astype(
+            np.int64
+        )
+    groups = solve(Task(table, k, shape="classes", budget=budget, seed=_SEED)).structure.groups
+    sizes = np.diff(groups.starts)
+    first, size = np.repeat(groups.starts[:-1], sizes), np.repeat(sizes, sizes)
+    # By chance within each class.
+    members = groups.records[np.lexsort((rng.random(groups.records.size), first))]
+    place = np.arange(members.size) - first
+    return members[first[:, None] + (place[:, None] + np.arange(k)) % size[:, None]]
 
 
 def _one_row_each(rows: pa.Table, bound: BoundPolicy, rng: np.random.Generator) -> pa.Table:

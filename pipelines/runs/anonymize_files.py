@@ -27,7 +27,7 @@ from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, on
 from kanonflow.pipelines.runs.feed_end import TellEnd
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
-from kanonflow.pipelines.runs.kernel_cache import COMPILES, compiles_first
+from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -115,6 +115,7 @@ def anonymize_files(
     refuse_shared_secret((source_of_secret, *replaced), (file.path for file in files))
     # Before anything is there: neither can be taken back once a release is out.
     proposed = refuse_misfits(files, bound, csv, ", ".join(patterns))
+    compile_first(bound, terminal, here=not is_dataflow(options.runner), quiet=options.quiet)
     measured = measure_payload(files, bound, csv)
     if not options.quiet and measured:
         tell(measured, terminal)
@@ -150,8 +151,6 @@ def anonymize_files(
         if only_submits(beam_options(options.beam_flags)):
             pipeline.run()
             return None
-        if not (options.quiet or is_dataflow(options.runner)) and compiles_first(policy):
-            tell(COMPILES, terminal)
         begin = time.perf_counter()
         with (
             beam_log(options.output),

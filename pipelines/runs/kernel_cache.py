@@ -1,46 +1,55 @@
-"""Whether a run compiles its solver first, as the first one after an installation does: a minute or two of silence."""
+"""Kernels that no cache holds are compiled before a run begins, in parallel, and the run says how far that is."""
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
+import time
+from collections.abc import Callable
+from typing import TextIO
 
-from numba.core.dispatcher import Dispatcher
+from kanonflow.pipelines.risks.payload_sample import sample_kernels
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.kernels.compile_ahead import compile_ahead, missing_units
+from kanonflow.transforms.release.window_structures import needed_kernels
 
-from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.release.window_structures import solver_shape
+COMPILES = "the solver is compiled for this machine first, once after an installation from sources"
 
-COMPILES = (
-    "no compiled solver for such a policy is in the cache: it is compiled first, which takes a minute or two, once"
-    " after an installation"
-)
-
-_KERNELS = {
-    "row_graph": "kanonflow.solvers.search.two_opt",
-    "classes": "kanonflow.solvers.class_search.moves",
-}
-"""By the shape that a policy is solved in, a module whose kernels each such run needs; others compile none at once."""
-_OF_LASTING = "kanonflow.solvers.merging.moves"
-"""The same of cohorts that last, which are merged in each window."""
+# Of the work, between two lines where there is no terminal.
+_STEP = 0.25
 
 
-def compiles_first(policy: Policy) -> bool:
-    """Whether numba's cache has nothing of the kernels that the policy's solver needs.
+def kernels_of_run(bound: BoundPolicy, *, here: bool) -> tuple[str, ...]:
+    """Sets of kernels that a run needs on this machine. here: its windows are solved on it, too."""
+    own = needed_kernels(bound) if here else ()
+    return tuple(dict.fromkeys((*own, *sample_kernels(bound))))
 
-    A cache that another version left counts as one: what of it is too old is found out kernel by kernel.
+
+def compile_first(bound: BoundPolicy, terminal: TextIO, *, here: bool = True, quiet: bool = False) -> None:
+    """Compile what a run needs and no cache holds; otherwise it takes some 10 ms and says nothing.
+
+    here: as of ``kernels_of_run``. quiet: say nothing.
     """
-    modules = [_KERNELS[shape]] if (shape := solver_shape(policy)) in _KERNELS else []
-    modules += [_OF_LASTING] if policy.lasting else []
-    return not all(map(_cached, modules))
+    names = kernels_of_run(bound, here=here)
+    if not missing_units(names):
+        return
+    begin = time.perf_counter()
+    if not quiet:
+        print(COMPILES, file=terminal, flush=True)
+    if compile_ahead(names, None if quiet else progress_lines(terminal)) and not quiet:
+        print(f"compiled in {time.perf_counter() - begin:.0f} s", file=terminal, flush=True)
 
 
-def _cached(name: str) -> bool:
-    """Whether numba's cache has a kernel of a module."""
-    module = importlib.import_module(name)
-    stem = Path(str(module.__file__)).stem
-    folders = {
-        Path(value.stats.cache_path)
-        for value in vars(module).values()
-        if isinstance(value, Dispatcher) and value.py_func.__module__ == name and value.stats.cache_path
-    }
-    return any(True for folder in folders for _ in folder.glob(f"{stem}.*.nbi"))
+def progress_lines(terminal: TextIO) -> Callable[[int, int, float], None]:
+    """Tells what ``compile_ahead`` says: one line that is written over at a terminal, elsewhere some lines."""
+    lively = terminal.isatty()
+    due = _STEP
+
+    def tell(ready: int, count: int, share: float) -> None:
+        nonlocal due
+        line = f"compiled {ready} of {count} kernels, {share:.0%} of the work"
+        if lively:
+            print(f"\r\x1b[K{line}", end="\n" if ready == count else "", file=terminal, flush=True)
+        elif share >= due or ready == count:
+            due = share + _STEP
+            print(line, file=terminal, flush=True)
+
+    return tell

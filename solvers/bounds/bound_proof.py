@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.units.distinct_rows import group_rows
@@ -50,7 +50,7 @@ def proven_bound(weight: NDArray[np.int32], k: int, lowered: NDArray[np.float64]
     return k * float(weight.astype(np.float64) @ lowered) / max(int(weight.sum()), 1) - SLACK
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _violated(
     points: np.ndarray,
     codes: np.ndarray,
@@ -107,7 +107,7 @@ def _violated(
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _violated_anchor(
     points: np.ndarray,
     codes: np.ndarray,

@@ -6,10 +6,10 @@ small part of the time; the exact walk is left to find the last ones and to prov
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from kanonflow.solvers.bounds.pricing import TOLERANCE, Nodes, joined_loss, take_member
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.neighbours import pair_loss
 
@@ -18,7 +18,7 @@ SECONDS = 4
 SWAP_ROUNDS = 4
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _nearest(
     units: Units, dual: np.ndarray, anchor: int, most: int, reduced: np.ndarray, near: np.ndarray
 ) -> int:
@@ -38,7 +38,7 @@ def _nearest(
     return kept
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _best_joining(
     units: Units, nodes: Nodes, dual: np.ndarray, near: np.ndarray, count: int, depth: int
 ) -> int:
@@ -59,7 +59,7 @@ def _best_joining(
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _reduced(units: Units, nodes: Nodes, k: int) -> float:
     """Reduced cost of the slot of k members whose last is ``taken[k - 1]`` and box is that of row k."""
     total = nodes.categorical[k] - nodes.dual[k]
@@ -68,7 +68,7 @@ def _reduced(units: Units, nodes: Nodes, k: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _improve(
     units: Units, nodes: Nodes, dual: np.ndarray, near: np.ndarray, count: int, k: int, members: np.ndarray
 ) -> float:
@@ -93,7 +93,7 @@ def _improve(
     return cost
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def greedy_slots(
     units: Units,
     nodes: Nodes,

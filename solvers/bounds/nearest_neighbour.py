@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.distinct_rows import Units
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _reach(units: Units, nearest: np.ndarray, distance: np.ndarray, k: int, reach: np.ndarray) -> None:
     for unit in range(units.weight.size):
         others = units.limit[unit] - 1

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +23,7 @@ from kanonflow.solvers.bounds.shared_costs import (
     join_with,
     share_values,
 )
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.features import Features
@@ -85,7 +85,7 @@ def build_nodes(features: Features, units: int, k: int) -> Nodes:
     )
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def joined_loss(features: Features, nodes: Nodes, depth: int, unit: int) -> float:
     """Loss of the box of the first ``depth`` members and a unit."""
     total = nodes.categorical[depth]
@@ -104,7 +104,7 @@ def joined_loss(features: Features, nodes: Nodes, depth: int, unit: int) -> floa
     return total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def take_member(features: Features, nodes: Nodes, depth: int, unit: int, dual: float) -> None:
     """Make a unit the member number ``depth``: the box of the next depth."""
     categorical = nodes.categorical[depth] if depth > 0 else 0.0
@@ -131,7 +131,7 @@ def take_member(features: Features, nodes: Nodes, depth: int, unit: int, dual: f
     nodes.dual[depth + 1] = (nodes.dual[depth] if depth > 0 else 0.0) + dual
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _sort(nodes: Nodes, depth: int) -> None:
     """Candidates of a depth by box loss, then by unit, so that copies of one stand together (shell sort)."""
     count = nodes.filled[depth]
@@ -153,7 +153,7 @@ def _sort(nodes: Nodes, depth: int) -> None:
         gap //= 3
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _raise_top(nodes: Nodes, size: int, dual: float, total: float) -> float:
     """Let a dual into the ``size`` largest, kept in descending order; returns their new sum."""
     if size > 0 and dual > nodes.top[size - 1]:
@@ -168,7 +168,7 @@ def _raise_top(nodes: Nodes, size: int, dual: float, total: float) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _bound_branches(nodes: Nodes, dual: np.ndarray, depth: int, k: int) -> None:
     """Sort the candidates and bound each branch (module docstring); infinite where too few stand before it."""
     _sort(nodes, depth)
@@ -186,7 +186,7 @@ def _bound_branches(nodes: Nodes, dual: np.ndarray, depth: int, k: int) -> None:
     nodes.cursor[depth] = 0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _fill_child(
     units: Units, nodes: Nodes, dual: np.ndarray, depth: int, last: int, k: int, bar: float
 ) -> None:
@@ -213,7 +213,7 @@ def _fill_child(
     nodes.filled[depth] = count if count > others else 0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _thin_out(
     units: Units, nodes: Nodes, dual: np.ndarray, depth: int, k: int, bar: float, rounds: int
 ) -> None:
@@ -249,7 +249,7 @@ def _thin_out(
     nodes.filled[depth] = kept if kept >= r else 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _fill_root(
     units: Units, nodes: Nodes, dual: np.ndarray, order: np.ndarray, place: int, k: int, bar: float
 ) -> None:
@@ -288,7 +288,7 @@ def _fill_root(
     nodes.filled[1] = count if count > others else 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _walk(
     units: Units,
     nodes: Nodes,
@@ -346,7 +346,7 @@ def _walk(
     return min(best, left_out), written, visited
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def price_anchors(
     units: Units,
     nodes: Nodes,

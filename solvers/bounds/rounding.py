@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.starts.holes import fill_holes
 from kanonflow.solvers.units.distinct_rows import Units
 
@@ -13,7 +13,7 @@ from kanonflow.solvers.units.distinct_rows import Units
 NEAR = 1e-6
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _take(
     slots: np.ndarray,
     which: np.ndarray,
@@ -39,7 +39,7 @@ def _take(
     return filled
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _take_in_part(
     slots: np.ndarray, which: np.ndarray, need: np.ndarray, members: np.ndarray, filled: int
 ) -> None:

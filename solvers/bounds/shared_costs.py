@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import lowest_bit
 from kanonflow.solvers.units.features import Features
 
@@ -61,14 +61,14 @@ def build_shares(features: Features, room: int, k: int) -> Shares:
     )
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def clear_shares(shares: Shares) -> None:
     """Begin a node."""
     for value in range(shares.total.size):
         shares.total[value] = 0.0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _add(shares: Shares, p: int, value: int, price: float) -> None:
     at = shares.adds[p]
     shares.value[p, at] = value
@@ -78,7 +78,7 @@ def _add(shares: Shares, p: int, value: int, price: float) -> None:
     shares.adds[p] = at + 1
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def share_values(
     features: Features,
     shares: Shares,
@@ -115,7 +115,7 @@ def share_values(
     return alone
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _begin_totals(shares: Shares, r: int) -> None:
     """Every weight is 1: the r largest of a value are as many ones as there are candidates with it."""
     for value in range(shares.total.size):
@@ -124,7 +124,7 @@ def _begin_totals(shares: Shares, r: int) -> None:
             shares.largest[value, t] = 1.0 if t < shares.total[value] else 0.0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _raise_weight(shares: Shares, value: int, before: float, after: float, r: int) -> None:
     """Let a weight of a value rise; which candidate's it is does not matter, equal weights stand for each other."""
     at = r - 1
@@ -143,7 +143,7 @@ def _raise_weight(shares: Shares, value: int, before: float, after: float, r: in
     shares.total[value] = total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def cheapest_join(
     shares: Shares,
     dual: np.ndarray,
@@ -192,7 +192,7 @@ def cheapest_join(
     return reached
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def join_with(shares: Shares, p: int, r: int) -> float:
     """No r of the candidates, p among them, join for less than this; after ``cheapest_join``, by its last shares."""
     total = 0.0

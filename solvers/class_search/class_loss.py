@@ -39,11 +39,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.rules import HOME, ValueRules, forget, meets
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.slot_loss import chosen_by_state
 from kanonflow.solvers.structures.partition import Partition
@@ -94,7 +94,7 @@ class ClassLoss(Protocol):
         """Loss of a partition as it is reported: mean over all rows, those that wait among them."""
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def exchanged_counts(
     people: Individuals, classes: Any, number: int, out: int, unit: int
 ) -> tuple[int, int, int]:
@@ -115,7 +115,7 @@ def exchanged_counts(
     return size, total, fewest
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def ruled_loss(
     people: Individuals, classes: Any, rules: ValueRules, side: int, number: int, out: int, unit: int
 ) -> float:
@@ -129,7 +129,7 @@ def ruled_loss(
     return loss
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_class(people: Individuals, classes: Any, number: int, rules: ValueRules | None = None) -> None:
     """Recompute what is kept for a class. O(size) and what the loss takes, with rules the rows of the class more."""
     size = classes.size[number]
@@ -153,7 +153,7 @@ def refresh_class(people: Individuals, classes: Any, number: int, rules: ValueRu
         classes.loss[number] = ruled_loss(people, classes, rules, HOME, number, NOBODY, NOBODY)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def move(classes: Any, unit: int, target: int) -> None:
     """Take an individual out of its class (or the pool) into another; both classes are left to refresh."""
     source = classes.label[unit]
@@ -196,7 +196,7 @@ def class_fields(labels: NDArray[np.int32], k: int, ruled: bool, waiting: float)
     }
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill(people: Individuals, classes: Any, labels: np.ndarray, rules: ValueRules | None = None) -> None:
     """Work out every field of an empty state for labels int32 (u,)."""
     for unit in range(labels.size):
@@ -205,7 +205,7 @@ def fill(people: Individuals, classes: Any, labels: np.ndarray, rules: ValueRule
     refresh_all(people, classes, rules)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_all(people: Individuals, classes: Any, rules: ValueRules | None = None) -> None:
     """Recompute what is kept for every class."""
     for number in range(classes.size.size):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from kanonflow.solvers.class_search.class_loss import NOBODY, move, refresh_class
@@ -14,9 +13,11 @@ from kanonflow.solvers.class_search.moves import (
     refresh_and_push,
 )
 from kanonflow.solvers.class_search.rules import ValueRules
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.individuals import Individuals, hull_loss
+from kanonflow.solvers.units.stable_order import stable_order
 
 # After two swaps the repair leads back to where it was in 84% of the kicks. Loss to that of l-greedy at equal budget,
 # sparkov's weeks (days): two .912 (.850), three .906 (.837), four .902 (.833), six .896 (.829), nine .895 (.837); six
@@ -27,13 +28,13 @@ _DRAWS = np.int64(12)
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def _paid(people: Individuals, classes: Any, unit: int) -> float:
     """What an individual costs beside its class, in rows: waiting in the pool."""
     return people.rows[unit] * classes.waiting if classes.label[unit] < 0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _random_swap(
     people: Individuals,
     classes: Any,
@@ -64,7 +65,7 @@ def _random_swap(
     return True
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _dissolve(
     people: Individuals,
     classes: Any,
@@ -86,7 +87,7 @@ def _dissolve(
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _split(
     people: Individuals,
     classes: Any,
@@ -111,15 +112,17 @@ def _split(
         else:
             gaps[p] = hull_loss(people, units[p], seed) if units[p] != seed else -1.0
     change[0] -= classes.loss[number]
-    for index in np.argsort(gaps, kind="mergesort")[:k]:
-        logged_move(classes, work, units[index], empty)
+    order, scratch = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    stable_order(gaps, size, order, scratch)
+    for place in range(k):
+        logged_move(classes, work, units[order[place]], empty)
     refresh_and_push(people, classes, work, number, rules)
     refresh_and_push(people, classes, work, empty, rules)
     change[0] += classes.loss[number] + classes.loss[empty]
     return True
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _undo(
     people: Individuals, classes: Any, work: Workspace, seen: np.ndarray, rules: ValueRules | None = None
 ) -> None:
@@ -144,7 +147,7 @@ def _undo(
     work.logged[0] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def class_kick(
     people: Individuals,
     classes: Any,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +15,7 @@ from kanonflow.solvers.class_search.class_loss import (
     ruled_loss,
 )
 from kanonflow.solvers.class_search.rules import HOME, TARGET, ValueRules, forget
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -25,7 +25,7 @@ def none_seen(classes: Any) -> NDArray[np.int64]:
     return np.zeros(classes.size.size, dtype=np.int64)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def _offer(rules: ValueRules, gain: float, target: int, partner: int) -> None:
     """Keep a move whose gain is at most this much, for ``_best_offer`` to judge."""
     place = rules.offers[0]
@@ -34,7 +34,7 @@ def _offer(rules: ValueRules, gain: float, target: int, partner: int) -> None:
     rules.offers[0] = place + 1
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _true_gain(
     people: Individuals,
     classes: Any,
@@ -60,7 +60,7 @@ def _true_gain(
     return gain
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _best_offer(
     people: Individuals,
     classes: Any,
@@ -90,7 +90,7 @@ def _best_offer(
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_move(
     people: Individuals,
     classes: Any,
@@ -178,7 +178,7 @@ def best_move(
     return best if best > EPSILON else 0.0
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def logged_move(classes: Any, work: Workspace, unit: int, target: int) -> None:
     """Move an individual and note where it came from in the undo log."""
     entry = work.logged[0]
@@ -187,7 +187,7 @@ def logged_move(classes: Any, work: Workspace, unit: int, target: int) -> None:
     move(classes, unit, target)
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def refresh_and_push(
     people: Individuals, classes: Any, work: Workspace, number: int, rules: ValueRules | None = None
 ) -> None:
@@ -199,7 +199,7 @@ def refresh_and_push(
         push(work, np.int64(classes.members[number, p]))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def class_descend(
     people: Individuals,
     classes: Any,

@@ -17,11 +17,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.diversity import TOLERANCE
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.sensitive import DISTANCES, KINDS, Sensitive
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -120,12 +120,12 @@ def part_of_rules(rules: ValueRules | None, chosen: NDArray[np.int64]) -> ValueR
     return rules._replace(begin=rules.begin[chosen], **{name: getattr(rules, name).copy() for name in own})
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _times_log(count: int) -> float:
     return count * math.log(count) if count > 1 else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _count(rules: ValueRules, side: int, row: int, step: int) -> None:
     """Add a row to a tally (step 1) or take it off (-1). O(f)."""
     norm = rules.state[side, 3]
@@ -152,7 +152,7 @@ def _count(rules: ValueRules, side: int, row: int, step: int) -> None:
         rules.counts[side, code] = new
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _load(
     people: Individuals,
     rules: ValueRules,
@@ -186,7 +186,7 @@ def _load(
             index += 1
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _distance(rules: ValueRules, side: int, f: int, rows: int) -> float:
     """Equal or ordered distance of a tally's shares from the release's. O(values), O(1) where spread is right."""
     if rules.distance[f] == 1 and rules.state[side, 3] == rows:
@@ -202,7 +202,7 @@ def _distance(rules: ValueRules, side: int, f: int, rows: int) -> float:
     return total / 2.0 if rules.distance[f] == 1 else total / max(shown - 1, 1)
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _judge(rules: ValueRules, side: int, rows: int) -> bool:
     """Whether a tally of that many rows meets every rule."""
     met = True
@@ -219,7 +219,7 @@ def _judge(rules: ValueRules, side: int, rows: int) -> bool:
     return met
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _exchange(
     people: Individuals, rules: ValueRules, side: int, row_count: int, leaver: int, unit: int
 ) -> int:
@@ -238,7 +238,7 @@ def _exchange(
     return rows
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def meets(
     people: Individuals, rules: ValueRules, members: np.ndarray, size: int, side: int, number: int,
     row_count: int, out: int, unit: int,
@@ -257,7 +257,7 @@ def meets(
     return met
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def shortfall(
     people: Individuals, rules: ValueRules, members: np.ndarray, size: int, side: int, number: int,
     row_count: int, out: int, unit: int,
@@ -286,7 +286,7 @@ def shortfall(
     return missing
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def forget(rules: ValueRules) -> None:
     """Classes have changed: what the tallies hold is none of them any more."""
     rules.state[0, 0] = rules.state[1, 0] = -1

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +27,7 @@ from kanonflow.solvers.class_search.class_loss import (
     give_class_loss,
 )
 from kanonflow.solvers.class_search.rules import ValueRules
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.loss.sil import group_distances, sil
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.sil_slots import deviations
@@ -78,7 +78,7 @@ class SilClasses(NamedTuple):
 
 
 # Called, not inlined: with a copy at each look the search takes several times as long to compile, and is no faster.
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _distances(classes: SilClasses, number: int, out: int, unit: int, fewest: int) -> float:
     """Sum of the distances of the first ``fewest`` rows of each member to their average, times d."""
     rows = classes.rows
@@ -133,7 +133,7 @@ def _distances(classes: SilClasses, number: int, out: int, unit: int, fewest: in
     return distance
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int, unit: int) -> float:
     """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
 
@@ -147,7 +147,7 @@ def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int
     return distance * classes.rows.scale + total * classes.waiting
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def refresh(people: Individuals, classes: SilClasses, number: int) -> None:
     """Nothing is kept for a class but its loss."""
 

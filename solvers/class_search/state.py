@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +18,7 @@ from kanonflow.solvers.class_search.class_loss import (
     give_class_loss,
 )
 from kanonflow.solvers.class_search.rules import ValueRules
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.structures.partition import Partition
@@ -50,7 +50,7 @@ class Classes(NamedTuple):
     counts: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def changed_loss(people: Individuals, classes: Classes, number: int, out: int, unit: int) -> float:
     """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
 
@@ -104,7 +104,7 @@ def changed_loss(people: Individuals, classes: Classes, number: int, out: int, u
     return kept * loss + (total - kept) * WAITING if kept > 0 else total * WAITING
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def refresh(people: Individuals, classes: Classes, number: int) -> None:
     """Recompute the hulls of a class without each of its members. O(size d + size W)."""
     size = classes.size[number]

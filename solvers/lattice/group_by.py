@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 
 WORD = np.int64(2**62)
@@ -50,7 +50,7 @@ class Grouping(NamedTuple):
     held: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _number_keys(
     keys: np.ndarray, capacity: int, groups: np.ndarray, slots: np.ndarray, held: np.ndarray
 ) -> int:
@@ -80,7 +80,7 @@ def _number_keys(
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _rows_below(groups: np.ndarray, weight: np.ndarray, count: int, k: int) -> int:
     """Rows in groups of fewer than k rows."""
     rows = np.zeros(count, dtype=np.int64)
@@ -93,7 +93,7 @@ def _rows_below(groups: np.ndarray, weight: np.ndarray, count: int, k: int) -> i
     return small
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _refine(columns: LevelColumns, chosen: np.ndarray, k: int, limit: int, work: Grouping) -> tuple[int, int]:
     """Group the units by the given rows of ``encoded``: (groups, rows in groups of fewer than k rows).
 
@@ -121,7 +121,7 @@ def _refine(columns: LevelColumns, chosen: np.ndarray, k: int, limit: int, work:
     return count, _rows_below(work.groups, columns.weight, count, k)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _even_rows(held: np.ndarray, group: np.ndarray, count: int, k: int, allowed: np.ndarray) -> None:
     """Lower ``allowed`` to the largest m with sum_u min(held_u, m) >= k m, over the individuals u of each group.
 
@@ -154,7 +154,7 @@ def _even_rows(held: np.ndarray, group: np.ndarray, count: int, k: int, allowed:
         allowed[g] = m - 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _judge(
     columns: LevelColumns, count: int, k: int, even_share: bool, work: Grouping
 ) -> tuple[np.ndarray, np.ndarray, int]:
@@ -190,7 +190,7 @@ def _judge(
     return allowed, of_pair, suppressed
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def check_columns(
     columns: LevelColumns, chosen: np.ndarray, k: int, limit: int, even_share: bool, work: Grouping
 ) -> int:
@@ -206,7 +206,7 @@ def check_columns(
     return _judge(columns, count, k, even_share, work)[2]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _kept_rows(
     columns: LevelColumns, chosen: np.ndarray, k: int, even_share: bool, work: Grouping
 ) -> np.ndarray:

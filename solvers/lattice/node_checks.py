@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.lattice.group_by import (
     check_columns,
     columns_of,
@@ -24,7 +24,7 @@ from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _holds_below(nodes: np.ndarray, count: int, node: np.ndarray) -> bool:
     """Whether one of the first ``count`` nodes is nowhere above ``node``."""
     for i in range(count):
@@ -38,7 +38,7 @@ def _holds_below(nodes: np.ndarray, count: int, node: np.ndarray) -> bool:
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _drop_above(nodes: np.ndarray, count: int, node: np.ndarray) -> int:
     """Remove from the first ``count`` nodes those that are nowhere below ``node``; returns how many stay."""
     kept = 0

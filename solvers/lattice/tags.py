@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from kanonflow.solvers.kernels.kernel import kernel
 
 UNKNOWN, NO_BETTER, ANONYMOUS, FAILING = 0, 1, 2, 3
 """NO_BETTER: unknown too, but it loses at least as much as the best node known: nobody needs to know."""
@@ -48,7 +49,7 @@ def box_between(low: tuple[int, ...], high: tuple[int, ...]) -> Box:
     return Box(np.array(low, dtype=np.int64), dims, strides)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def next_unknown(tags: np.ndarray, begin: int) -> int:
     """The first unknown node from ``begin`` on; -1 when there is none."""
     for number in range(begin, tags.size):
@@ -57,7 +58,7 @@ def next_unknown(tags: np.ndarray, begin: int) -> int:
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray, upwards: bool) -> int:
     """Tag the node and all above it ANONYMOUS, or all below it FAILING; returns how many were UNKNOWN.
 
@@ -91,7 +92,7 @@ def spread(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray,
     return settled
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def unknown_path(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.ndarray) -> np.ndarray:
     """The unknown nodes of a strategy path through an unknown node, lowest first, int64 (length,).
 
@@ -136,7 +137,7 @@ def unknown_path(tags: np.ndarray, number: int, dims: np.ndarray, strides: np.nd
     return path[first : last + 1].copy()
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def drop_no_better(
     tags: np.ndarray, losses: np.ndarray, first: np.ndarray, dims: np.ndarray, best: float
 ) -> int:
@@ -171,7 +172,7 @@ def drop_no_better(
     return settled
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def lowest_anonymous(tags: np.ndarray, dims: np.ndarray, strides: np.ndarray) -> np.ndarray:
     """Numbers of the ANONYMOUS nodes all of whose lower neighbours are not, int64 (m,). O(nodes d)."""
     found = np.empty(1024, dtype=np.int64)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def _component_labels(members: NDArray) -> NDArray:
     n, k = members.shape
     parent = np.arange(n)  # a forest over the records; the members of one slot hang together

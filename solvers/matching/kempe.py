@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.matching.random_words import Words, shuffle_in_place
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _flip_cycles(first: NDArray, second: NDArray, coins: NDArray, slot_of: NDArray, seen: NDArray) -> None:
     """Exchange two factors on each of their alternating cycles with probability 1/2, in place.
 
@@ -35,7 +35,7 @@ def _flip_cycles(first: NDArray, second: NDArray, coins: NDArray, slot_of: NDArr
             slot = slot_of[record]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rounds(factors: NDArray, pairing_words: NDArray, coins: NDArray) -> None:
     """One round for each row of ``pairing_words`` (rounds, k), with ``coins`` (rounds, pairs, words)."""
     k, n = factors.shape

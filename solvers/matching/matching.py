@@ -10,9 +10,9 @@ matchings of their own here.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.matching.components import component_labels
 from kanonflow.solvers.matching.kempe import kempe_rounds
 from kanonflow.solvers.matching.peeling import peel
@@ -24,15 +24,18 @@ def _kempe_count(k: int) -> int:
     return max(10, 2 * k)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _relabel_components(
     factors: NDArray, component: NDArray, names: NDArray, sizes: NDArray, words: NDArray
 ) -> None:
     """Per component: permute the names of its k factors; redraw them altogether where it is complete."""
     k, n = factors.shape
+    # Entry by entry: numba takes seconds to compile an assignment of one array to another.
     starts = np.zeros(sizes.shape[0] + 1, dtype=np.int64)
-    starts[1:] = np.cumsum(sizes)
-    filled = starts[:-1].copy()
+    filled = np.zeros(sizes.shape[0], dtype=np.int64)
+    for c in range(sizes.shape[0]):
+        filled[c] = starts[c]
+        starts[c + 1] = starts[c] + sizes[c]
     slots = np.empty(n, dtype=np.int32)
     for slot in range(n):
         c = component[factors[0, slot]]

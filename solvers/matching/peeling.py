@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.matching.random_words import Words, scaled
 
 _WORDS_PER_SLOT = 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walks(
     left: NDArray,
     degree: int,
@@ -63,7 +63,7 @@ def _walks(
     return done
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _remove(left: NDArray, degree: int, place: NDArray, factor: NDArray) -> None:
     """Write the matching to ``factor`` and take its edges out of ``left``."""
     for slot in range(left.shape[0]):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from kanonflow.solvers.kernels.kernel import kernel
 
 
 class Words(Protocol):
@@ -21,7 +22,7 @@ class Words(Protocol):
         ...
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inner=True, inline="always")
 def scaled(word: np.uint64, bound: np.int64) -> np.int64:
     """floor(word * bound / 2^64): uniform on ``0 .. bound-1`` but for a bias below bound / 2^64 (bound <
     2^31).
@@ -32,7 +33,7 @@ def scaled(word: np.uint64, bound: np.int64) -> np.int64:
     return np.int64((high + (low >> np.uint64(32))) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shuffle_in_place(values: NDArray, words: NDArray) -> None:
     """Fisher and Yates in place; word i decides the place of element i, word 0 is not used."""
     for i in range(values.shape[0] - 1, 0, -1):
@@ -42,7 +43,7 @@ def shuffle_in_place(values: NDArray, words: NDArray) -> None:
         values[j] = kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shuffle_groups(values: NDArray, starts: NDArray, words: NDArray) -> None:
     """Shuffle ``values[starts[g] : starts[g+1]]`` for every g, each with its own words."""
     for g in range(starts.shape[0] - 1):

@@ -12,16 +12,17 @@ two edges form a cut exactly when their labels are equal (but for chances of 2^-
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from kanonflow.solvers.kernels.kernel import kernel
 
 # Each round parts every component that has a cut which may be exchanged; a handful always was enough.
 MOST_ROUNDS = 20
 _LABEL_SEED = 0x2CD7
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _adjacency(members: np.ndarray) -> tuple:
     """Edges at each vertex (slots 0..n-1, then records): where each vertex's run starts, and the edge numbers."""
     n, k = members.shape
@@ -42,7 +43,7 @@ def _adjacency(members: np.ndarray) -> tuple:
     return first, edges
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _cut_labels(members: np.ndarray, random: np.ndarray) -> np.ndarray:
     """A label for each edge, uint64 (n k,); random: uint64 (n k,), labels of the edges outside the forest."""
     n, k = members.shape
@@ -88,7 +89,7 @@ def _cut_labels(members: np.ndarray, random: np.ndarray) -> np.ndarray:
     return label
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _may_take(members: np.ndarray, who: np.ndarray, slot: int, position: int, record: int) -> bool:
     fits = True
     for p in range(members.shape[1]):
@@ -97,7 +98,7 @@ def _may_take(members: np.ndarray, who: np.ndarray, slot: int, position: int, re
     return fits
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _by_way_of(
     members: np.ndarray, who: np.ndarray, first: np.ndarray, edges: np.ndarray, b: int, p: int, d: int, q: int
 ) -> bool:
@@ -127,7 +128,7 @@ def _by_way_of(
     return False
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _part(
     members: np.ndarray, who: np.ndarray, first: np.ndarray, edges: np.ndarray, one: int, other: int
 ) -> bool:
@@ -146,7 +147,7 @@ def _part(
     return _by_way_of(members, who, first, edges, d, q, b, p)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _exchange(members: np.ndarray, who: np.ndarray, order: np.ndarray, label: np.ndarray) -> int:
     """Exchange one pair of each run of equal labels, the first that may be; returns how many were."""
     first, edges = _adjacency(members)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
@@ -53,7 +53,7 @@ class Groups(NamedTuple):
     k: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def joined_ncp(people: Individuals, box: np.ndarray, words: np.ndarray, at: int, unit: int) -> float:
     """NCP of the hull of a box and a cohort. box: float64 (., 1 + 2 dn), words: uint64 (., W); row ``at`` is meant.
 
@@ -73,7 +73,7 @@ def joined_ncp(people: Individuals, box: np.ndarray, words: np.ndarray, at: int,
     return ncp
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def box_ncp(people: Individuals, box: np.ndarray, at: int) -> float:
     """NCP of a box that is not empty. O(d)."""
     ncp = box[at, 0]
@@ -82,7 +82,7 @@ def box_ncp(people: Individuals, box: np.ndarray, at: int) -> float:
     return ncp
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def empty_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int) -> None:
     """Make a box that holds nothing."""
     box[at, 0] = -people.first_value[0]
@@ -93,7 +93,7 @@ def empty_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int) 
         words[at, w] = np.uint64(0)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def widen_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int, unit: int) -> None:
     """Take a cohort into a box."""
     for j in range(people.numeric_weight.size):
@@ -108,7 +108,7 @@ def widen_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int, 
                 words[at, w] |= new
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def refresh_hull(people: Individuals, groups: Groups, number: int) -> None:
     """Recompute the hull and cost of a group, from its values alone, whatever came before. O(size (d + W))."""
     empty_box(people, groups.hull, groups.hull_words, number)
@@ -125,7 +125,7 @@ def refresh_hull(people: Individuals, groups: Groups, number: int) -> None:
         groups.loss[number] = groups.total[number, 0] * box_ncp(people, groups.hull, number)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh(people: Individuals, groups: Groups, number: int) -> None:
     """Recompute the hull and cost of a group, and those without each member. O(size (d + W))."""
     refresh_hull(people, groups, number)
@@ -181,7 +181,7 @@ def refresh(people: Individuals, groups: Groups, number: int) -> None:
         unit = np.int64(groups.after[unit])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def move(groups: Groups, unit: int, target: int) -> None:
     """Put a cohort into another group; both are left to refresh. O(1).
 
@@ -205,7 +205,7 @@ def move(groups: Groups, unit: int, target: int) -> None:
         groups.frees[0] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _link(groups: Groups, unit: int, target: int) -> None:
     if groups.size[target] == 0:
         groups.frees[0] -= 1
@@ -221,7 +221,7 @@ def _link(groups: Groups, unit: int, target: int) -> None:
     groups.total[target, 1] += groups.active[unit]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(people: Individuals, groups: Groups, labels: np.ndarray) -> None:
     for unit in range(labels.size):
         _link(groups, unit, np.int64(labels[unit]))

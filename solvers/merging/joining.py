@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-import numba
 import numpy as np
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.merging.groups import NOBODY, Groups, box_ncp, move, refresh, widen_box
 from kanonflow.solvers.merging.near_cohorts import NearCohorts
 from kanonflow.solvers.units.bits import bits_cost
@@ -18,7 +18,7 @@ from kanonflow.solvers.units.leaf_orders import range_cost
 TOUR_REACH = 16
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _growth(people: Individuals, groups: Groups, a: int, b: int) -> float:
     """What two groups cost more together than apart. O(d + W)."""
     ncp = -people.first_value[0]
@@ -31,7 +31,7 @@ def _growth(people: Individuals, groups: Groups, a: int, b: int) -> float:
     return (groups.total[a, 0] + groups.total[b, 0]) * ncp - groups.loss[a] - groups.loss[b]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _better(groups: Groups, growth: float, target: int, best: float, partner: int) -> bool:
     """Whether a join is to be preferred. At ties to fewer active people, or equal boxes would all be one group."""
     if growth != best or partner < 0:
@@ -40,7 +40,7 @@ def _better(groups: Groups, growth: float, target: int, best: float, partner: in
     return theirs < others or (theirs == others and target < partner)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _best_join(
     people: Individuals,
     groups: Groups,
@@ -86,7 +86,7 @@ def _best_join(
     return best, partner
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> int:
     """Join groups until each is feasible; returns the joins that were priced. O(c k m (d + W) + c log c).
 

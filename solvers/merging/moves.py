@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.merging.groups import NOBODY, Groups, joined_ncp, move, refresh
 from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
 from kanonflow.solvers.units.individuals import Individuals, hull_loss
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_move(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, unit: int) -> float:
     """Gain of the best move of one cohort that leaves every group feasible; 0 if none gains.
 
@@ -83,7 +83,7 @@ def best_move(people: Individuals, groups: Groups, nearest: np.ndarray, work: Wo
     return best if best > least else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def logged_move(groups: Groups, work: Workspace, unit: int, target: int) -> None:
     """Move a cohort and note where it came from in the undo log."""
     entry = work.logged[0]
@@ -92,7 +92,7 @@ def logged_move(groups: Groups, work: Workspace, unit: int, target: int) -> None
     move(groups, unit, target)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def refresh_and_push(people: Individuals, groups: Groups, work: Workspace, number: int) -> None:
     """Recompute a group that changed and put its members on the list."""
     if groups.size[number] == 0:
@@ -106,7 +106,7 @@ def refresh_and_push(people: Individuals, groups: Groups, work: Workspace, numbe
         unit = np.int64(groups.after[unit])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def make_move(people: Individuals, groups: Groups, work: Workspace, unit: int) -> None:
     """Make the move in ``work.found``; the groups that change are refreshed and their members looked at again."""
     home, target, partner = np.int64(groups.label[unit]), work.found[0], work.found[1]
@@ -127,7 +127,7 @@ def make_move(people: Individuals, groups: Groups, work: Workspace, unit: int) -
         refresh_and_push(people, groups, work, theirs)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def descend(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, limit: int) -> float:
     """Best moves until nobody on the list has one, the log is full or ``limit`` evaluations are made.
 

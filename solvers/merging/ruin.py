@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.merging.groups import (
     MOST,
     NOBODY,
@@ -74,7 +74,7 @@ def build_ruin(people: Individuals) -> Ruin:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _take(groups: Groups, work: Workspace, ruin: Ruin, number: int, most: int) -> bool:
     """Add a group's cohorts to those dissolved, unless it is among them or they were more than ``most``."""
     if work.stamp[number] == work.clock[0] or ruin.held[0] + groups.size[number] > most:
@@ -88,7 +88,7 @@ def _take(groups: Groups, work: Workspace, ruin: Ruin, number: int, most: int) -
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _choose(
     groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin, unit: int, more: int, most: int
 ) -> int:
@@ -107,7 +107,7 @@ def _choose(
     return taken
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
     """Box, totals and cost of each subset of the dissolved cohorts; infinite where it is not feasible.
 
@@ -117,7 +117,7 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
     largest = np.int64(0)
     for place in range(count):
         largest = max(largest, groups.active[ruin.units[place]])
-    empty_box(people, ruin.box, ruin.words, 0)
+    empty_box(people, ruin.box, ruin.words, np.int64(0))
     ruin.total[0, 0] = ruin.total[0, 1] = 0
     priced = 0
     for place in range(count):
@@ -141,7 +141,7 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
     return priced
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
     """The cheapest feasible groups of the dissolved cohorts, into ``ruin.piece``, and their cost.
 
@@ -180,7 +180,7 @@ def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin
     return cost
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> None:
     """Random greedy: of the pieces that are not feasible a random one joins where it grows the cost least."""
     count, k = ruin.held[0], groups.k[0]
@@ -234,7 +234,7 @@ def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Rui
     work.evaluations[0] += priced
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _rebuild(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
     """Put the dissolved cohorts into groups as ``ruin.piece`` says, logged; returns the change of cost."""
     count = ruin.held[0]
@@ -257,7 +257,7 @@ def _rebuild(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -
     return change
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _undo(people: Individuals, groups: Groups, work: Workspace) -> None:
     """Everybody back to where they were, last moves first; the groups that changed are recomputed once."""
     moves = work.logged[0]
@@ -279,7 +279,7 @@ def _undo(people: Individuals, groups: Groups, work: Workspace) -> None:
     work.logged[0] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _regroup(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
     """Group the dissolved cohorts in the best way, if it costs less than theirs now, and descend from there."""
     old = 0.0
@@ -294,7 +294,7 @@ def _regroup(people: Individuals, groups: Groups, nearest: np.ndarray, work: Wor
         descend(people, groups, nearest, work, _NO_LIMIT)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _recreate(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
     """Join the dissolved cohorts at random and descend; undone if that costs more than before."""
     _join_pieces(people, groups, work, ruin)
@@ -304,7 +304,7 @@ def _recreate(people: Individuals, groups: Groups, nearest: np.ndarray, work: Wo
         _undo(people, groups, work)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def search(
     people: Individuals, groups: Groups, near: NearCohorts, work: Workspace, ruin: Ruin, limit: int
 ) -> None:

@@ -6,14 +6,14 @@ an augmenting path: the shortest chain of such exchanges, found breadth first.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.rivals.open_slots import OpenSlots, growth, may_join
 from kanonflow.solvers.units.distinct_rows import Units
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _cheapest_free(units: Units, slots: OpenSlots, size: int, holder: np.ndarray, unit: int) -> int:
     """The free slot that grows least by the unit, the first of equals; -1 if it may join none."""
     best = np.inf
@@ -28,7 +28,7 @@ def _cheapest_free(units: Units, slots: OpenSlots, size: int, holder: np.ndarray
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _exchange(
     units: Units, slots: OpenSlots, size: int, holder: np.ndarray, target: np.ndarray, source: int, other: int
 ) -> bool:
@@ -44,7 +44,7 @@ def _exchange(
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _augment(
     units: Units, slots: OpenSlots, size: int, holder: np.ndarray, target: np.ndarray, source: int
 ) -> bool:
@@ -82,7 +82,7 @@ def _augment(
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def place_stranded(
     units: Units,
     slots: OpenSlots,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.slot_loss import admits, replaced_loss, swap
 from kanonflow.solvers.search.workspace import EPSILON
 from kanonflow.solvers.units.distinct_rows import Units
@@ -25,7 +25,7 @@ SWEEPS_PER_PLACE = 4
 FORBIDDEN = 1e6
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def factor_costs(units: Units, slots: Any, chosen: np.ndarray, place: np.ndarray, cost: np.ndarray) -> None:
     """Loss of each chosen slot with each taken unit in its open place, float64 (c, c); FORBIDDEN where not legal."""
     for i in range(chosen.size):
@@ -37,7 +37,7 @@ def factor_costs(units: Units, slots: Any, chosen: np.ndarray, place: np.ndarray
                 cost[i, j] = FORBIDDEN
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def put_back(units: Units, slots: Any, chosen: np.ndarray, place: np.ndarray, taken: np.ndarray) -> None:
     """Slot ``chosen[i]`` gets the unit that ``chosen[taken[i]]`` gave, by swaps of places."""
     # held[i]: whose unit stands in slot i now; where[j]: in which slot the unit of slot j stands now.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from kanonflow.solvers.kernels.kernel import kernel
 
-@numba.njit(cache=True, nogil=True)
+
+@kernel(inner=True)
 def keep_free(free: np.ndarray, left: int, labels: np.ndarray, distance: np.ndarray) -> tuple:
     """Keep those of the first ``left`` free units that have no label, in their order.
 

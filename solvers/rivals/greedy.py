@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.rivals.dead_ends import place_stranded
 from kanonflow.solvers.rivals.open_slots import (
@@ -23,7 +23,7 @@ from kanonflow.solvers.units.distinct_rows import Units
 LARGEST_ROWS = 40_000
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _greedy_round(units: Units, slots: OpenSlots, size: int, target: np.ndarray) -> bool:
     """Fill target, int64 (n,), the slot of each source; False if no assignment exists."""
     n = target.size

@@ -6,10 +6,10 @@ round is optimal, the sum of them is not.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.rivals.open_slots import (
     OpenSlots,
@@ -26,7 +26,7 @@ from kanonflow.solvers.units.distinct_rows import Units
 LARGEST_ROWS = 5_000
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _prices(units: Units, slots: OpenSlots, size: int, price: np.ndarray) -> None:
     """Fill price, float64 (n, n): of each source on each slot, infinite where it may not join."""
     for source in range(price.shape[0]):

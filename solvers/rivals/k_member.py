@@ -6,10 +6,10 @@ units are passed over by that bound. The losses are those of a full scan; the fi
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.rivals.free_units import keep_free
 from kanonflow.solvers.starts.class_hulls import (
@@ -24,7 +24,7 @@ from kanonflow.solvers.starts.leftovers import join_cheapest
 from kanonflow.solvers.units.individuals import Individuals
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _k_member(
     people: Individuals, who: np.ndarray, k: int, seed: int, hull: ClassHulls, labels: np.ndarray
 ) -> int:

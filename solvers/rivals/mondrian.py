@@ -7,16 +7,16 @@ code; the width of a range is its weighted NCP. An attribute that cannot be cut 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _widths(
     people: Individuals,
     codes: np.ndarray,
@@ -43,7 +43,7 @@ def _widths(
         widths[dn + j] = (distinct - 1) * code_price[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _may_stand(who: np.ndarray, units: np.ndarray, k: int, distinct: bool, held: np.ndarray) -> bool:
     """Whether units can be a class: k of them, and of nobody more than a k-th. held: int64 zeros, scratch."""
     if units.size < k or not distinct:
@@ -57,7 +57,7 @@ def _may_stand(who: np.ndarray, units: np.ndarray, k: int, distinct: bool, held:
     return most * k <= units.size
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _mondrian(
     people: Individuals,
     who: np.ndarray,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError, UnservedError
 from kanonflow.solvers.starts.leftovers import Mates, bar_classes, group_mates
 from kanonflow.solvers.units.bits import lowest_bit, next_random
@@ -30,7 +30,7 @@ class Centroids(NamedTuple):
     size: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _distance(people: Individuals, centroids: Centroids, number: int, unit: int, limit: float) -> float:
     """The distance of a unit from a centroid; something of at least ``limit`` once it is that much."""
     total = 0.0
@@ -48,7 +48,7 @@ def _distance(people: Individuals, centroids: Centroids, number: int, unit: int,
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _include(people: Individuals, centroids: Centroids, number: int, unit: int) -> None:
     """A unit moves the centroid of the class that it joins."""
     centroids.size[number] += 1
@@ -65,7 +65,7 @@ def _include(people: Individuals, centroids: Centroids, number: int, unit: int) 
             word &= word - np.uint64(1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _nearest(
     people: Individuals, centroids: Centroids, barred: np.ndarray, unit: int, size: np.ndarray, below: int
 ) -> int:
@@ -82,14 +82,14 @@ def _nearest(
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _shuffle(values: np.ndarray, random: np.ndarray) -> None:
     for last in range(values.size - 1, 0, -1):
         other = next_random(random, last + 1)
         values[last], values[other] = values[other], values[last]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _shed(people: Individuals, centroids: Centroids, k: int, size: np.ndarray, labels: np.ndarray) -> int:
     """Take the furthest out of classes above k; their label becomes -1. Returns how many."""
     order = np.argsort(labels, kind="mergesort")
@@ -110,7 +110,7 @@ def _shed(people: Individuals, centroids: Centroids, k: int, size: np.ndarray, l
     return shed
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _absorb(
     people: Individuals,
     who: np.ndarray,
@@ -148,7 +148,7 @@ def _absorb(
     return failures
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _oka(
     people: Individuals,
     who: np.ndarray,

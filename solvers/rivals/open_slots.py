@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.units.bits import lowest_bit
 from kanonflow.solvers.units.distinct_rows import Units
@@ -67,7 +67,7 @@ def open_slots(units: Units, rows: NDArray[np.int32], k: int) -> OpenSlots:
     return slots
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def take(units: Units, slots: OpenSlots, size: int, target: np.ndarray) -> None:
     """End of a round: source i becomes member number ``size`` of slot ``target[i]``, int64 (n,)."""
     features = units.features
@@ -90,7 +90,7 @@ def take(units: Units, slots: OpenSlots, size: int, target: np.ndarray) -> None:
             slots.wide[slot, size, j] = features.wide[unit, j]
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def growth(features: Features, slots: OpenSlots, size: int, slot: int, unit: int) -> float:
     """How much the loss of a slot of ``size`` members grows when ``unit`` joins. O(d + size d_wide)."""
     total = 0.0
@@ -115,7 +115,7 @@ def growth(features: Features, slots: OpenSlots, size: int, slot: int, unit: int
     return total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def may_join(units: Units, slots: OpenSlots, size: int, slot: int, unit: int) -> bool:
     """Whether a slot of ``size`` members may name the unit's individual once more."""
     named = 0

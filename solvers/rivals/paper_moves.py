@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.rivals.paper_ncp import NcpSlots, ncp_from_kept, ncp_from_members, refresh_ncp
 from kanonflow.solvers.rivals.paper_sil import refresh_sil, sil_from_kept, sil_from_members
 from kanonflow.solvers.search.workspace import EPSILON
@@ -74,7 +74,7 @@ def _chosen_refresh(slots: Any, slot: int) -> Any:
     return lambda slots, slot: refresh_sil(slots, slot)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _push(work: PaperWork, slot: int) -> None:
     if work.at[slot] < 0:
         work.at[slot] = work.size[0]
@@ -82,7 +82,7 @@ def _push(work: PaperWork, slot: int) -> None:
         work.size[0] += 1
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _take_at_random(work: PaperWork) -> int:
     """A random slot, off the list; the last one fills its place."""
     chosen = next_random(work.random, work.size[0])
@@ -95,7 +95,7 @@ def _take_at_random(work: PaperWork) -> int:
     return slot
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _admits(slots: Any, who: np.ndarray, slot: int, position: int, row: int) -> bool:
     """Whether no other member of the slot is of the individual of ``row``."""
     free = True
@@ -105,13 +105,13 @@ def _admits(slots: Any, who: np.ndarray, slot: int, position: int, row: int) -> 
     return free
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _distinct(a: int, b: int, c: int, d: int) -> bool:
     """S0, section 4: the indices of two tuple disjoint edges (a, b), (c, d)."""
     return a != b and a != c and a != d and b != c and b != d and c != d
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def scan(slots: Any, who: np.ndarray, work: PaperWork, b: int, first: bool, strict: bool) -> float:
     """Gain of the best (first: of the first improving) move of slot b; ``work.move`` says which. 0 if none improves.
 
@@ -147,14 +147,14 @@ def scan(slots: Any, who: np.ndarray, work: PaperWork, b: int, first: bool, stri
     return best
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def exchange(slots: Any, b: int, p: int, d: int, q: int) -> None:
     slots.members[b, p], slots.members[d, q] = slots.members[d, q], slots.members[b, p]
     _refresh(slots, b)
     _refresh(slots, d)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def local_search(slots: Any, who: np.ndarray, work: PaperWork, first: bool, strict: bool, limit: int) -> None:
     """Algorithm 2, until the list is empty or ``limit`` evaluations are made."""
     while work.size[0] > 0 and work.evaluations[0] < limit:
@@ -166,7 +166,7 @@ def local_search(slots: Any, who: np.ndarray, work: PaperWork, first: bool, stri
             _push(work, d)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def perturb(slots: Any, who: np.ndarray, work: PaperWork, swaps: int, strict: bool) -> None:
     """Random legal moves, whatever they cost; the slots they touch go on the list."""
     n, k = slots.members.shape
@@ -185,7 +185,7 @@ def perturb(slots: Any, who: np.ndarray, work: PaperWork, swaps: int, strict: bo
                 moved = True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_all(slots: Any) -> None:
     for slot in range(slots.members.shape[0]):
         _refresh(slots, slot)

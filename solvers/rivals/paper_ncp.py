@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.rivals.paper_values import Values, occurring_values
 from kanonflow.solvers.units.features import normalized_weights, weighted_coordinates
@@ -43,7 +43,7 @@ class NcpSlots(NamedTuple):
     orders: LeafOrders | None = None
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def ncp_from_kept(slots: NcpSlots, slot: int, position: int, row: int) -> float:
     """Loss of a slot after the member at ``position`` has given way to ``row``, in O(d)."""
     out = slots.members[slot, position]
@@ -65,7 +65,7 @@ def ncp_from_kept(slots: NcpSlots, slot: int, position: int, row: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def ncp_from_members(slots: NcpSlots, slot: int, position: int, row: int) -> float:
     """The same by a scan of the slot's members, in O(k d)."""
     k = slots.members.shape[1]
@@ -92,7 +92,7 @@ def ncp_from_members(slots: NcpSlots, slot: int, position: int, row: int) -> flo
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_ncp(slots: NcpSlots, slot: int) -> None:
     """Work out afresh what is kept for a slot, in O(k d)."""
     k = slots.members.shape[1]

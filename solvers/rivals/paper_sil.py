@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.rivals.paper_values import Values, occurring_values
 
@@ -48,7 +48,7 @@ class SilSlots(NamedTuple):
     tally: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@kernel(inner=True, forceinline=True, error_model="numpy")
 def sil_from_kept(slots: SilSlots, slot: int, position: int, row: int) -> float:
     """Loss of a slot after the member at ``position`` has given way to ``row``: O(k dn + dc); own: O(d).
 
@@ -99,7 +99,7 @@ def sil_from_kept(slots: SilSlots, slot: int, position: int, row: int) -> float:
     return distance / (asked * slots.attributes)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@kernel(inner=True, forceinline=True, error_model="numpy")
 def sil_from_members(slots: SilSlots, slot: int, position: int, row: int) -> float:
     """The same by scans of the slot's members: O(k^2 dn + k dc); own: O(k d)."""
     k = slots.members.shape[1]
@@ -140,7 +140,7 @@ def sil_from_members(slots: SilSlots, slot: int, position: int, row: int) -> flo
     return distance / (asked * slots.attributes)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_sil(slots: SilSlots, slot: int) -> None:
     """Work out afresh what is kept for a slot, in O(k d)."""
     k = slots.members.shape[1]

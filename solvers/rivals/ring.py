@@ -6,16 +6,16 @@ along which neighbours are near.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.kd_tree import KdTree
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _is_free(individual: np.ndarray, ring: np.ndarray, place: int, row: int, k: int) -> bool:
     """Whether none of the k - 1 rows on either side of a place belongs to the row's individual."""
     n = ring.size
@@ -27,7 +27,7 @@ def _is_free(individual: np.ndarray, ring: np.ndarray, place: int, row: int, k: 
     return free
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _part(individual: np.ndarray, ring: np.ndarray, k: int) -> bool:
     """Exchange rows that stand too near to another one of their individual with the nearest that may change places."""
     n = ring.size

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.rivals.free_units import keep_free
 from kanonflow.solvers.starts.class_hulls import (
@@ -21,7 +21,7 @@ from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.individuals import Individuals
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _seeded(
     people: Individuals,
     who: np.ndarray,

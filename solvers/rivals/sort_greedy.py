@@ -7,10 +7,10 @@ so a row whose slot is gone looks again. A row remembers its ``LISTED`` lightest
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.rivals.dead_ends import place_stranded
 from kanonflow.solvers.rivals.open_slots import (
@@ -31,7 +31,7 @@ LISTED = 24
 BLOCK_ROWS = 2_000
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _look(
     units: Units,
     slots: OpenSlots,
@@ -67,12 +67,12 @@ def _look(
     return found
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _comes_first(weight: np.ndarray, a: int, b: int) -> bool:
     return weight[a] < weight[b] or (weight[a] == weight[b] and a < b)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _sink(heap: np.ndarray, count: int, weight: np.ndarray, place: int) -> None:
     """Restore the heap of sources below a place whose weight has grown."""
     source = heap[place]
@@ -89,7 +89,7 @@ def _sink(heap: np.ndarray, count: int, weight: np.ndarray, place: int) -> None:
     heap[place] = source
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sorted_round(units: Units, slots: OpenSlots, size: int, room: int, target: np.ndarray) -> bool:
     """Fill target, int64 (n,), the slot of each source; False if no assignment exists."""
     n = target.size

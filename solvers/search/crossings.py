@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.matching.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
 from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss, swap
 from kanonflow.solvers.units.distinct_rows import Units
@@ -30,7 +30,7 @@ CROSSING_ROUNDS = 6
 PARTING_ROUNDS = 4
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _root(parent: np.ndarray, vertex: int) -> int:
     while parent[vertex] != vertex:
         parent[vertex] = parent[parent[vertex]]
@@ -38,7 +38,7 @@ def _root(parent: np.ndarray, vertex: int) -> int:
     return vertex
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hanging_together(members: np.ndarray, left_out: np.ndarray) -> np.ndarray:
     """A number for each vertex (slots 0..n-1, then records), equal where edges that are not left out join them."""
     n, k = members.shape
@@ -53,7 +53,7 @@ def _hanging_together(members: np.ndarray, left_out: np.ndarray) -> np.ndarray:
     return parent
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _swap_rise(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     """What swapping two places of rows costs; inf where it may not be."""
     a, c = slots.members[b, p], slots.members[d, q]
@@ -65,7 +65,7 @@ def _swap_rise(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> flo
     return changed - slots.loss[b] - slots.loss[d]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sizes(piece: np.ndarray, whole: np.ndarray) -> tuple:
     """Vertices of each piece by its number; of each vertex, whether its piece is the largest of its component."""
     size = np.zeros(piece.size, dtype=np.int64)
@@ -79,7 +79,7 @@ def _sizes(piece: np.ndarray, whole: np.ndarray) -> tuple:
     return size, largest[whole] == piece
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _slots_tried(members: np.ndarray, tied: np.ndarray, size: np.ndarray, main: np.ndarray) -> np.ndarray:
     """Whether crossings out of a slot are looked for: in no largest piece of a component (main)."""
     n, k = members.shape
@@ -89,7 +89,7 @@ def _slots_tried(members: np.ndarray, tied: np.ndarray, size: np.ndarray, main: 
     return tried
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _cheapest_crossing(
     rows: Units,
     slots: Any,
@@ -132,7 +132,7 @@ def _cheapest_crossing(
                             places[own, 0], places[own, 1], places[own, 2], places[own, 3] = f, p, h, q
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _crossings(
     rows: Units,
     slots: Any,
@@ -152,7 +152,7 @@ def _crossings(
     return rise, places
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _cheapest_parting(features: Any, slots: Any, edges: np.ndarray) -> tuple:
     """The cheapest exchange of two of a ring's tied edges: (rise, b, p, d, q); rise inf where none may be."""
     k = slots.members.shape[1]
@@ -167,7 +167,7 @@ def _cheapest_parting(features: Any, slots: Any, edges: np.ndarray) -> tuple:
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _mend_rings(
     rows: Units,
     slots: Any,

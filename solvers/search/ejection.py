@@ -7,9 +7,9 @@ so applying, logging and undoing it need nothing new.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.workspace import EPSILON, Workspace
@@ -17,7 +17,7 @@ from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.distinct_rows import Units
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_chain(
     units: Units,
     slots: Slots,

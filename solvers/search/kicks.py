@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss, swap
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.search.two_opt import descend
@@ -24,7 +24,7 @@ _LOGGING = np.bool_(True)
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _random_swap(
     units: Units,
     slots: Slots,
@@ -77,7 +77,7 @@ def _random_swap(
     return chosen_d
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _undo(units: Units, slots: Slots, work: Workspace) -> None:
     while work.logged[0] > 0:
         work.logged[0] -= 1
@@ -92,7 +92,7 @@ def _undo(units: Units, slots: Slots, work: Workspace) -> None:
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def kick(
     units: Units,
     slots: Slots,

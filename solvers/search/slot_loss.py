@@ -36,11 +36,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.distinct_rows import Units
 
 # Places are packed as slot * PLACE + position: a power of two, so that unpacking is a shift; k stays below it.
@@ -84,7 +84,7 @@ def chosen_by_state(stub: Any, state: type, function: Any) -> None:
 
 
 # Inlined: a call passes twenty arrays and counts their references, which costs the search 5 to 8%.
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def swap(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     """Exchange the members at (b, p) and (d, q); returns the change of total loss. Its own inverse."""
     before = slots.loss[b] + slots.loss[d]
@@ -100,7 +100,7 @@ def swap(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     return slots.loss[b] + slots.loss[d] - before
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def admits(slots: Any, slot: int, position: int, individual: int, limit: int) -> bool:
     """Whether a unit may take the place of the member at ``position``: the label-free legality of a swap.
 
@@ -114,7 +114,7 @@ def admits(slots: Any, slot: int, position: int, individual: int, limit: int) ->
     return named < limit
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill(features: Any, individual: np.ndarray, slots: Any) -> None:
     """Work out every field of a state from its ``members`` and ``first_place``. O(n k d)."""
     n, k = slots.members.shape

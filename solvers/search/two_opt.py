@@ -6,9 +6,9 @@ so it is enough to look, for each slot b, at units c near b's members that lower
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.ejection import best_chain
 from kanonflow.solvers.search.slot_loss import PLACE, admits, least_added, replaced_loss, swap
 from kanonflow.solvers.search.slots import Slots
@@ -17,7 +17,7 @@ from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.distinct_rows import Units
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_swap(
     units: Units,
     slots: Slots,
@@ -114,7 +114,7 @@ def best_swap(
     return best if best > EPSILON else 0.0
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def _apply(
     units: Units, slots: Slots, work: Workspace, b: int, p: int, d: int, q: int, logging: bool
 ) -> float:
@@ -127,7 +127,7 @@ def _apply(
     return swap(units.features, slots, b, p, d, q)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def descend(
     units: Units,
     slots: Slots,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from kanonflow.solvers.kernels.kernel import kernel
 
 EPSILON = 1e-12
 
@@ -58,7 +59,7 @@ def build_workspace(slots: int, units: int, seed: int, log: int = 256) -> Worksp
     )
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def push(work: Workspace, slot: int) -> None:
     """Put a slot on the list of those to look at, unless it is there."""
     if not work.queued[slot]:
@@ -67,7 +68,7 @@ def push(work: Workspace, slot: int) -> None:
         work.bounds[1] = (work.bounds[1] + 1) % work.queue.size
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def pop(work: Workspace) -> int:
     """Take the oldest slot off the list, -1 when it is empty."""
     if work.bounds[0] == work.bounds[1]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
 from kanonflow.solvers.problem.table import Table
@@ -149,7 +149,7 @@ def row_input(units: Units, k: int, seed: int, *, distinct: bool) -> tuple[Clust
     return ClusterProblem(people, who, codes, features.code_weight, k, seed), unit
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _chain(people: Individuals, order: np.ndarray, starts: np.ndarray, k: int) -> None:
     """Reorder each class of more than k, in place: every next one is the nearest to the one before."""
     for number in range(starts.size - 1):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.class_loss import POOL, move, refresh_class
 from kanonflow.solvers.class_search.rules import HOME, TARGET, ValueRules, forget, shortfall
 from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes, changed_loss
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.workspace import EPSILON
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -68,7 +68,7 @@ def exchanged_until_diverse(
     return classes.label
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _exchange_all(
     people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
     reach: int,
@@ -95,7 +95,7 @@ def _exchange_all(
                     break
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def shortfall_after(
     people: Individuals, classes: Classes, rules: ValueRules, side: int, number: int, out: int, unit: int
 ) -> float:
@@ -108,7 +108,7 @@ def shortfall_after(
     return shortfall(people, rules, classes.members, classes.size[number], side, number, fewest, out, unit)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _newcomers(
     people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
     reach: int, number: int, missing: float, shortlist: np.ndarray, losses: np.ndarray,
@@ -157,7 +157,7 @@ def _newcomers(
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _helps(
     people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, number: int, missing: float, unit: int
 ) -> int:  # fmt: skip
@@ -169,7 +169,7 @@ def _helps(
     return helps
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _can_spare(
     people: Individuals,
     classes: Classes,
@@ -191,7 +191,7 @@ def _can_spare(
     return spares
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _exchange_best(
     people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, number: int, missing: float,
     shortlist: np.ndarray,

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.class_search.class_loss import room_for, total_loss
 from kanonflow.solvers.class_search.rules import HOME, ValueRules, forget, meets
 from kanonflow.solvers.class_search.state import build_classes
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.shapes.diverse_repair import exchanged_until_diverse
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, keep_nearest, pair_class_loss
@@ -27,7 +27,7 @@ _STRETCHES = (16, 64)
 _REACH = 6000
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _meets(people: Individuals, rules: ValueRules, units: np.ndarray) -> bool:
     """Whether these individuals, each with as many rows as the one of fewest, meet the rules as a class."""
     members = units.astype(np.int32).reshape(1, units.size)
@@ -93,7 +93,7 @@ def diverse_neighbours(
     return np.take_along_axis(both, np.argsort(both < 0, axis=1, kind="stable"), axis=1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _nearest_others(
     people: Individuals, order: np.ndarray, reach: int, value: np.ndarray, nearest: np.ndarray
 ) -> None:
@@ -158,7 +158,7 @@ def _joined(
     return one.size + other.size <= room and bool(_meets(people, rules, np.concatenate([one, other])))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def released_shares(people: Individuals, classes: Any, rules: ValueRules) -> bool:
     """Set the shares of the rules to those of the rows that the classes keep now; whether that changes a distance.
 
@@ -189,7 +189,7 @@ def released_shares(people: Individuals, classes: Any, rules: ValueRules) -> boo
     return changed
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _released(
     people: Individuals, classes: Any, rules: ValueRules, number: int, size: int, row_count: int
 ) -> bool:

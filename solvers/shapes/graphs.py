@@ -8,11 +8,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.matching.two_edge_cuts import two_edge_cuts
@@ -44,7 +44,7 @@ StateOf = Callable[[Units, NDArray[np.int32]], Slots | SilSlots]
 MOST_TO_UNTIE = 1000.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _deal_rows(members: np.ndarray, first: np.ndarray, rows: np.ndarray, dealt: np.ndarray) -> None:
     """Replace units by rows: a unit's places in slot order go round its rows (see distinct_rows)."""
     turn = np.zeros(first.size - 1, dtype=np.int64)

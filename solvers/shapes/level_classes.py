@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, UnservedError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
 from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS, LatticeTask, solve_lattice
@@ -106,7 +106,7 @@ def _dealt(
     return dealt
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _deal(along: np.ndarray, starts: np.ndarray, who: np.ndarray, k: int, dealt: np.ndarray) -> None:
     """Classes of k different individuals, group after group; a unit whose individual is in goes to a later class."""
     holder = np.full(who.max() + 1, -1, dtype=np.int64)

@@ -12,10 +12,10 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.shapes.torn_slots import (
     MOST_OPEN,
     Torn,
@@ -38,7 +38,7 @@ REACHES = (10, 300)
 BIG = 1e300
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _visit(torn: Torn, unit: int, visited: int) -> int:
     """Put the slots of a unit on the list of those to walk from, and the open ones on that of open ones."""
     first = torn.first[unit]
@@ -55,7 +55,7 @@ def _visit(torn: Torn, unit: int, visited: int) -> int:
     return visited
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _scan(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int) -> None:
     """Find open slots near a slot, nearest first: a walk over its members and their neighbours to their slots.
 
@@ -92,7 +92,7 @@ def _scan(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: in
             torn.growth[p, index] = growth_of(units, torn, torn.near[index], unit)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _try_to_eject(units: Units, torn: Torn, leaving: int, unit: int, c: int, t: int, best: float) -> float:
     """Price of unit c filling an open place of slot t, and ``unit`` one of c's places; ``best`` if that is lower."""
     if torn.seen[c] == torn.clock[0] or c == unit:
@@ -123,7 +123,7 @@ def _try_to_eject(units: Units, torn: Torn, leaving: int, unit: int, c: int, t: 
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, p: int, best: float) -> float:
     """The cheapest way to find a place for the member at ``p`` by moving another unit, if below ``best``."""
     unit = torn.members[leaving, p]
@@ -147,7 +147,7 @@ def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, 
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _most_regret(torn: Torn) -> tuple:
     """Member and number of the open slot near it, of who would lose most by not getting its first choice; -1: none.
 
@@ -169,7 +169,7 @@ def _most_regret(torn: Torn) -> tuple:
     return chosen, place
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
     """Work out anew what the members that wait add to a slot that has just changed."""
     for p in range(torn.members.shape[1]):
@@ -178,7 +178,7 @@ def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
                 torn.growth[p, index] = growth_of(units, torn, slot, torn.members[leaving, p])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _move_out(
     units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int, thorough: bool
 ) -> float:
@@ -221,7 +221,7 @@ def _move_out(
         _refresh_growth(units, torn, leaving, t)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _list_place(torn: Torn, unit: int, slot: int) -> int:
     index = torn.first[unit]
     while torn.places[index] != slot:
@@ -229,7 +229,7 @@ def _list_place(torn: Torn, unit: int, slot: int) -> int:
     return index
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _dissolve(torn: Torn, leaving: int) -> None:
     """Carry out the moves noted; who has none is left without a place."""
     for entry in range(torn.moved[0]):
@@ -247,7 +247,7 @@ def _dissolve(torn: Torn, leaving: int) -> None:
     torn.open[leaving] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int, reach: int) -> int:
     """Dissolve up to ``count`` slots, the cheapest first; prices are worked out again when a slot's turn comes.
 
@@ -257,7 +257,7 @@ def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int
     waiting.pop()
     for slot in range(torn.open.size):
         if torn.open[slot] > 0:
-            waiting.append((_move_out(units, nearest, torn, slot, reach, False), slot))
+            waiting.append((_move_out(units, nearest, torn, slot, reach, np.bool_(False)), slot))
             take_back(torn, slot)
     heapify(waiting)
     left = count
@@ -268,7 +268,7 @@ def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int
         # Filled by others meanwhile: it is whole.
         if torn.open[slot] == 0:
             continue
-        now = _move_out(units, nearest, torn, slot, reach, True)
+        now = _move_out(units, nearest, torn, slot, reach, np.bool_(True))
         if now > price and (now == np.inf or (len(waiting) > 0 and now > waiting[0][0])):
             take_back(torn, slot)
             heappush(waiting, (now, slot))
@@ -278,7 +278,7 @@ def _dissolve_cheapest(units: Units, nearest: np.ndarray, torn: Torn, count: int
     return left
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _drop(torn: Torn, count: int) -> None:
     """Dissolve ``count`` slots whose members find no place: those with most open places, which leave fewest over."""
     left = count

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.shapes.warm_removal import dissolve_slots
@@ -39,7 +39,7 @@ class Completed(NamedTuple):
     evaluations: int
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _keep(
     old: np.ndarray,
     individual: np.ndarray,

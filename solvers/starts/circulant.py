@@ -9,15 +9,15 @@ m < B leaves a whole block between them. Over the whole table this is the graph 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.units.distinct_rows import Units
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _deal(
     rows: np.ndarray, starts: np.ndarray, individual: np.ndarray, distinct: bool, k: int, members: np.ndarray
 ) -> int:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _grow(people: Individuals, block: np.ndarray, k: int, first_label: int, labels: np.ndarray) -> int:
     """Label the individuals of a block (sorted by row count); what is left keeps -1. Returns the next label."""
     dn, width = people.low.shape[1], people.words.shape[1]

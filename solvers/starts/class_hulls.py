@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.individuals import Individuals
 from kanonflow.solvers.units.leaf_orders import range_cost
@@ -47,7 +47,7 @@ def empty_hulls(people: Individuals, classes: int) -> ClassHulls:
     return hulls
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def clear_hulls(people: Individuals, hulls: ClassHulls) -> None:
     """Take every member out of every class."""
     hulls.low[:] = np.inf
@@ -58,7 +58,7 @@ def clear_hulls(people: Individuals, hulls: ClassHulls) -> None:
     hulls.counts[:, 2] = np.iinfo(np.int64).max
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def joined_ncp(people: Individuals, hulls: ClassHulls, number: int, unit: int) -> float:
     """NCP of a class's hull with ``unit`` in it. O(dn + values of the unit)."""
     loss = hulls.price[number]
@@ -73,14 +73,14 @@ def joined_ncp(people: Individuals, hulls: ClassHulls, number: int, unit: int) -
     return loss
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def joined_share(people: Individuals, hulls: ClassHulls, number: int, unit: int) -> float:
     """Share of the rows of a class and ``unit`` that are kept when the unit joins, in (0, 1]."""
     fewest = min(hulls.counts[number, 2], people.rows[unit])
     return (hulls.counts[number, 0] + 1) * fewest / (hulls.counts[number, 1] + people.rows[unit])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def add_to_hull(people: Individuals, hulls: ClassHulls, number: int, unit: int) -> None:
     """Make ``unit`` a member. O(dn + W)."""
     for j in range(people.numeric_weight.size):
@@ -95,7 +95,7 @@ def add_to_hull(people: Individuals, hulls: ClassHulls, number: int, unit: int) 
     hulls.counts[number, 2] = min(hulls.counts[number, 2], people.rows[unit])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def hull_ncp(people: Individuals, hulls: ClassHulls, number: int) -> float:
     """NCP of the hull of a class that has members."""
     loss = hulls.price[number]
@@ -105,7 +105,7 @@ def hull_ncp(people: Individuals, hulls: ClassHulls, number: int) -> float:
     return loss
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def class_rows_lost(people: Individuals, hulls: ClassHulls, number: int) -> float:
     """Loss of a class in rows, as the module has it; 0 without members."""
     size, rows = hulls.counts[number, 0], hulls.counts[number, 1]
@@ -115,7 +115,7 @@ def class_rows_lost(people: Individuals, hulls: ClassHulls, number: int) -> floa
     return kept * hull_ncp(people, hulls, number) + rows - kept
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(people: Individuals, hulls: ClassHulls, labels: np.ndarray) -> None:
     for unit in range(labels.size):
         if labels[unit] >= 0:
@@ -129,7 +129,7 @@ def hulls_of(people: Individuals, labels: NDArray[np.int32]) -> ClassHulls:
     return hulls
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _all_lost(people: Individuals, hulls: ClassHulls) -> float:
     total = 0.0
     for number in range(hulls.price.size):

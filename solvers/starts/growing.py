@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.slots import Slots
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.kd_tree import KdTree
@@ -45,7 +45,7 @@ class Growing(NamedTuple):
     evaluations: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def nearest_inserted(units: Units, tree: KdTree, growing: Growing, unit: int) -> int:
     """Fill growing.near with the nearest inserted units, the unit itself among them; how many there are."""
     m = growing.near.size

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.neighbours import pair_loss
 
@@ -13,7 +13,7 @@ from kanonflow.solvers.units.neighbours import pair_loss
 ENOUGH_ON_THE_TOUR = 16
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def holds(members: np.ndarray, individual: np.ndarray, slot: int, who: int) -> bool:
     """Whether a unit of an individual stands in the slot."""
     for p in range(members.shape[1]):
@@ -22,7 +22,7 @@ def holds(members: np.ndarray, individual: np.ndarray, slot: int, who: int) -> b
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _joining_loss(units: Units, members: np.ndarray, slot: int, unit: int) -> float:
     """Sum of the pair losses to the slot's members; infinite when one of them is the same individual."""
     total = 0.0
@@ -36,7 +36,7 @@ def _joining_loss(units: Units, members: np.ndarray, slot: int, unit: int) -> fl
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _nearest_in_need(
     units: Units,
     nearest: np.ndarray,
@@ -78,7 +78,7 @@ def _nearest_in_need(
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _swap_in(
     units: Units, need: np.ndarray, members: np.ndarray, changed: np.ndarray, slot: int, p: int
 ) -> bool:
@@ -101,7 +101,7 @@ def _swap_in(
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _complete(
     units: Units,
     nearest: np.ndarray,

@@ -7,10 +7,10 @@ record is in l_greedy_tree.py.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.starts.circulant import circulant_members
 from kanonflow.solvers.units.bits import bits_cost
@@ -19,7 +19,7 @@ from kanonflow.solvers.units.features import Features
 from kanonflow.solvers.units.leaf_orders import range_cost
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def joined_loss(
     features: Features,
     low: np.ndarray,
@@ -62,7 +62,7 @@ def sorted_rows(units: Units, rows: NDArray[np.int32]) -> NDArray[np.int32]:
     return rows[np.lexsort([rows, *[columns[j] for j in by_variance[::-1]]])]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _cheapest_class(units: Units, classes: np.ndarray, sizes: np.ndarray, unit: int) -> int:
     """The class whose box grows least by a row of ``unit`` and that may take it; -1 if none may."""
     features = units.features

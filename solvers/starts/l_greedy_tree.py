@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.starts.l_greedy import completed_classes, joined_loss, sorted_rows
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.features import Features
@@ -37,7 +37,7 @@ class FreeTree(NamedTuple):
     values: NDArray[np.uint64]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_free(features: Features, tree: KdTree, free: FreeTree) -> None:
     # Children come after their parents, so that one pass backwards adds them up.
     for node in range(tree.start.size - 1, -1, -1):
@@ -70,7 +70,7 @@ def free_tree(units: Units, tree: KdTree, rows: NDArray[np.int32]) -> FreeTree:
     return free
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def _least_joined(
     features: Features,
     tree: KdTree,
@@ -92,7 +92,7 @@ def _least_joined(
     return total
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _cheapest(
     units: Units,
     tree: KdTree,
@@ -155,7 +155,7 @@ def _cheapest(
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _take(tree: KdTree, free: FreeTree, unit: int, rows: int) -> None:
     """Take ``rows`` rows of a unit (a negative number gives them back)."""
     before = free.rows[unit]
@@ -167,7 +167,7 @@ def _take(tree: KdTree, free: FreeTree, unit: int, rows: int) -> None:
         node = free.parent[node]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _classes(
     units: Units, tree: KdTree, free: FreeTree, order: np.ndarray, k: int, members: np.ndarray
 ) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
 from kanonflow.solvers.starts.class_hulls import (
     ClassHulls,
@@ -38,7 +38,7 @@ def group_mates(who: NDArray[np.int64]) -> Mates:
     return Mates(order, np.concatenate([[0], np.cumsum(np.bincount(who))]).astype(np.int64))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def bar_classes(
     mates: Mates, who: np.ndarray, labels: np.ndarray, barred: np.ndarray, unit: int, mark: int
 ) -> None:
@@ -49,7 +49,7 @@ def bar_classes(
             barred[label] = mark
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _join_cheapest(
     people: Individuals,
     who: np.ndarray,
@@ -98,7 +98,7 @@ def join_cheapest(
         raise InfeasibleError("a clustering leaves a row over that no class may take")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _join_nearest(
     people: Individuals,
     who: np.ndarray,
@@ -142,7 +142,7 @@ def join_nearest(
         raise InfeasibleError("a clustering leaves a row over that no class may take")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _join_random(
     who: np.ndarray, mates: Mates, classes: int, units: np.ndarray, random: np.ndarray, labels: np.ndarray
 ) -> int:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.kd_tree import KdTree
 from kanonflow.solvers.units.neighbours import nearest_units, pair_loss
@@ -46,7 +46,7 @@ class Arcs(NamedTuple):
     first_entering: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _sink(heap_key: np.ndarray, heap_unit: np.ndarray, size: int) -> None:
     """Move the last entry to the top and down to its place; ties go to the smaller unit."""
     key, unit = heap_key[size], heap_unit[size]
@@ -68,7 +68,7 @@ def _sink(heap_key: np.ndarray, heap_unit: np.ndarray, size: int) -> None:
     heap_key[at], heap_unit[at] = key, unit
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def _rise(heap_key: np.ndarray, heap_unit: np.ndarray, size: int, key: float, unit: int) -> None:
     """Add an entry to a heap of ``size``."""
     at = size
@@ -81,7 +81,7 @@ def _rise(heap_key: np.ndarray, heap_unit: np.ndarray, size: int, key: float, un
     heap_key[at], heap_unit[at] = key, unit
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _place_tight(
     arcs: Arcs, weight: np.ndarray, out: np.ndarray, into: np.ndarray, flow: np.ndarray, room: np.ndarray
 ) -> None:
@@ -101,7 +101,7 @@ def _place_tight(
                 room[head, 1] -= moved
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _augment(
     arcs: Arcs,
     flow: np.ndarray,
@@ -128,7 +128,7 @@ def _augment(
         flow[arc] += amount
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _assign(arcs: Arcs, weight: np.ndarray, limit: int) -> tuple:
     """Flow on each arc, int32 (arcs,), of least cost with ``weight`` out of and into each unit; whether it is complete.
 
@@ -208,7 +208,7 @@ def _assign(arcs: Arcs, weight: np.ndarray, limit: int) -> tuple:
     return flow, True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _pair_losses(units: Units, tail: np.ndarray, head: np.ndarray, cost: np.ndarray) -> None:
     for arc in range(cost.size):
         cost[arc] = pair_loss(units.features, tail[arc], head[arc])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
+
+from kanonflow.solvers.kernels.kernel import kernel
 
 
 @intrinsic
@@ -35,7 +36,7 @@ def highest_bit(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
     """Sum of ``weights[row, bit]`` over a word's set bits; weights: float64 (W, 64).
 
@@ -48,7 +49,7 @@ def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True, forceinline=True)
 def next_random(state: np.ndarray, below: int) -> Any:
     """A number in [0, below) from the splitmix64 generator whose state is uint64 (1,); for the search only.
 

@@ -8,14 +8,15 @@ half of its rows that both sides can bear.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.features import Features
-from kanonflow.solvers.units.leaf_orders import holds_leaves, leaf_spread
+from kanonflow.solvers.units.leaf_orders import holds_leaves, unsorted_leaf_spread
+from kanonflow.solvers.units.stable_order import Scratch, build_scratch, stable_order
 
 
 class KdTree(NamedTuple):
@@ -35,53 +36,71 @@ class KdTree(NamedTuple):
     words: NDArray[np.uint64]
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _spreads(features: Features, units: np.ndarray, counts: np.ndarray, spreads: np.ndarray) -> None:
-    """Expected difference of two units in each attribute; counts is scratch as long as the largest domain."""
+class _Cutting(NamedTuple):
+    """Scratch of a tree's construction, beside that of sorting.
+
+    counts: int64, as long as the largest domain; held: int64 (u,), rows of each individual; ascending: float64 (u,).
+    spreads: float64 (d,); ranked: int64 (d,).
+    """
+
+    counts: NDArray[np.int64]
+    held: NDArray[np.int64]
+    ascending: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+    ranked: NDArray[np.int64]
+
+
+@kernel(inner=True)
+def _spreads(features: Features, order: np.ndarray, begin: int, end: int, work: _Cutting) -> None:
+    """Expected difference of two units of ``order[begin:end]`` in each attribute."""
     dn = features.numeric.shape[1]
+    size = end - begin
     for j in range(dn):
         if holds_leaves(features.orders, j):
-            values = np.empty(units.size)
-            for position in range(units.size):
-                values[position] = features.numeric[units[position], j]
-            spreads[j] = leaf_spread(features.orders, features.numeric_weight[j], j, np.sort(values))
+            values = np.empty(size)
+            for position in range(size):
+                values[position] = features.numeric[order[begin + position], j]
+            work.spreads[j] = unsorted_leaf_spread(features.orders, features.numeric_weight[j], j, values)
             continue
         mean = 0.0
-        for unit in units:
-            mean += features.numeric[unit, j]
-        mean /= units.size
+        for position in range(begin, end):
+            mean += features.numeric[order[position], j]
+        mean /= size
         deviation = 0.0
-        for unit in units:
-            deviation += abs(features.numeric[unit, j] - mean)
-        spreads[j] = 1.4 * deviation / units.size
+        for position in range(begin, end):
+            deviation += abs(features.numeric[order[position], j] - mean)
+        work.spreads[j] = 1.4 * deviation / size
     for j in range(features.codes.shape[1]):
         same = 0.0
-        for unit in units:
-            counts[features.codes[unit, j]] += 1
-        for unit in units:
-            same += counts[features.codes[unit, j]]
-        for unit in units:
-            counts[features.codes[unit, j]] = 0
-        size = float(units.size)
-        spreads[dn + j] = (1.0 - same / (size * size)) * features.code_weight[j]
+        for position in range(begin, end):
+            work.counts[features.codes[order[position], j]] += 1
+        for position in range(begin, end):
+            same += work.counts[features.codes[order[position], j]]
+        for position in range(begin, end):
+            work.counts[features.codes[order[position], j]] = 0
+        work.spreads[dn + j] = (1.0 - same / (float(size) * float(size))) * features.code_weight[j]
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _largest_share(units: np.ndarray, weight: np.ndarray, individual: np.ndarray, held: np.ndarray) -> int:
-    """Most rows that one individual has among the units; held is scratch over individuals."""
+@kernel(inner=True)
+def _largest_share(
+    units: np.ndarray, begin: int, end: int, weight: np.ndarray, individual: np.ndarray, held: np.ndarray
+) -> int:
+    """Most rows that one individual has among ``units[begin:end]``; held is scratch over individuals."""
     most = 0
-    for unit in units:
-        held[individual[unit]] += weight[unit]
-        most = max(most, held[individual[unit]])
-    for unit in units:
-        held[individual[unit]] = 0
+    for position in range(begin, end):
+        who = individual[units[position]]
+        held[who] += weight[units[position]]
+        most = max(most, held[who])
+    for position in range(begin, end):
+        held[individual[units[position]]] = 0
     return most
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _find_cut(
     values: np.ndarray,
     units: np.ndarray,
+    count: int,
     weight: np.ndarray,
     individual: np.ndarray,
     held: np.ndarray,
@@ -94,12 +113,13 @@ def _find_cut(
     Returns the number of units left of it, 0 when there is none.
     """
     total = 0
-    for unit in units:
-        total += weight[unit]
-    best = 0
+    for position in range(count):
+        total += weight[units[position]]
+    # numba compiles a callee for a literal, and once more for the variable that it becomes.
+    best: Any = np.int64(0)
     best_gap = total
     left = 0
-    for position in range(1, units.size):
+    for position in range(1, count):
         left += weight[units[position - 1]]
         if between_values and values[position] == values[position - 1]:
             continue
@@ -109,30 +129,32 @@ def _find_cut(
             best_gap = gap
     if best == 0 or not distinct:
         return best
-    lefts = _largest_share(units[:best], weight, individual, held)
-    rights = _largest_share(units[best:], weight, individual, held)
+    lefts = _largest_share(units, np.int64(0), best, weight, individual, held)
+    rights = _largest_share(units, best, count, weight, individual, held)
     left = 0
-    for unit in units[:best]:
-        left += weight[unit]
+    for position in range(best):
+        left += weight[units[position]]
     return best if lefts * k <= left and rights * k <= total - left else 0
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _hull(
-    features: Features, units: np.ndarray, low: np.ndarray, high: np.ndarray, words: np.ndarray
-) -> None:
-    low[:] = np.inf
-    high[:] = -np.inf
-    words[:] = np.uint64(0)
-    for unit in units:
-        for j in range(low.size):
-            low[j] = min(low[j], features.numeric[unit, j])
-            high[j] = max(high[j], features.numeric[unit, j])
-        for w in range(words.size):
-            words[w] |= features.words[unit, w]
+@kernel(inner=True)
+def _hull(features: Features, tree: KdTree, node: int) -> None:
+    """Hull and values of the units below a node."""
+    for j in range(tree.low.shape[1]):
+        tree.low[node, j] = np.inf
+        tree.high[node, j] = -np.inf
+    for w in range(tree.words.shape[1]):
+        tree.words[node, w] = np.uint64(0)
+    for position in range(tree.start[node], tree.stop[node]):
+        unit = tree.order[position]
+        for j in range(tree.low.shape[1]):
+            tree.low[node, j] = min(tree.low[node, j], features.numeric[unit, j])
+            tree.high[node, j] = max(tree.high[node, j], features.numeric[unit, j])
+        for w in range(tree.words.shape[1]):
+            tree.words[node, w] |= features.words[unit, w]
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def _rank(spreads: np.ndarray, ranked: np.ndarray) -> None:
     """The attributes by descending spread, equal ones as they come, by insertion: there are few."""
     for j in range(spreads.size):
@@ -143,82 +165,77 @@ def _rank(spreads: np.ndarray, ranked: np.ndarray) -> None:
         ranked[place] = j
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
+def _sort_along(features: Features, j: int, work: _Cutting, sorting: Scratch, count: int) -> None:
+    """The units of scratch by attribute j: their numbers into ``merged``, its values into ``ascending``."""
+    dn = features.numeric.shape[1]
+    for position in range(count):
+        unit = sorting.units[position]
+        sorting.values[position] = features.numeric[unit, j] if j < dn else features.codes[unit, j - dn]
+    stable_order(sorting.values, count, sorting.order, sorting.merged)
+    for position in range(count):
+        sorting.merged[position] = sorting.units[sorting.order[position]]
+        work.ascending[position] = sorting.values[sorting.order[position]]
+
+
+@kernel
 def _build(
     features: Features,
     weight: np.ndarray,
     individual: np.ndarray,
-    domain: int,
     k: int,
     distinct: bool,
     leaf: int,
-) -> tuple:
-    u = weight.size
-    dn = features.numeric.shape[1]
-    d = dn + features.codes.shape[1]
-    room = 2 * u + 1
-    order = np.arange(u)
-    start = np.zeros(room, dtype=np.int64)
-    stop = np.zeros(room, dtype=np.int64)
-    left = np.full(room, -1, dtype=np.int64)
-    right = np.full(room, -1, dtype=np.int64)
-    low = np.zeros((room, dn))
-    high = np.zeros((room, dn))
-    words = np.zeros((room, features.words.shape[1]), dtype=np.uint64)
-    counts = np.zeros(domain, dtype=np.int64)
-    held = np.zeros(u, dtype=np.int64)
-    spreads = np.zeros(d)
-    ranked = np.zeros(d, dtype=np.int64)
-    stop[0] = u
-    nodes = 1
-    node = 0
+    tree: KdTree,
+    work: _Cutting,
+    sorting: Scratch,
+) -> int:
+    """Fill a tree from its root; returns the number of nodes."""
+    d = features.numeric.shape[1] + features.codes.shape[1]
+    tree.stop[0] = weight.size
+    nodes: Any = np.int64(1)
+    node: Any = np.int64(0)
     while node < nodes:
-        units = order[start[node] : stop[node]]
-        _hull(features, units, low[node], high[node], words[node])
-        if units.size > leaf:
-            _spreads(features, units, counts, spreads)
-            _rank(spreads, ranked)
+        begin, end = tree.start[node], tree.stop[node]
+        _hull(features, tree, node)
+        count = end - begin
+        if count > leaf:
+            _spreads(features, tree.order, begin, end, work)
+            _rank(work.spreads, work.ranked)
+            for position in range(count):
+                sorting.units[position] = tree.order[begin + position]
             cut = 0
             for attempt in range(2 * d):
                 # Second round: equal values may be cut apart, so that big groups of equals still split.
-                j = ranked[attempt % d]
-                if spreads[j] <= 0.0 and attempt < d:
+                j = work.ranked[attempt % d]
+                if work.spreads[j] <= 0.0 and attempt < d:
                     continue
-                values = np.empty(units.size)
-                for position in range(units.size):
-                    unit = units[position]
-                    values[position] = features.numeric[unit, j] if j < dn else features.codes[unit, j - dn]
-                sorting = np.argsort(values, kind="mergesort")
-                # Entry by entry: numba takes seconds to compile an assignment of one array to another.
-                candidate = np.empty(units.size, dtype=np.int64)
-                ascending = np.empty(units.size)
-                for position in range(units.size):
-                    candidate[position] = units[sorting[position]]
-                    ascending[position] = values[sorting[position]]
-                cut = _find_cut(ascending, candidate, weight, individual, held, k, distinct, attempt < d)
+                _sort_along(features, j, work, sorting, count)
+                cut = _find_cut(
+                    work.ascending,
+                    sorting.merged,
+                    count,
+                    weight,
+                    individual,
+                    work.held,
+                    k,
+                    distinct,
+                    attempt < d,
+                )
                 if cut > 0:
-                    for position in range(units.size):
-                        order[start[node] + position] = candidate[position]
+                    for position in range(count):
+                        tree.order[begin + position] = sorting.merged[position]
                     break
             if cut > 0:
-                left[node] = nodes
-                right[node] = nodes + 1
-                start[nodes] = start[node]
-                stop[nodes] = start[node] + cut
-                start[nodes + 1] = start[node] + cut
-                stop[nodes + 1] = stop[node]
+                tree.left[node] = nodes
+                tree.right[node] = nodes + 1
+                tree.start[nodes] = begin
+                tree.stop[nodes] = begin + cut
+                tree.start[nodes + 1] = begin + cut
+                tree.stop[nodes + 1] = end
                 nodes += 2
         node += 1
-    return (
-        order,
-        start[:nodes],
-        stop[:nodes],
-        left[:nodes],
-        right[:nodes],
-        low[:nodes],
-        high[:nodes],
-        words[:nodes],
-    )
+    return nodes
 
 
 def build_tree(
@@ -236,8 +253,29 @@ def build_tree(
     which is what a k-regular graph with distinct individuals inside the leaf needs. individual: codes below u.
     O(u log^2 u) for balanced splits.
     """
-    domain = int(features.codes.max(initial=0)) + 1
-    return KdTree(*_build(features, weight, individual, domain, k, distinct, leaf))
+    u, dn = weight.size, features.numeric.shape[1]
+    room, d = 2 * u + 1, dn + features.codes.shape[1]
+    # Made here: numba takes seconds to compile what makes arrays, and assigns them to each other.
+    tree = KdTree(
+        order=np.arange(u),
+        start=np.zeros(room, dtype=np.int64),
+        stop=np.zeros(room, dtype=np.int64),
+        left=np.full(room, -1, dtype=np.int64),
+        right=np.full(room, -1, dtype=np.int64),
+        low=np.zeros((room, dn)),
+        high=np.zeros((room, dn)),
+        words=np.zeros((room, features.words.shape[1]), dtype=np.uint64),
+    )
+    work = _Cutting(
+        counts=np.zeros(int(features.codes.max(initial=0)) + 1, dtype=np.int64),
+        held=np.zeros(u, dtype=np.int64),
+        ascending=np.zeros(u),
+        spreads=np.zeros(d),
+        ranked=np.zeros(d, dtype=np.int64),
+    )
+    nodes = _build(features, weight, individual, k, distinct, leaf, tree, work, build_scratch(u))
+    fields: tuple[Any, ...] = tree[1:]
+    return KdTree(tree.order, *(field[:nodes] for field in fields))
 
 
 def leaf_ranges(tree: KdTree) -> NDArray[np.int64]:

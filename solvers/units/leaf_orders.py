@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numba.core.types import NoneType  # type: ignore[attr-defined]
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import highest_bit
 
 # What is kept in Table.heights: of each numeric column the heights of its leaves, None for numbers.
@@ -85,7 +85,7 @@ def _holds_leaves(orders, j):  # type: ignore[no-untyped-def]
     return lambda orders, j: orders.size[j] > 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def leaf_spread(orders: LeafOrders | None, weight: float, j: int, values: np.ndarray) -> float:
     """Mean cost of the range of two of the values, float64 (m,) sorted ascending, each with each; O(m).
 
@@ -108,6 +108,19 @@ def leaf_spread(orders: LeafOrders | None, weight: float, j: int, values: np.nda
         depth += 1
         total += to_here
     return 2.0 * total / (float(values.size) * values.size)
+
+
+def unsorted_leaf_spread(orders: LeafOrders | None, weight: float, j: int, values: np.ndarray) -> float:
+    """``leaf_spread`` of values in any order; inside kernels only. O(m log m)."""
+    raise TypeError("called from compiled kernels only")
+
+
+@overload(unsorted_leaf_spread, jit_options={"nogil": True})
+def _unsorted_leaf_spread(orders, weight, j, values):  # type: ignore[no-untyped-def]
+    # Without hierarchies nobody calls it, and sorting takes seconds to compile.
+    if isinstance(orders, NoneType):
+        return lambda orders, weight, j, values: 0.0
+    return lambda orders, weight, j, values: leaf_spread(orders, weight, j, np.sort(values))
 
 
 def leaf_numbers(column: NDArray[np.float64], heights: NDArray[np.float64]) -> NDArray[np.int64]:

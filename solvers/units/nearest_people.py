@@ -8,15 +8,16 @@ in ``neighbours.py``, where units are points of one row count).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.individuals import Individuals, keep_nearest, pair_class_loss
 from kanonflow.solvers.units.leaf_orders import range_cost
+from kanonflow.solvers.units.stable_order import Scratch, build_scratch, stable_order
 
 LEAF = 8
 
@@ -42,7 +43,7 @@ class PeopleTree(NamedTuple):
     rows: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _values_cost(people: Individuals, unit: int) -> float:
     total = 0.0
     for w in range(people.words.shape[1]):
@@ -50,7 +51,7 @@ def _values_cost(people: Individuals, unit: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _describe(people: Individuals, values: np.ndarray, tree: PeopleTree, node: int) -> None:
     """What is known of a node, from everybody below it. values: price of all values of each individual."""
     tree.low[node, :, 0] = tree.high[node, :, 0] = np.inf
@@ -74,8 +75,8 @@ def _describe(people: Individuals, values: np.ndarray, tree: PeopleTree, node: i
         tree.rows[node, 1] = max(tree.rows[node, 1], people.rows[unit])
 
 
-@numba.njit(cache=True, nogil=True)
-def _widest(units: np.ndarray, keys: np.ndarray, key: np.ndarray) -> None:
+@kernel(inner=True)
+def _widest(units: np.ndarray, count: int, keys: np.ndarray, key: np.ndarray) -> None:
     """``key``: the column in which these people differ most on average, of middles, price of values, and row counts.
 
     Row counts differ by what a class of two of them leaves waiting: 1 - 2 min / sum is near |ln a - ln b| / 2.
@@ -84,31 +85,36 @@ def _widest(units: np.ndarray, keys: np.ndarray, key: np.ndarray) -> None:
     most = -1.0
     for j in range(keys.shape[1]):
         mean = 0.0
-        for unit in units:
-            mean += keys[unit, j]
-        mean /= units.size
+        for index in range(count):
+            mean += keys[units[index], j]
+        mean /= count
         spread = 0.0
-        for unit in units:
-            spread += abs(keys[unit, j] - mean)
+        for index in range(count):
+            spread += abs(keys[units[index], j] - mean)
         if spread > most:
             most = spread
-            for index in range(units.size):
+            for index in range(count):
                 key[index] = keys[units[index], j]
 
 
-@numba.njit(cache=True, nogil=True)
-def _grow(people: Individuals, keys: np.ndarray, values: np.ndarray, tree: PeopleTree) -> int:
+@kernel
+def _grow(people: Individuals, keys: np.ndarray, values: np.ndarray, tree: PeopleTree, work: Scratch) -> int:
     """Fill the tree from its root, halving at the median; returns the number of nodes."""
     tree.stop[0] = tree.order.size
-    nodes, node = 1, 0
+    # As variables: a callee would be compiled for the literal, too.
+    nodes: Any = np.int64(1)
+    node: Any = np.int64(0)
     while node < nodes:
         begin, end = tree.start[node], tree.stop[node]
         _describe(people, values, tree, node)
-        if end - begin > LEAF:
-            units = tree.order[begin:end].copy()
-            key = np.empty(units.size)
-            _widest(units, keys, key)
-            tree.order[begin:end] = units[np.argsort(key, kind="mergesort")]
+        count = end - begin
+        if count > LEAF:
+            for index in range(count):
+                work.units[index] = tree.order[begin + index]
+            _widest(work.units, count, keys, work.values)
+            stable_order(work.values, count, work.order, work.merged)
+            for index in range(count):
+                tree.order[begin + index] = work.units[work.order[index]]
             middle = (begin + end) // 2
             tree.left[node] = nodes
             tree.start[nodes], tree.stop[nodes] = begin, middle
@@ -146,11 +152,11 @@ def build_people_tree(people: Individuals, order: NDArray[np.int64]) -> PeopleTr
         rows=np.empty((room, 2), dtype=np.int64),
     )
     values = np.array([_values_cost(people, unit) for unit in range(u)])
-    _grow(people, keys, values, tree)
+    _grow(people, keys, values, tree, build_scratch(u))
     return tree
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def least_pair_loss(people: Individuals, tree: PeopleTree, node: int, unit: int) -> float:
     """No class of this individual and somebody below the node loses less a row. O(d + W).
 
@@ -177,7 +183,7 @@ def least_pair_loss(people: Individuals, tree: PeopleTree, node: int, unit: int)
     return (kept * hull + together - kept) / together
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _query(people: Individuals, tree: PeopleTree, most: int, nearest: np.ndarray, looked: np.ndarray) -> None:
     """Fill all rows, nearer child first; ``looked[0]`` counts pairs looked at, ``most`` ends the look of one."""
     m = nearest.shape[1]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.features import Features
 from kanonflow.solvers.units.kd_tree import KdTree
 from kanonflow.solvers.units.leaf_orders import range_cost
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def pair_loss(features: Features, a: int, b: int) -> float:
     """Loss of the box of two units."""
     total = 0.0
@@ -27,7 +27,7 @@ def pair_loss(features: Features, a: int, b: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kernel(inner=True)
 def node_bound(features: Features, tree: KdTree, node: int, unit: int) -> float:
     """No unit below the node is nearer than this."""
     total = 0.0
@@ -42,7 +42,7 @@ def node_bound(features: Features, tree: KdTree, node: int, unit: int) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _query(
     features: Features,
     tree: KdTree,

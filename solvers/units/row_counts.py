@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.kernels.kernel import kernel
 
-@numba.njit(cache=True, nogil=True)
+
+@kernel
 def rows_kept(counts: np.ndarray, size: int, k: int, best: np.ndarray) -> int:
     """Most rows that row counts can keep: runs of at least k of the counts, which are sorted largest first.
 
@@ -32,7 +33,7 @@ def rows_kept(counts: np.ndarray, size: int, k: int, best: np.ndarray) -> int:
     return max(best[size], 0)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _shared(rows: np.ndarray, members: np.ndarray, k: int, row_counts: np.ndarray) -> None:
     """Rows that each member keeps; members sorted by row count, largest first. 0 for all when fewer than k."""
     size = members.size

@@ -369,9 +369,12 @@ def test_workers_load_the_kernels_of_the_policys_loss(
     monkeypatch.setattr(
         solve_windows, "warm_up", lambda shape, **given: asked.append({"shape": shape, **given})
     )
+    ahead: list[tuple[str, ...]] = []
+    monkeypatch.setattr(solve_windows, "compile_ahead", ahead.append)
     policy = feed_policy(protect=protect, solver={"loss": loss, "evaluations_per_row": 20})
     SolveWindows(bound_feed(policy), SECRET, 1).setup()
     assert asked == [{"shape": shape, "ruled": False, "hierarchies": False, "loss": loss}]
+    assert ahead == [(f"{shape} {loss}",)]
 
 
 @pytest.mark.parametrize("method", ["auto", "iterated-local-search", "l-greedy", "pass-through"])

@@ -7,11 +7,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.problem.last_window import WarmClasses, WarmGraph
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Structure
+from kanonflow.solvers.warm_up import kernel_sets
 from kanonflow.transforms.release.cohorts import class_cohorts, graph_cohorts, warm_classes, warm_graph
 from kanonflow.transforms.release.warm_state import Cohorts
 
@@ -24,6 +26,23 @@ def solver_shape(policy: Policy) -> str:
     if policy.by_levels:
         return "lattice_node"
     return "classes" if policy.closed else "row_graph"
+
+
+def holds_hierarchies(bound: BoundPolicy) -> bool:
+    """Whether a quasi-identifier has a hierarchy: for such tables every kernel is compiled by itself."""
+    return any(column.hierarchy is not None for column in bound.quasis)
+
+
+def needed_kernels(bound: BoundPolicy) -> tuple[str, ...]:
+    """Sets of kernels (``solvers.warm_up``) that windows under a policy are released with."""
+    policy = bound.policy
+    return kernel_sets(
+        solver_shape(policy),
+        ruled=bool(policy.ruled),
+        hierarchies=holds_hierarchies(bound),
+        loss=policy.solver.loss,
+        merging=policy.lasting,
+    )
 
 
 def earlier_structure(

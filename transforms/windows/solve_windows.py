@@ -44,11 +44,12 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.kernels.compile_ahead import compile_ahead
 from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.release_window import Clock, WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
-from kanonflow.transforms.release.window_structures import solver_shape
+from kanonflow.transforms.release.window_structures import holds_hierarchies, needed_kernels, solver_shape
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
@@ -146,11 +147,15 @@ class SolveWindows(beam.DoFn):
         self._gauges = WindowGauges()
 
     def setup(self) -> None:
-        """Get the secret, and load the kernels of the policy's shape before the first window waits for them."""
+        """Get the secret, and load the kernels of the policy's shape before the first window waits for them.
+
+        What no cache holds is compiled first, on all cores: by one worker of a machine, for which the others wait.
+        """
         self._step = self.partition_step()
         policy = self._bound.policy
-        hierarchies = any(column.hierarchy is not None for column in self._bound.quasis)
+        hierarchies = holds_hierarchies(self._bound)
         loss = policy.solver.loss
+        compile_ahead(needed_kernels(self._bound))
         warm_up(solver_shape(policy), ruled=bool(policy.ruled), hierarchies=hierarchies, loss=loss)
         if policy.lasting:
             warm_up_merging(hierarchies=hierarchies)

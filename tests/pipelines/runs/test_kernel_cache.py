@@ -1,54 +1,81 @@
-"""A run says that it compiles when numba's cache holds nothing of its solver."""
+"""A run compiles what no cache holds before it begins, says so, and finds nothing to do the next time."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import io
 
 import pytest
 
-CODE = """
-import sys
-from pathlib import Path
-from kanonflow.pipelines.runs.kernel_cache import compiles_first
-from kanonflow.solvers.class_search.moves import class_descend
-from kanonflow.solvers.merging.moves import best_move
-from kanonflow.solvers.search.two_opt import descend
-from tests.small_feeds import feed_policy
-kernels = {"people": class_descend, "rows": descend, "merging": best_move}
-for name in sys.argv[1:]:
-    folder = Path(kernels[name].stats.cache_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{Path(kernels[name].py_func.__code__.co_filename).stem}.kernel-1.py311.nbi").touch()
-asked = feed_policy(), feed_policy(people=False), feed_policy(cohort="lasting")
-print(*map(compiles_first, asked))
-"""
+from kanonflow.pipelines.runs import kernel_cache
+from kanonflow.pipelines.runs.kernel_cache import compile_first, kernels_of_run, progress_lines
+from tests.small_feeds import bound_feed, feed_policy
+
+
+class Terminal(io.StringIO):
+    """A terminal, or what is none."""
+
+    def __init__(self, lively: bool) -> None:
+        super().__init__()
+        self._lively = lively
+
+    def isatty(self) -> bool:
+        return self._lively
 
 
 @pytest.mark.parametrize(
-    ("cached", "said"),
+    ("changes", "here", "names"),
     [
-        ((), "True True True"),
-        (("people",), "False True True"),
-        (("rows",), "True False True"),
-        (("merging",), "True True True"),
-        (("people", "merging"), "False True False"),
+        ({}, True, ("classes ncp",)),
+        ({"solver": {"loss": "sil"}}, True, ("classes sil", "classes ncp")),
+        ({"solver": {"loss": "sil"}}, False, ("classes ncp",)),
+        ({"people": False}, True, ("row_graph ncp",)),
+        ({"cohort": "lasting"}, True, ("classes ncp", "merging")),
     ],
-    ids=["nothing", "people", "rows", "merging", "lasting"],
+    ids=str,
 )
-def test_a_cache_is_that_of_a_shape(tmp_path: Path, cached: tuple[str, ...], said: str) -> None:
-    """Whether policies of people, of rows, and of people who last would compile.
+def test_a_run_needs_what_its_policy_and_its_first_look_call(
+    changes: dict[str, object], here: bool, names: tuple[str, ...]
+) -> None:
+    """The payload is measured on classes or graphs of the usual loss; elsewhere the windows are solved elsewhere."""
+    assert kernels_of_run(bound_feed(feed_policy(**changes)), here=here) == names
 
-    Kernels of the one say nothing of the other; people who last need those of two kinds.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, *cached],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_is_missing_is_compiled_and_told(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sets of the run, with a line before and one after."""
+    asked = []
+
+    def compiled(names: tuple[str, ...], told: object) -> int:
+        asked.append((names, told is None))
+        return 7
+
+    monkeypatch.setattr(kernel_cache, "missing_units", lambda names: [3])
+    monkeypatch.setattr(kernel_cache, "compile_ahead", compiled)
+    terminal = Terminal(lively=False)
+    compile_first(bound_feed(feed_policy()), terminal, quiet=quiet)
+    assert asked == [(("classes ncp",), quiet)]
+    assert (terminal.getvalue().count("\n"), "compiled in" in terminal.getvalue()) == (
+        (0, False) if quiet else (2, True)
     )
-    assert done.stdout.strip() == said
+
+
+def test_with_everything_there_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on every run but the first, and on every run of a wheel that carries the kernels."""
+    monkeypatch.setattr(kernel_cache, "missing_units", lambda names: [])
+    monkeypatch.setattr(kernel_cache, "compile_ahead", lambda *given: pytest.fail("nothing is missing"))
+    terminal = Terminal(lively=True)
+    compile_first(bound_feed(feed_policy()), terminal)
+    assert terminal.getvalue() == ""
+
+
+def test_progress_is_one_line_at_a_terminal_and_a_few_elsewhere() -> None:
+    """It says how many kernels are ready, and what share of the work that is."""
+    lively, plain = Terminal(lively=True), Terminal(lively=False)
+    tell, note = progress_lines(lively), progress_lines(plain)
+    for ready in range(1, 41):
+        tell(ready, 40, ready / 40)
+        note(ready, 40, ready / 40)
+    assert lively.getvalue().count("\n") == 1
+    assert lively.getvalue().endswith("compiled 40 of 40 kernels, 100% of the work\n")
+    assert plain.getvalue().splitlines()[0] == "compiled 10 of 40 kernels, 25% of the work"
+    assert 3 <= plain.getvalue().count("\n") <= 5
