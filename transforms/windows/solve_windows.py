@@ -29,7 +29,9 @@ whoever writes it can tell whether it goes on from what is published (``release_
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -60,6 +62,20 @@ from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, Sta
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
+
+
+_LOADING = threading.Lock()
+
+
+@functools.cache
+def _load_kernels(shape: str | None, *, ruled: bool, hierarchies: bool, loss: str, merging: bool) -> None:
+    """Load the kernels of a policy's shape: once a process, and by one thread of it, while others wait.
+
+    A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
+    """
+    warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss)
+    if merging:
+        warm_up_merging(hierarchies=hierarchies)
 
 
 class _Rosters:
@@ -150,10 +166,14 @@ class SolveWindows(beam.DoFn):
         self._step = self.partition_step()
         policy = self._bound.policy
         hierarchies = any(column.hierarchy is not None for column in self._bound.quasis)
-        loss = policy.solver.loss
-        warm_up(solver_shape(policy), ruled=bool(policy.ruled), hierarchies=hierarchies, loss=loss)
-        if policy.lasting:
-            warm_up_merging(hierarchies=hierarchies)
+        with _LOADING:
+            _load_kernels(
+                solver_shape(policy),
+                ruled=bool(policy.ruled),
+                hierarchies=hierarchies,
+                loss=policy.solver.loss,
+                merging=policy.lasting,
+            )
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""
