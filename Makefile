@@ -22,10 +22,10 @@ demo: $(VENV)/.installed-cli
 # variant of the kernels. A test that compiles one fails: it would do so within its time limit.
 PYTEST_FLAGS ?= -n 2
 test: lint $(NUMBA_CACHE_DIR)/.compiled
-	KANONFLOW_COMPILED=yes $(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and not thorough"
+	KANONFLOW_COMPILED_AHEAD=yes $(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and not thorough"
 
 test-thorough: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
-	KANONFLOW_COMPILED=yes $(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and thorough"
+	KANONFLOW_COMPILED_AHEAD=yes $(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and thorough"
 
 # Everything that needs no cluster.
 test-all: test test-thorough

@@ -66,7 +66,7 @@ def counts(folder: Path, tests: str = TESTS, **environment: str) -> dict[str, in
     cleared = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("CI", "KANONFLOW_CI", "KANONFLOW_DATA", "KANONFLOW_COMPILED", "PYTEST_ADDOPTS")
+        if name not in ("CI", "KANONFLOW_CI", "KANONFLOW_DATA", "KANONFLOW_COMPILED_AHEAD", "PYTEST_ADDOPTS")
         and not name.startswith("PYTEST_XDIST")
     }
     command = [
@@ -105,5 +105,5 @@ def test_data_that_is_there_is_used(tmp_path: Path) -> None:
 
 def test_a_test_that_compiles_a_kernel_fails_where_all_were_compiled_ahead(tmp_path: Path) -> None:
     """The one that calls it with new types fails; what is compiled, what is not ours and what says so may be."""
-    assert counts(tmp_path, COMPILING, KANONFLOW_COMPILED="yes") == {"passed": 3, "failed": 1}
+    assert counts(tmp_path, COMPILING, KANONFLOW_COMPILED_AHEAD="yes") == {"passed": 3, "failed": 1}
     assert counts(tmp_path, COMPILING) == {"passed": 4}

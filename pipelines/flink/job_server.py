@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from kanonflow.pipelines.flink.flags import flag_value, is_flink
-from kanonflow.pipelines.flink.jobs import cluster_address
+from kanonflow.pipelines.flink.jobs import class_path, cluster_address
 from kanonflow.pipelines.terminal.terminal import tell
 
 FLINK_VERSION = "1.19"
@@ -30,6 +30,7 @@ POM = Path(__file__).with_name("job_server.xml")
 MENDED = {
     Path(__file__).with_name("BundleCheckpointHandlers.java"): "runners/fnexecution/control",
     Path(__file__).with_name("ServerFactory.java"): "sdk/fn/server",
+    Path(__file__).with_name("ClasspathScanningResourcesDetector.java"): "sdk/util/construction/resources",
 }
 """Classes in the place of Beam's, with their packages below ``org/apache/beam``."""
 
@@ -56,16 +57,21 @@ def with_job_server(runner: str, flags: Sequence[str], terminal: TextIO = sys.st
 def submitting_jvm(flags: Sequence[str]) -> tuple[str, ...]:
     """Flags for the Java process of a job server that hands one job to a cluster and then only watches it.
 
-    Compiling once halves the processor time of its start (docs/decisions/046). None where a flag says how that process
-    runs, and where it is the cluster itself.
+    Compiling once halves the processor time of its start (docs/decisions/046). The jar is not sent along to a cluster
+    that runs from it: its name holds a digest of what it was made of. None where a flag says how that process runs,
+    and where it is the cluster itself.
     """
     told = any(flag_value(flags, f"--job_server_jvm_{each}") for each in ("properties", "property"))
-    if told or cluster_address(flags) is None:
+    address = cluster_address(flags)
+    if told or address is None:
         return ()
-    return tuple(f"--job_server_jvm_properties={each}" for each in _SUBMITTING)
+    jar = flag_value(flags, "--flink_job_server_jar")
+    there = jar is not None and Path(jar).name == _jar().name and Path(jar).name in class_path(address)
+    return tuple(f"--job_server_jvm_properties={each}" for each in (*_SUBMITTING, *([_IS_THERE] * there)))
 
 
 _SUBMITTING = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_IS_THERE = "-Dkanonflow.cluster.has.jar=true"
 
 
 def cache_directory() -> Path:

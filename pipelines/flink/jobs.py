@@ -51,6 +51,14 @@ def was_stopped(address: str, name: str) -> bool:
     return bool(jobs) and max(jobs, key=lambda job: job["start-time"])["state"] in ("CANCELED", "FINISHED")
 
 
+def class_path(address: str) -> frozenset[str]:
+    """Names of the files that the cluster's JobManager runs from; empty where it does not say."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        told = ask("GET", f"http://{address}/jobmanager/environment")["classpath"]
+        return frozenset(str(each).rpartition("/")[2] for each in told)
+    return frozenset()
+
+
 _ALIVE = frozenset(
     {"CREATED", "INITIALIZING", "RUNNING", "RESTARTING", "FAILING", "RECONCILING", "SUSPENDED"}
 )

@@ -24,7 +24,7 @@ from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
-from kanonflow.pipelines.runs.feed_end import TellEnd
+from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.kernel_cache import compile_first
@@ -53,7 +53,12 @@ from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
 from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
-from kanonflow.transforms.sinks.durable_boundary import durable_boundary
+from kanonflow.transforms.sinks.durable_boundary import (
+    Marked,
+    TakeApart,
+    durable_boundary,
+    is_checkpointed,
+)
 from kanonflow.transforms.sinks.gather_rejected import GatherRejected
 from kanonflow.transforms.sinks.matching_record_sink import WriteMatchingRecords
 from kanonflow.transforms.sinks.sinks import (
@@ -271,14 +276,22 @@ def connect(
     output = as_workers_see(output)
     anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
     boundary = partial(durable_boundary, runner, streaming=streaming)
-    releases = anonymized.released | "StableReleases" >> boundary()  # Release
-    # Of windows that made a release, the sink says what became of it. This and GatherRejected are named as parts of
-    # KAnonymize, and nothing but a boundary follows the first: Flink fuses both with the solving step, and names a task
-    # whose steps stand in several parts of a pipeline by these parts only. Alerts and terminal look for "Solve" there.
+    # Of windows that made a release, the sink says what became of it. All that is named as a part of KAnonymize here,
+    # Flink fuses with the solving step or with the one that gathers, and names a task whose steps stand in several
+    # parts of a pipeline by these parts only. Alerts and terminal look for "Solve" there.
     unreleased = anonymized.metrics | "KAnonymize/Unreleased" >> beam.Filter(_made_none)
-    metrics = unreleased | "StableMetrics" >> boundary()  # dict
     gathered = anonymized.rejected | "KAnonymize/GatherRejected" >> GatherRejected(streaming=streaming)
-    rejected = gathered | "StableRejected" >> boundary()
+    if is_checkpointed(runner, streaming=streaming):
+        together = tuple(
+            kind | f"KAnonymize/Marked {number}" >> Marked(number)
+            for number, kind in enumerate((anonymized.released, unreleased, gathered))
+        )
+        stable = together | "KAnonymize/Together" >> beam.Flatten() | "Stable" >> boundary()
+        releases, metrics, rejected = stable | "Apart" >> TakeApart(len(together))
+    else:  # on Dataflow names of steps are a contract; elsewhere there is nothing between them and the sinks
+        releases = anonymized.released | "StableReleases" >> boundary()  # Release
+        metrics = unreleased | "StableMetrics" >> boundary()  # dict
+        rejected = gathered | "StableRejected" >> boundary()  # RejectedRows
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
     told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
@@ -293,7 +306,7 @@ def connect(
         | "WriteRejected" >> WriteRejected(output)
     )
     if streaming and not is_dataflow(runner):  # there a job ends with its feed
-        _ = tuple(made) | "End" >> TellEnd(output, boundary)
+        _ = tuple(made) | "KAnonymize/Silence" >> Silence() | "End" >> TellEnd(output, boundary)
 
 
 def _made_none(metrics: Mapping[str, Any]) -> bool:

@@ -33,8 +33,32 @@ def stop_file(output: str) -> str:
     return FileSystems.join(restricted_directory(output), "stop")
 
 
+class Silence(beam.PTransform):
+    """What steps make -> nothing, and the time that they have reached; and one element, to begin with.
+
+    Behind steps whose other outputs go through a step that Flink fuses with them too, it is fused with them. Else all
+    that they make would go to a Python worker once more, to be dropped there.
+    """
+
+    @no_annotations
+    def expand(self, made: tuple[beam.PCollection, ...]) -> beam.PCollection:
+        begin = made[0].pipeline | "Begin" >> BeginOnce(_KEY)
+        # Only what they say about time counts.
+        silent = tuple(
+            some
+            | f"Silent {index}" >> beam.WindowInto(GlobalWindows())
+            | f"None {index}" >> beam.ParDo(_Nothing())
+            for index, some in enumerate(made)
+        )
+        return (
+            (begin, *silent)
+            | beam.Flatten()
+            | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[bytes, bytes])
+        )
+
+
 class TellEnd(beam.PTransform):
-    """What the sinks are given -> ``OUT/restricted/ended``, once all of it is written.
+    """The ``Silence`` of what the sinks are given -> ``OUT/restricted/ended``, once all of it is written.
 
     boundary: makes a durable boundary, as each sink has one in front of it.
 
@@ -53,20 +77,9 @@ class TellEnd(beam.PTransform):
         self._boundary = boundary
 
     @no_annotations
-    def expand(self, made: tuple[beam.PCollection, ...]) -> beam.PCollection:
-        pipeline = made[0].pipeline
-        begin = pipeline | "Begin" >> BeginOnce(_KEY)
-        # Only what they say about time counts.
-        silent = tuple(
-            some
-            | f"Silent {index}" >> beam.WindowInto(GlobalWindows())
-            | f"None {index}" >> beam.ParDo(_Nothing())
-            for index, some in enumerate(made)
-        )
+    def expand(self, silence: beam.PCollection) -> beam.PCollection:
         return (
-            (begin, *silent)
-            | beam.Flatten()
-            | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[bytes, bytes])
+            silence
             | "End" >> beam.ParDo(_TimeEnds()).with_output_types(bytes)
             | "Once" >> self._boundary()
             | "Twice" >> self._boundary()

@@ -5,6 +5,10 @@
 Beam's own pool listens on every interface, and starts a worker for whoever asks: one that runs the code it is sent,
 beside the secret. Here it listens on loopback: a TaskManager's pool stands on its machine, or in its pod. Other users
 of the same machine can still ask it.
+
+A worker needs Beam and this package, and to import both takes longer than anything else that it does before its first
+row. So one process of the pool imports them once, and each worker is forked from it (``forked_worker.py``), unless an
+executable is named that starts workers.
 """
 
 from __future__ import annotations
@@ -12,13 +16,16 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import multiprocessing
+import multiprocessing.forkserver
 import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent import futures
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import grpc  # type: ignore[import-untyped]
 from apache_beam.options.pipeline_options import (
@@ -27,7 +34,7 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
     PortableOptions,
 )
-from apache_beam.portability.api import beam_fn_api_pb2_grpc
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 from apache_beam.runners.worker import sdk_worker_main
 from apache_beam.runners.worker.worker_pool_main import (
@@ -35,9 +42,50 @@ from apache_beam.runners.worker.worker_pool_main import (
     kill_process_gracefully,
 )
 
+from kanonflow.pipelines.runs.forked_worker import IMPORTED, run_worker
+
 LOOPBACK = "127.0.0.1"
 _REQUESTS = 16
 """Requests for workers that are answered at once."""
+
+
+class _Process(Protocol):
+    """A worker that is a process: one that was executed, or one that was forked."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """The exit code; None: it runs."""
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+
+    def kill(self) -> None:
+        """SIGKILL."""
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """The exit code, once there is one. Raises subprocess.TimeoutExpired."""
+
+
+class _Forked:
+    """A forked worker as ``subprocess`` would have it."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+        self.pid: int = process.pid
+        self.terminate, self.kill = process.terminate, process.kill
+
+    def poll(self) -> int | None:
+        """As of ``_Process``."""
+        code: int | None = self._process.exitcode
+        return code
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """As of ``_Process``."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+        return self.poll()
 
 
 class _Started(NamedTuple):
@@ -45,7 +93,7 @@ class _Started(NamedTuple):
 
     asker: str
     worker_id: str
-    process: subprocess.Popen[bytes]
+    process: _Process
 
 
 class _WorkersOfEach(BeamFnExternalWorkerPoolServicer):
@@ -60,6 +108,7 @@ class _WorkersOfEach(BeamFnExternalWorkerPoolServicer):
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
+        self._forks = _forks() if self._use_process and not self._container_executable else None
         self._lock = threading.Lock()
         self._started: list[_Started] = []
         self._times: collections.Counter[str] = collections.Counter()
@@ -67,13 +116,27 @@ class _WorkersOfEach(BeamFnExternalWorkerPoolServicer):
     def StartWorker(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Start one, and note for whom."""
         with self._lock:
-            answer = super().StartWorker(request, context)
+            answer = super().StartWorker(request, context) if self._forks is None else self._fork(request)
             process = self._worker_processes.pop(request.worker_id, None)
             if process is not None:
                 self._started = [each for each in self._started if each.process.poll() is None]
                 self._started.append(_Started(context.peer(), request.worker_id, process))
                 self._times[request.worker_id] += 1
         return answer
+
+    def _fork(self, request: Any) -> Any:
+        """As Beam's, but from the process that has imported everything."""
+        try:
+            assert self._forks is not None
+            # A daemon: what the pool has started ends with it.
+            process = self._forks.Process(
+                target=run_worker, args=(request.control_endpoint.url, request.worker_id), daemon=True
+            )
+            process.start()
+        except Exception:  # whoever asks for workers must be told, whatever it was
+            return beam_fn_api_pb2.StartWorkerResponse(error=traceback.format_exc())
+        self._worker_processes[request.worker_id] = _Forked(process)
+        return beam_fn_api_pb2.StartWorkerResponse()
 
     def StopWorker(self, request: Any, context: Any) -> Any:  # noqa: N802
         """End that of whoever asks."""
@@ -87,10 +150,21 @@ class _WorkersOfEach(BeamFnExternalWorkerPoolServicer):
             kill_process_gracefully(each.process)
         return super().StopWorker(request, context)
 
-    def processes(self) -> list[subprocess.Popen[bytes]]:
+    def processes(self) -> list[_Process]:
         """Those that were started and not ended."""
         with self._lock:
             return [each.process for each in self._started]
+
+
+def _forks() -> Any:
+    """What forks from one process that has imported all that workers need. It begins to now, and not when it is asked.
+
+    A server of forks and not a fork of the pool: gRPC's threads run here.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(IMPORTED))
+    multiprocessing.forkserver.ensure_running()
+    return context
 
 
 class WorkerPool:

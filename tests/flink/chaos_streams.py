@@ -10,8 +10,6 @@ from __future__ import annotations
 import collections
 import csv
 import io
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +26,7 @@ from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.rows.element_rows import text_schema
+from tests.flink.forked_commands import run_command
 from tests.flink.stream_runs import PATIENCE_SECONDS, StreamRun, policy_text, records
 from tests.flink.topic_runs import TopicRun, json_value, wait_for_end
 from tests.kafka.topics import Topics
@@ -195,10 +194,16 @@ class Stream:
             writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-        command = [sys.executable, "-m", "kanonflow.pipelines.cli", "anonymize", "--quiet"]
-        command += ["--policy", str(self.run.policy), "--input", str(folder / "feed.csv")]
+        command = [
+            "anonymize",
+            "--quiet",
+            "--policy",
+            str(self.run.policy),
+            "--input",
+            str(folder / "feed.csv"),
+        ]
         command += ["--output", str(folder / "out"), "--secret-file", str(self.run.secret)]
-        subprocess.run(command, check=True, capture_output=True)
+        run_command(command, folder / "batch.log")
         return folder / "out"
 
 
@@ -262,8 +267,7 @@ class TopicStream(Stream):
         self.garbage += len(GARBAGE)
 
     def finish(self) -> None:
-        stop = [sys.executable, "-m", "kanonflow.pipelines.cli", "stop", str(self.run.output), "--quiet"]
-        subprocess.run(stop, check=True, timeout=PATIENCE_SECONDS)
+        run_command(["stop", str(self.run.output), "--quiet"], self.run.folder / "stop.log", PATIENCE_SECONDS)
         wait_for_end(self.run)
 
     def account(self, folder: Path) -> Ledger:

@@ -7,8 +7,6 @@ import contextlib
 import csv
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import uuid
@@ -20,6 +18,7 @@ import fastavro
 import yaml
 
 from deploy.flink.session import SessionCluster
+from tests.flink.forked_commands import ForkedCommand
 from tests.small_feeds import Row
 
 PATIENCE_SECONDS = 600.0
@@ -81,7 +80,7 @@ class StreamRun:
         self.secret = folder / "secret"
         self.secret.write_bytes(bytes(range(7, 39)))
         self.secret.chmod(0o600)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedCommand | None = None
         self.name = ""
         self._job_id: str | None = None
         self._vertex: str | None = None
@@ -100,8 +99,7 @@ class StreamRun:
         self._job_id = self._vertex = None
         output = ["--output", str(self.output)] if "--output" not in extra else []
         command = [
-            *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream"),
-            *("--policy", str(self.policy), "--source", self.source, *output),
+            *("stream", "--policy", str(self.policy), "--source", self.source, *output),
             *("--secret-file", str(self.secret), f"--job_name={self.name}", "--unmeasured"),
             *(["--quiet"] if quiet else []),
             *self.cluster.flags(checkpointing_ms),
@@ -109,8 +107,7 @@ class StreamRun:
         ]
         command[command.index("--runner=FlinkRunner")] = "--runner"
         command.insert(command.index("--runner") + 1, "FlinkRunner")
-        with (self.folder / "stream.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._process = ForkedCommand(command, self.folder / "stream.log")
         if awaited:
             wait_for(self.running, f"{self.name} running; see {self.folder}/stream.log")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -69,13 +69,11 @@ class Topics:
         settings |= {"isolation.level": "read_committed", "auto.offset.reset": "error"}
         consumer = self.library.Consumer(settings)
         try:
-            found = []
-            for number in range(self._partitions(topic)):
-                place = self.library.TopicPartition(topic, number, 0)
-                end = self._end(consumer, place)
-                if end > 0:
-                    found += self._until(consumer, place, end)
-            return found
+            places = [
+                self.library.TopicPartition(topic, number, 0) for number in range(self._partitions(topic))
+            ]
+            ends = {place.partition: self._end(consumer, place) for place in places}
+            return self._until(consumer, [place for place in places if ends[place.partition] > 0], ends)
         finally:
             consumer.close()
 
@@ -90,17 +88,20 @@ class Topics:
                     raise
                 time.sleep(0.1)
 
-    def _until(self, consumer: Any, place: Any, end: int) -> list[Message]:
-        consumer.assign([place])
+    def _until(self, consumer: Any, places: list[Any], ends: Mapping[int, int]) -> list[Message]:
+        """What stands before the ends, partition by partition; all are read at the same time."""
+        if not places:
+            return []
+        consumer.assign(places)
         found: list[Message] = []
         deadline = time.monotonic() + DEADLINE_SECONDS
-        while consumer.position([place])[0].offset < end:
+        while any(at.offset < ends[at.partition] for at in consumer.position(places)):
             assert time.monotonic() < deadline, "the end of a topic was not reached"
             for message in consumer.consume(1000, 0.1):
                 assert message.error() is None, message.error().name()
                 told = (message.key(), message.value(), message.headers())
                 found.append(Message(message.partition(), *told))
-        return found
+        return sorted(found, key=lambda message: message.partition)
 
     def _partitions(self, topic: str) -> int:
         told = self.admin.list_topics(topic, timeout=DEADLINE_SECONDS).topics[topic]

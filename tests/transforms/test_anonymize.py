@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import typing
 from collections.abc import Sequence
 from dataclasses import replace
@@ -364,15 +365,18 @@ def test_a_policy_that_is_bound_is_neither_bound_nor_checked_again(monkeypatch: 
 def test_workers_load_the_kernels_of_the_policys_loss(
     loss: str, protect: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first window: a search for another loss would compile in a timer."""
+    """Before the first window, and once a process: a search for another loss would compile in a timer."""
     asked: list[dict[str, Any]] = []
+    afresh = functools.cache(solve_windows._load_kernels.__wrapped__)
+    monkeypatch.setattr(solve_windows, "_load_kernels", afresh)
     monkeypatch.setattr(
         solve_windows, "warm_up", lambda shape, **given: asked.append({"shape": shape, **given})
     )
     ahead: list[tuple[str, ...]] = []
     monkeypatch.setattr(solve_windows, "compile_ahead", ahead.append)
     policy = feed_policy(protect=protect, solver={"loss": loss, "evaluations_per_row": 20})
-    SolveWindows(bound_feed(policy), SECRET, 1).setup()
+    for _ in range(2):
+        SolveWindows(bound_feed(policy), SECRET, 1).setup()
     assert asked == [{"shape": shape, "ruled": False, "hierarchies": False, "loss": loss}]
     assert ahead == [(f"{shape} {loss}",)]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.decorators import no_annotations
 
 STABLE_INPUT = "beam:requirement:pardo:stable_input:v1"
@@ -31,12 +32,59 @@ def durable_boundary(runner: str, *, streaming: bool = False) -> beam.PTransform
     (pipelines/options/options.py). Local runners and bounded runs: nothing, for a bundle that fails fails the run, and
     a run that starts again makes the same releases.
     """
-    name = runner.rsplit(".", 1)[-1].lower()
-    if name in _STORED:
+    if _name(runner) in _STORED:
         return _Stored()
-    if name in _CHECKPOINTED and streaming:
+    if is_checkpointed(runner, streaming=streaming):
         return _Checkpointed()
     return _Nothing()
+
+
+def is_checkpointed(runner: str, *, streaming: bool) -> bool:
+    """Whether a retry goes back to a checkpoint, as far as ``durable_boundary`` knows."""
+    return _name(runner) in _CHECKPOINTED and streaming
+
+
+def _name(runner: str) -> str:
+    return runner.rsplit(".", 1)[-1].lower()
+
+
+class TakeApart(beam.PTransform):
+    """What was ``Marked`` and put together -> a PCollection of each kind, by its number."""
+
+    def __init__(self, kinds: int) -> None:
+        super().__init__()
+        self._tags = [str(kind) for kind in range(kinds)]
+
+    @no_annotations
+    def expand(self, marked: beam.PCollection) -> tuple[beam.PCollection, ...]:
+        kinds = marked | beam.ParDo(_ToKinds()).with_outputs(*self._tags)
+        return tuple(kinds[tag] for tag in self._tags)
+
+
+class Marked(beam.PTransform):
+    """Elements of one of several kinds -> (its number, element), in the global window, to be put together.
+
+    One boundary for all kinds is a stage, with its bundles, for what would be a stage each.
+    """
+
+    def __init__(self, kind: int) -> None:
+        super().__init__()
+        self._kind = kind
+
+    @no_annotations
+    def expand(self, elements: beam.PCollection) -> beam.PCollection:
+        kind = self._kind
+        return (
+            elements
+            | beam.WindowInto(GlobalWindows())
+            | beam.Map(lambda element: (kind, element)).with_output_types(Any)
+        )
+
+
+class _ToKinds(beam.DoFn):
+    def process(self, element: Any) -> Any:
+        kind, one = element
+        yield beam.pvalue.TaggedOutput(str(kind), one)
 
 
 class _Stored(beam.PTransform):

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import fastavro
+import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
@@ -160,7 +161,11 @@ class WriteRejected(beam.PTransform):
 def release_file(release: Release, schema: Mapping[str, Any]) -> bytes:
     """The Avro file of a release. Equal releases give equal bytes: codec, blocks and metadata are fixed, and
     the sync marker, random in most writers, comes from the release id."""
-    return avro_file(from_ipc(release.ipc), schema, _sync_marker(release.release_id))
+    return _release_file(from_ipc(release.ipc), release.release_id, schema)
+
+
+def _release_file(rows: pa.Table, name: str, schema: Mapping[str, Any]) -> bytes:
+    return avro_file(rows, schema, _sync_marker(name))
 
 
 def records_file(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any], name: str) -> bytes:
@@ -293,7 +298,8 @@ class _WriteRelease(beam.DoFn):
             make_directory(self._workspace, private=True)
 
     def process(self, release: Release) -> Iterable[Any]:
-        data = release_file(release, self._schema)
+        rows = from_ipc(release.ipc)
+        data = _release_file(rows, release.release_id, self._schema)
         path = FileSystems.join(self._directory, f"{release.release_id}.avro")
         # What is out already is no conflict of a partition that was parked since: its rows are not withheld.
         there = self._slots.is_parked(release) and _is_there(path, data)
@@ -305,7 +311,7 @@ class _WriteRelease(beam.DoFn):
             yield from withheld(release, data)
             return
         self._releases.inc()
-        self._rows.inc(from_ipc(release.ipc).num_rows)
+        self._rows.inc(rows.num_rows)
         yield from published(release)
 
 

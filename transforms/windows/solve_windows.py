@@ -29,7 +29,9 @@ whoever writes it can tell whether it goes on from what is published (``release_
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -61,6 +63,20 @@ from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, Sta
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
+
+
+_LOADING = threading.Lock()
+
+
+@functools.cache
+def _load_kernels(shape: str | None, *, ruled: bool, hierarchies: bool, loss: str, merging: bool) -> None:
+    """Load the kernels of a policy's shape: once a process, and by one thread of it, while others wait.
+
+    A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
+    """
+    warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss)
+    if merging:
+        warm_up_merging(hierarchies=hierarchies)
 
 
 class _Rosters:
@@ -153,12 +169,15 @@ class SolveWindows(beam.DoFn):
         """
         self._step = self.partition_step()
         policy = self._bound.policy
-        hierarchies = holds_hierarchies(self._bound)
-        loss = policy.solver.loss
-        compile_ahead(needed_kernels(self._bound))
-        warm_up(solver_shape(policy), ruled=bool(policy.ruled), hierarchies=hierarchies, loss=loss)
-        if policy.lasting:
-            warm_up_merging(hierarchies=hierarchies)
+        with _LOADING:
+            compile_ahead(needed_kernels(self._bound))
+            _load_kernels(
+                solver_shape(policy),
+                ruled=bool(policy.ruled),
+                hierarchies=holds_hierarchies(self._bound),
+                loss=policy.solver.loss,
+                merging=policy.lasting,
+            )
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""

@@ -84,6 +84,36 @@ def test_a_job_server_that_only_submits_compiles_once(flags: tuple[str, ...], le
     assert bool(told) is lean
 
 
+def test_the_jar_is_not_sent_to_a_cluster_that_runs_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name, which holds a digest of what it was made of. Another jar is sent, and where nobody answers."""
+    jar = f"/home/somebody/{flink_job_server._jar().name}"
+    asked: list[str] = []
+
+    def told(*names: str) -> None:
+        def answer(method: str, url: str) -> dict[str, list[str]]:
+            asked.append(url)
+            return {"classpath": [f"/elsewhere/{name}" for name in names]}
+
+        monkeypatch.setattr("kanonflow.pipelines.flink.jobs.ask", answer)
+
+    def is_sent(jar: str) -> bool:
+        flags = ("--flink_master=host:8081", f"--flink_job_server_jar={jar}")
+        return not any("cluster.has.jar=true" in each for each in submitting_jvm(flags))
+
+    told("flink-dist.jar", Path(jar).name)
+    assert not is_sent(jar)
+    assert asked == ["http://host:8081/jobmanager/environment"]
+    assert is_sent("/home/somebody/kanonflow-flink-0123456789abcdef.jar")
+    told("flink-dist.jar")
+    assert is_sent(jar)
+
+    def silent(method: str, url: str) -> None:
+        raise OSError("nobody there")
+
+    monkeypatch.setattr("kanonflow.pipelines.flink.jobs.ask", silent)
+    assert is_sent(jar)
+
+
 def test_what_is_missing_is_named(programs: Path) -> None:
     """Program by program; Maven's own errors are repeated, and the way around named."""
     for name in ("java", "mvn", "javac"):

@@ -137,6 +137,40 @@ def test_a_worker_that_nobody_else_can_mean_is_stopped_over_any_connection(tmp_p
         pool.stop()
 
 
+def test_a_worker_is_forked_from_what_has_imported_everything_and_stopped() -> None:
+    """It calls back to whoever asked for it; it never was a program of its own; a second one comes from there too."""
+    with ExitStack() as stack:
+        runner = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        runner.settimeout(120)
+        pool = WorkerPool()
+        stack.callback(pool.stop)
+        stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(
+            stack.enter_context(grpc.insecure_channel(pool.address))
+        )
+        for name in ("1-1", "2-1"):
+            request = beam_fn_api_pb2.StartWorkerRequest(worker_id=name)
+            request.control_endpoint.url = f"127.0.0.1:{runner.getsockname()[1]}"
+            assert not stub.StartWorker(request, timeout=120).error
+            stack.enter_context(runner.accept()[0])
+        pids = [each.process.pid for each in pool._servicer._started]  # type: ignore[attr-defined]
+        parents = {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] for pid in pids}
+        (server,) = parents
+        assert "multiprocessing.forkserver" in Path(f"/proc/{server}/cmdline").read_text()
+        assert int(server) != os.getpid()
+        stop = beam_fn_api_pb2.StopWorkerRequest(worker_id="1-1")
+        assert not stub.StopWorker(stop, timeout=60).error
+        assert [lives(pid) for pid in pids] == [False, True]
+    assert not any(lives(pid) for pid in pids)
+
+
+def test_what_workers_are_forked_from_has_no_thread_of_python() -> None:
+    """One would be missing in each of them."""
+    look = "import importlib, sys, threading; from kanonflow.pipelines.runs.forked_worker import IMPORTED\n"
+    look += "for name in IMPORTED: importlib.import_module(name)\n"
+    look += "sys.exit(threading.active_count() != 1)"
+    assert subprocess.run([sys.executable, "-c", look], check=False).returncode == 0
+
+
 def pid_in(path: Path) -> int:
     """What a worker wrote down when it began."""
     deadline = time.monotonic() + 60
