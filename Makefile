@@ -135,4 +135,4 @@ wheel-test: $(VENV)/.installed-test wheel
 	rm -rf .mypy_root
 	mkdir -p $@
 	for room in $(ROOMS); do ln -s ../../$$room $@/$$room; done
-	ln -s ../../face/__init__.py $@/__init__.py
+	ln -s ../../pipelines/face/__init__.py $@/__init__.py

@@ -1,7 +1,7 @@
 """Installs the folders of this repository as ONE package, ``kanonflow``.
 
 The rooms at the root have generic names (``solvers``, ``schemas``...), which must not land in a user's
-site-packages; ``package_dir`` maps each of them to ``kanonflow.<room>``, and ``face`` to ``kanonflow``
+site-packages; ``package_dir`` maps each of them to ``kanonflow.<room>``, and ``pipelines/face`` to ``kanonflow``
 itself.
 """
 
@@ -15,15 +15,17 @@ from setuptools.command.build_py import build_py
 
 ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies")
 HERE = Path(__file__).parent
+FACE = "pipelines/face"
 
 
 def _packages() -> dict[str, str]:
     """Package name -> folder, relative to this file: the face, every room and the packages inside it."""
-    packages = {"kanonflow": "face"}
+    packages = {"kanonflow": FACE}
     for room in ROOMS:
         for init in sorted((HERE / room).rglob("__init__.py")):
             folder = init.parent.relative_to(HERE)
-            packages["kanonflow." + ".".join(folder.parts)] = folder.as_posix()
+            if folder.as_posix() != FACE:
+                packages["kanonflow." + ".".join(folder.parts)] = folder.as_posix()
     return packages
 
 

@@ -6,7 +6,7 @@ A test that is skipped because a package, a port or a file is missing looks like
 last line. With KANONFLOW_CI or CI set to true such a skip is a failure. Tests marked ``data`` are skipped when
 KANONFLOW_DATA is not set, there too; when it is set, they must run.
 
-Kernels: with KANONFLOW_COMPILED_AHEAD set, as make has it, a test in whose time a kernel of the package is compiled fails: on
+Kernels: with KANONFLOW_COMPILED_AHEAD set, as make has it, a test in whose time a kernel of ours is compiled fails: on
 a busy machine the compiler alone would take it past its limit. A test that is about compiling is marked ``compiles``.
 """
 

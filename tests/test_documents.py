@@ -22,7 +22,6 @@ ROOMS = (
     "docs",
     "benchmarks",
     "deploy",
-    "face",
 )
 
 

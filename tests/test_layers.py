@@ -179,6 +179,8 @@ def test_few_files_are_loose(floor: str) -> None:
 def test_every_room_answers_one_question(floor: str) -> None:
     """Which is the docstring of the room, and all that its ``__init__.py`` holds."""
     for room in rooms_of(floor):
+        if room == "pipelines/face":  # kanonflow itself: the public names
+            continue
         tree = ast.parse((ROOT / room / "__init__.py").read_text())
         assert len((ast.get_docstring(tree) or "").splitlines()) == 1, room
         assert len(tree.body) == 1, room

@@ -13,7 +13,6 @@ FOLDERS = (
     "tests",
     "benchmarks",
     "deploy",
-    "face",
 )
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "core", "misc", "base", "stuff", "tools"}
 
