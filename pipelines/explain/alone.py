@@ -26,7 +26,8 @@ def alone(codes: Mapping[str, Int64s]) -> tuple[Alone, ...]:
     O(f^2 p log p).
     """
     names = tuple(codes)
-    sets = [(name,) for name in names] + list(combinations(names, 2))
+    sets: list[tuple[str, ...]] = [(name,) for name in names]
+    sets += combinations(names, 2)
     if len(names) > 2:
         sets.append(names)
     return tuple(Alone(chosen, _share([codes[name] for name in chosen])) for chosen in sets)
