@@ -11,7 +11,7 @@ import pytest
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.encode import RangeDomain
 from kanonflow.transforms.windows.window_parts import WindowParts, window_parts
-from tests.small_feeds import SECRET, Row, bound_feed, canonical, feed_policy, hourly, row
+from tests.small_feeds import JOBS, SECRET, Row, bound_feed, canonical, feed_policy, hourly, row
 
 SHAPES = {
     "classes": {"people": True},
@@ -73,7 +73,9 @@ def test_no_payload_can_move_a_row_among_unequal_ones(shape: str) -> None:
         for some in (rows, other)
     ]
     assert content[0] == content[1]
-    distinct = [row(number, number, 0.5, age=str(number % 100)) for number in range(150)]
+    # Of two rows of one age each has a job of its own.
+    jobs = [JOBS[(number + number // 100) % 4] for number in range(150)]
+    distinct = [row(number, number, 0.5, age=str(number % 100), job=jobs[number]) for number in range(150)]
     bare = [each | {"amount": None, "reference": "", "town": "Ulm"} for each in distinct]
     for one, two in zip(cut(distinct, bound).groups, cut(bare, bound).groups, strict=True):
         np.testing.assert_array_equal(one, two)
