@@ -60,8 +60,9 @@ from benchmarks.stream_run import (
     outcome,
     stream_command,
 )
-from benchmarks.stream_watch import WatchedCluster, joined
+from benchmarks.stream_watch import joined
 from deploy.flink.job_server_jar import MissingToolError
+from deploy.flink.session import SessionCluster
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.commands.demo_feed import FeedShape
 from kanonflow.schemas.policy_file import load_policy
@@ -112,7 +113,7 @@ def run_stream(setting: Setting, method: str, folder: Path) -> tuple[Outcome, bo
     feeder = Feeder(feed, source, setting.seconds_per_file) if setting.seconds_per_file is not None else None
     if feeder is None:
         (source / "_END").touch()
-    with WatchedCluster(folder / "cluster", task_managers=WORKERS, slots=SLOTS, jvm=setting.jvm) as cluster:
+    with SessionCluster(folder / "cluster", task_managers=WORKERS, slots=SLOTS, jvm=setting.jvm) as cluster:
         killer = Killer(cluster, feed, setting.kills, WORKERS)
         saver = Saver(cluster, feed, setting.savepoints)
         watches = []

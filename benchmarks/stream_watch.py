@@ -14,19 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from deploy.flink.session import SessionCluster
-
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-class WatchedCluster(SessionCluster):
-    """A cluster whose REST interface is at most a second behind, and not ten."""
-
-    def _write_configuration(self) -> None:
-        super()._write_configuration()
-        with (self.state / "conf" / "flink-conf.yaml").open("a") as stream:
-            stream.write("metrics.fetcher.update-interval: 1000\n")
 
 
 class Process(NamedTuple):

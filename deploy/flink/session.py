@@ -236,6 +236,8 @@ class SessionCluster:
             # The REST API answers from what it knew three seconds ago otherwise: releases were seen outside before
             # the checkpoint that published them counted as complete.
             "web.refresh-interval": 300,
+            # The same of counters and watermarks, which it would ask its TaskManagers for every ten seconds.
+            "metrics.fetcher.update-interval": 1000,
             # A dead TaskManager is noticed in seconds.
             "heartbeat.interval": 1000,
             "heartbeat.timeout": 6000,

@@ -163,7 +163,7 @@ class Broker:
         return path.absolute()
 
     def _format(self, classpath: str, settings: Path) -> None:
-        command = [*_java(self.directory / "format.log", heap="128m"), "-XX:TieredStopAtLevel=1"]
+        command = [*_java(self.directory / "format.log", heap="128m")]
         command += ["-cp", classpath, "kafka.tools.StorageTool", "format"]
         command += ["--cluster-id", CLUSTER, "--config", str(settings), "--ignore-formatted"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -308,7 +308,8 @@ def _java(log: Path, heap: str) -> list[str]:
     _need("java")
     options = {"logFile": str(log.absolute()), "defaultLogLevel": "warn", "showDateTime": "true"}
     logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in options.items()]
-    return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", *logging]
+    # Without Java's second compiler: a trial is over before what it compiles is used.
+    return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *logging]
 
 
 def _need(program: str) -> None:

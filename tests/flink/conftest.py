@@ -50,8 +50,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     missing = missing_programs()
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} on the path")
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    running = Broker(tmp_path_factory.mktemp("broker"))
+    try:
+        running.start()
         yield running
+    finally:
+        running.kill()  # nobody needs its data: an end in order would take seconds
 
 
 @pytest.fixture

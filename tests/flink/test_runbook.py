@@ -107,7 +107,7 @@ def read_rows(cluster: SessionCluster, run: StreamRun) -> float:
 
 
 def all_there(names: set[str]) -> bool:
-    """Whether Flink shows what a window told of itself; it asks its TaskManagers only every ten seconds."""
+    """Whether Flink shows what a window told of itself."""
     wanted = (
         *("windows_released", "window_rows_new", "window_rows_released", "window_rows_held"),
         *("window_lost_row_millionths", "window_solve_ms_sum", "window_rows_waiting", "window_lag_ms"),
