@@ -136,6 +136,22 @@ def test_every_benchmark_states_its_protocol() -> None:
         assert text.splitlines()[0].endswith("?")
 
 
+def test_answers_from_releases_are_within_their_bounds(data: Path, tmp_path: Path) -> None:
+    """On a small feed: polars, DuckDB and pandas agree, and each truth is within its bounds, or the benchmark fails."""
+    assert data.is_file()
+    results = tmp_path / "results"
+    arguments = ["--data", "sparkov", "--queries", "30", "--results", str(results)]
+    assert using_releases.main(arguments) == 0
+    found = json.loads((results / "using_releases.json").read_text())
+    errors, whole, groups, _ = (table["rows"] for table in found["tables"])
+    # A mean of zeros has no relative error, and is not asked for.
+    assert [row["within"] for row in errors] == [f"{row['queries']} of {row['queries']}" for row in errors]
+    assert [row["queries"] for row in errors if row["what"] == "count"] == [30]
+    assert len(whole) == 2
+    assert {row["by"] for row in groups} >= {"dob 20y", "window 1mo", "gender each"}
+    assert all(row["median"] <= row["90%"] <= row["worst"] for row in errors)
+
+
 def test_streams_are_measured_by_the_delay_of_each_row(data: Path, tmp_path: Path) -> None:
     """A small feed goes through rivals and chains; without waiting, each row leaves when its window ends."""
     stream = read_sparkov(3, DAYS)

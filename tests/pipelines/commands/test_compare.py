@@ -88,6 +88,11 @@ def test_every_combination_is_one_outcome(policy: Policy, files: tuple[Path, Pat
     assert losses["auto", 3, 2] < losses["l-greedy", 3, 2]
     again = run(policy, files, settings)
     assert [o.loss for o in again] == [o.loss for o in found]
+    assert [(o.count_error, o.mean_error) for o in again] == [(o.count_error, o.mean_error) for o in found]
+    errors = [-1.0 if o.count_error is None else o.count_error for o in found]
+    assert all(0 <= error < 1 for error in errors)
+    assert errors[2] > errors[0], "k = 6 answers worse than k = 3"
+    assert all(o.mean_error is None for o in found), "no number is published as it is"
 
 
 def test_certify_shows_how_far_the_loss_is_above_its_bound(policy: Policy, files: tuple[Path, Path]) -> None:
@@ -161,6 +166,7 @@ def test_the_command_prints_a_table_and_draws_the_front(
     assert main([*command, "--plot", str(tmp_path / "front.svg")]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].split()[:5] == ["method", "k", "l", "from", "loss"]
+    assert "count off  mean off" in told[0]
     assert len(told) == 6
     assert set(tmp_path.iterdir()) - before == {tmp_path / "front.svg"}
     drawing = ElementTree.fromstring((tmp_path / "front.svg").read_text())
