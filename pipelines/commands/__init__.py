@@ -1,1 +1,1 @@
-"""What do the commands do that run no job: demo, policy, compare, verify, forget?"""
+"""What do the commands do that run no job: demo, policy, explain, compare, verify, forget, rejected?"""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.search.slot_loss import admits, replaced_loss, swap
@@ -66,6 +65,9 @@ def factor_search(
     ``chunk`` slots, takes a random member out of each and assigns them anew. Postcondition: a legal graph whose loss
     is not higher. O(sweeps n (chunk d + chunk^2)).
     """
+    # Loaded here: it takes half a second, and few solvers want it.
+    from scipy.optimize import linear_sum_assignment
+
     n, k = slots.members.shape
     generator = np.random.default_rng(seed)
     evaluations = 0

@@ -23,8 +23,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.table import Table
@@ -80,6 +78,10 @@ def with_own_records(members: NDArray[np.int32]) -> NDArray[np.int32]:
     A regular bipartite graph has a perfect matching; it names the slots. O(n k sqrt(n)).
     """
     n, k = members.shape
+    # Loaded here: few solvers want it.
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
     edges = csr_matrix(
         (np.ones(n * k, dtype=np.int8), members.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n)
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
+
+if TYPE_CHECKING:
+    from scipy.optimize import Bounds, LinearConstraint
 
 
 def _program(
@@ -17,6 +20,10 @@ def _program(
     such that sum_i v_ic = k, sum_c v_ic <= 1, no class has two rows of one individual, and, if v_ic = 1,
     low_cj <= values_ij <= high_cj (otherwise a big M, the spread of attribute j, sets the constraint free).
     """
+    # Loaded here: it takes half a second, and few solvers want it.
+    from scipy.optimize import Bounds, LinearConstraint
+    from scipy.sparse import csr_array
+
     m, d = values.shape
     lows, highs = m * classes, m * classes + classes * d
     total = highs + classes * d
@@ -73,6 +80,8 @@ def least_cost_labels(
     values: float64 (m, d), weighted coordinates. who: int64 (m,), individuals. nodes: of the branch and bound; a limit
     of seconds would make a repetition end elsewhere.
     """
+    from scipy.optimize import milp
+
     costs, constraints, integrality, bounds = _program(values, who, k, classes)
     found = milp(
         costs,

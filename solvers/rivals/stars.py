@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.starts.leftovers import join_cheapest, join_random
@@ -37,6 +36,9 @@ def aligned(labels: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.
     if max(classes, wanted) <= LARGEST_ASSIGNMENT:
         overlap = np.zeros((classes, wanted))
         overlap[own, other] = common
+        # Loaded here: it takes half a second, and few solvers want it.
+        from scipy.optimize import linear_sum_assignment
+
         rows, columns = linear_sum_assignment(overlap, maximize=True)
         name[rows] = columns
     else:
