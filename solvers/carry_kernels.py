@@ -35,11 +35,11 @@ def carry(folder: Path, target: str, names: list[str]) -> int:
         warm_up_set(each)
     code = CarriedCode(folder, target, triple)
     units = known_units()
-    entries = {place for each in names for place in units.sets[each]}
+    entries = {place for each in names for place in units.sets.get(each, ())}
     for unit in (units.units[place] for place in sorted(entries)):
         kernel, arguments = kernel_named(unit.kernel), tuple(map(read_type, unit.arguments))
         kernel.compile(arguments)
-        code.save(kernel.py_func, arguments, kernel.overloads[arguments])
+        code.save(kernel.py_func, arguments, kernel._cache.stored(arguments, cpu_target.target_context))
     return len(entries)
 
 

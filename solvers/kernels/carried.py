@@ -93,10 +93,10 @@ class CarriedCode:
         data = self._file(function).load(self._key(function, signature))
         return None if data is None else compiler.CompileResult._rebuild(context, *data)
 
-    def save(self, function: Callable[..., Any], signature: Any, result: Any) -> None:
-        """Keep a compile result, without the listing of its source: it names folders of this machine."""
+    def save(self, function: Callable[..., Any], signature: Any, stored: tuple[Any, ...]) -> None:
+        """Keep what numba's cache stored, without the listing of the source: it names folders of this machine."""
         (self._folder / Path(function.__code__.co_filename).parent.name).mkdir(parents=True, exist_ok=True)
-        parts = list(result._reduce())
+        parts = list(stored)
         parts[6] = ""
         self._file(function).save(self._key(function, signature), tuple(parts))
 

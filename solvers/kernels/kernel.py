@@ -30,10 +30,11 @@ def kernel(function: Callable[..., Any] | None = None, /, *, inner: bool = False
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
-        made: Any = numba.njit(nogil=True, **(_INNER if inner else {}), **options)(function)
+        made = numba.njit(nogil=True, **(_INNER if inner else {}), **options)(function)
         # With NUMBA_DISABLE_JIT it is the function itself.
         if isinstance(made, Dispatcher):
-            made._cache = KernelCache(function)
+            dispatcher: Any = made
+            dispatcher._cache = KernelCache(function)
         return made
 
     return compiled if function is None else compiled(function)

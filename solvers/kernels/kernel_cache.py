@@ -51,6 +51,11 @@ class KernelCache(caching._Cache):
             return False
         return own._index_key(signature, target.codegen()) in own._cache_file._load_index()
 
+    def stored(self, signature: Any, target: Any) -> Any:
+        """What numba's cache has on disk for some argument types; None: nothing."""
+        own = self._own()
+        return own._cache_file.load(own._index_key(signature, target.codegen()))
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         if not self._enabled:
             return None

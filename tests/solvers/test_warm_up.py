@@ -101,6 +101,33 @@ def test_merging_finds_its_kernels_loaded(trees: int) -> None:
     assert told.stdout.strip() == "[]"
 
 
+LISTED = """
+    import sys
+    from kanonflow.solvers.kernels.units import known_units
+    from kanonflow.solvers.record_kernels import loaded_kernels
+    from kanonflow.solvers.warm_up import warm_up_set
+
+    units = known_units()
+    names = sys.argv[1:] or list(units.sets)
+    for name in names:
+        warm_up_set(name)
+    ahead = {(units.units[place].kernel, units.units[place].arguments) for place in units.of(names)}
+    print([name for name, arguments in loaded_kernels() if (name, arguments) not in ahead])
+"""
+
+
+def test_what_is_warmed_up_is_compiled_ahead() -> None:
+    """By processes, from the list of kernels. Where it lacks one: ``make kernel-list``."""
+    told = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LISTED)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    assert told.stdout.strip() == "[]"
+
+
 def test_the_tied_graph_has_a_tie() -> None:
     """Else the exchange of cuts would not be loaded."""
     changed, left = without_two_edge_cuts(tied_graph(), None)

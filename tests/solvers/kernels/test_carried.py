@@ -91,8 +91,10 @@ def carry(module: ModuleType, folder: Path) -> CarriedCode:
     """What a wheel would carry of the module."""
     code = CarriedCode(folder, "x86-64", cpu_target.target_context.codegen().magic_tuple()[0])
     assert module.halves(np.ones(3)) == 1.5
-    ((arguments, result),) = module.halves.overloads.items()
-    code.save(module.halves.py_func, arguments, result)
+    (arguments,) = module.halves.overloads
+    code.save(
+        module.halves.py_func, arguments, module.halves._cache.stored(arguments, cpu_target.target_context)
+    )
     return code
 
 
