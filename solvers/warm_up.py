@@ -33,7 +33,10 @@ class _Repeatable:
         self._generator = generator
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        return self._generator.integers(0, 2**64 - 1, count, dtype=np.uint64)
+        words = self._generator.integers(0, 2**64 - 1, count, dtype=np.uint64)
+        # As those of a keystream: kernels are compiled for it.
+        words.flags.writeable = False
+        return words
 
     def permutation(self, n: int) -> NDArray[np.int64]:
         return self._generator.permutation(n)
