@@ -119,16 +119,18 @@ $(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(VENV)/.installed-cli
 kernel-list: $(VENV)/.installed-cli
 	$(PY) -m kanonflow.solvers.record_kernels
 
-# A wheel for this Python and numba that carries the kernels as machine code (decision 058). Ten minutes of two cores.
+# A wheel for this Python and numba that carries the kernels as machine code (decision 058). Ten minutes of two cores;
+# with WHEEL_SETS='classes ncp,merging' it carries those of the default policies alone, in two.
+WHEEL_SETS ?=
 wheel: $(VENV)/.installed-cli
 	rm -rf build dist
-	$(PY) -m kanonflow.solvers.carry_kernels build/kernels/compiled
+	$(PY) -m kanonflow.solvers.carry_kernels build/kernels/compiled $(if $(WHEEL_SETS),--sets '$(WHEEL_SETS)')
 	KANONFLOW_COMPILED=build/kernels/compiled $(PIP_INSTALL_WHEEL) --wheel-dir dist .
 	@ls -l dist
 
 PIP_INSTALL_WHEEL = $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation
 wheel-test: $(VENV)/.installed-test wheel
-	$(PY) -m pytest tests/wheel_checks.py
+	KANONFLOW_WHEEL_SETS='$(WHEEL_SETS)' $(PY) -m pytest tests/wheel_checks.py
 
 # mypy reads no package_dir: it gets a folder that looks as the package does once it is installed.
 .mypy_root/kanonflow: Makefile

@@ -43,14 +43,23 @@ def carry(folder: Path, target: str, names: list[str]) -> int:
     return len(entries)
 
 
+def _sets(names: str) -> list[str]:
+    chosen = names.split(",")
+    if unknown := sorted({*chosen} - {*KERNEL_SETS}):
+        raise argparse.ArgumentTypeError(f"no sets: {', '.join(unknown)}; choose of {', '.join(KERNEL_SETS)}")
+    return chosen
+
+
 def main() -> None:
     """All targets, each in a process whose numba was set before it was imported; then the manifest."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--target", choices=TARGETS)
-    parser.add_argument("--set", action="append", choices=KERNEL_SETS, dest="sets")
+    parser.add_argument(
+        "--sets", type=_sets, default=list(KERNEL_SETS), help="separated by commas (default: all)"
+    )
     asked = parser.parse_args()
-    sets = asked.sets or list(KERNEL_SETS)
+    sets = asked.sets
     if asked.target:
         print(f"{asked.target}: {carry(asked.folder, asked.target, sets)} kernels")
         return
@@ -65,7 +74,7 @@ def main() -> None:
             "NUMBA_CACHE_DIR": str(asked.folder.parent / f"cache-{target}"),
         }
         command = [sys.executable, "-m", "kanonflow.solvers.carry_kernels", str(asked.folder)]
-        command += ["--target", target, *(word for name in sets for word in ("--set", name))]
+        command += ["--target", target, "--sets", ",".join(sets)]
         subprocess.run(command, check=True, env=os.environ | settings)
     manifest = {"sources": sources_digest(), "made_with": made_with(), "targets": list(TARGETS)}
     (asked.folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
