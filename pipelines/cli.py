@@ -374,14 +374,14 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 def _check(check: "PolicyCheck", stream_output: str | None, *, as_json: bool) -> None:  # type: ignore[name-defined] # noqa: F821
     """Print what was found, and keep it for the stream that will write to ``stream_output``. Raises the refusal."""
-    from kanonflow.pipelines.options.options import OptionsError
-    from kanonflow.pipelines.run_records.payload_check import write_check
-
     tell(check.to_json() if as_json else check.text)
     if check.refusal is not None:
         raise check.refusal
     if stream_output is None:
         return
+    from kanonflow.pipelines.options.options import OptionsError
+    from kanonflow.pipelines.run_records.payload_check import write_check
+
     if check.figures is None:
         raise OptionsError("--for keeps what was measured: it goes with --input")
     output = stream_output.rstrip("/") or "/"

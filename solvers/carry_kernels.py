@@ -64,7 +64,7 @@ def main() -> None:
         print(f"{asked.target}: {carry(asked.folder, asked.target, sets)} kernels")
         return
     if not known_units().sets:
-        raise SystemExit("there is no list of kernels: run python -m kanonflow.solvers.record_kernels")
+        parser.error("there is no list of kernels: run python -m kanonflow.solvers.record_kernels")
     # What is there may be of another state of the sources.
     (asked.folder / MANIFEST).unlink(missing_ok=True)
     for target in TARGETS:

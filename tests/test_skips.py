@@ -107,3 +107,28 @@ def test_a_test_that_compiles_a_kernel_fails_where_all_were_compiled_ahead(tmp_p
     """The one that calls it with new types fails; what is compiled, what is not ours and what says so may be."""
     assert counts(tmp_path, COMPILING, KANONFLOW_COMPILED_AHEAD="yes") == {"passed": 3, "failed": 1}
     assert counts(tmp_path, COMPILING) == {"passed": 4}
+
+
+SLOW = """
+import time
+import numba
+import pytest
+from numba.core import event
+
+@pytest.mark.timeout(1)
+def test_compiles_for_long():
+    with event.trigger_event("numba:compile", data={}):
+        with event.trigger_event("numba:compile", data={}):
+            time.sleep(2)
+
+@pytest.mark.timeout(1)
+def test_takes_long_by_itself():
+    with event.trigger_event("numba:compile", data={}):
+        pass
+    time.sleep(3)
+"""
+
+
+def test_compiling_does_not_count_as_time_of_a_test(tmp_path: Path) -> None:
+    """Its clock stands still while numba is at work, and goes on behind it."""
+    assert counts(tmp_path, SLOW) == {"passed": 1, "failed": 1}

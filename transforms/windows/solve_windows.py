@@ -69,11 +69,15 @@ _LOADING = threading.Lock()
 
 
 @functools.cache
-def _load_kernels(shape: str | None, *, ruled: bool, hierarchies: bool, loss: str, merging: bool) -> None:
+def _load_kernels(
+    sets: tuple[str, ...], shape: str | None, *, ruled: bool, hierarchies: bool, loss: str, merging: bool
+) -> None:
     """Load the kernels of a policy's shape: once a process, and by one thread of it, while others wait.
 
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
+    sets: compiled first where no cache holds them.
     """
+    compile_ahead(sets)
     warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss)
     if merging:
         warm_up_merging(hierarchies=hierarchies)
@@ -170,8 +174,8 @@ class SolveWindows(beam.DoFn):
         self._step = self.partition_step()
         policy = self._bound.policy
         with _LOADING:
-            compile_ahead(needed_kernels(self._bound))
             _load_kernels(
+                needed_kernels(self._bound),
                 solver_shape(policy),
                 ruled=bool(policy.ruled),
                 hierarchies=holds_hierarchies(self._bound),
