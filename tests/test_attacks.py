@@ -42,6 +42,8 @@ from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests import naive_matchings
 from tests.regular_graphs import ring, searched
 
+pytestmark = pytest.mark.thorough
+
 SHAPE = FeedShape(rows=240, days=3, seed=2, late=0.05)
 
 

@@ -56,6 +56,8 @@ from kanonflow.transforms.release.warm_state import Cohorts
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table
 
+pytestmark = pytest.mark.thorough
+
 BENCHMARKS = (
     adult_loss,
     certified_gap,

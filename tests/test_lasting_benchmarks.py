@@ -25,6 +25,8 @@ from kanonflow.schemas.policy import Cohort
 from kanonflow.solvers.merging.merging import MergeTask
 from kanonflow.solvers.problem.table import Table
 
+pytestmark = pytest.mark.thorough
+
 PEOPLE, DAYS = 40, 6
 
 

@@ -10,6 +10,8 @@ from benchmarks import lattices
 from benchmarks.data_sets import VARIABLE
 from benchmarks.lattice_tables import TAX_ROWS, cargo_lattice, tax_lattice
 
+pytestmark = pytest.mark.thorough
+
 
 def test_the_tax_table_is_the_same_every_time_and_has_four_kinds() -> None:
     """1,600 rows; numbers by ranges, dates, strings by stars, places; more attributes leave the first as they are."""

@@ -12,6 +12,8 @@ from benchmarks.generated_tables import census_table, wide_table
 from benchmarks.paper_runs import improvement
 from kanonflow.solvers.units.distinct_rows import group_rows
 
+pytestmark = pytest.mark.thorough
+
 SMALL = "--rows 30 40 --sil-rows 30 --optimum-rows 40 --k 3 --seeds 1 2 --times 0.01 --evaluations 3000 --per-row 40"
 
 

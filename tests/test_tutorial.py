@@ -9,6 +9,8 @@ from pathlib import Path
 import fastavro
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial.md"
 
 

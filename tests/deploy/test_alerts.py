@@ -13,6 +13,8 @@ import yaml
 
 from kanonflow.transforms.release.rejected import MESSAGES
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 MANUAL = (ROOT / "docs" / "operations.md").read_text()

@@ -33,6 +33,8 @@ from kanonflow.transforms.windows.bags import BAGS
 from tests.job_graphs import readable
 from tests.small_feeds import bound_feed, feed_policy, row
 
+pytestmark = pytest.mark.thorough
+
 GUIDE = Path(__file__).parents[2] / "docs" / "dataflow.md"
 OUTPUT = "gs://demo-bucket-of-releases/out"
 KEY = b"mellon, the word that opens the door of the mine"

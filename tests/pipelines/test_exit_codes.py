@@ -21,6 +21,8 @@ from kanonflow.pipelines.terminal import error_trace
 from kanonflow.schemas.errors import InputError
 from tests.pipelines.small_runs import people
 
+pytestmark = pytest.mark.thorough
+
 VALUE = "4111 1111 of Ann"
 
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -22,6 +22,8 @@ from kanonflow.pipelines.runs import anonymize_files
 from kanonflow.schemas.bound_policy import BoundPolicy
 from tests.pass_through import PassThrough
 
+pytestmark = pytest.mark.thorough
+
 POLICY = """\
 version: 1
 k: 2

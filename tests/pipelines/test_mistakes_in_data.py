@@ -14,6 +14,8 @@ import pytest
 
 from kanonflow.pipelines import cli
 
+pytestmark = pytest.mark.thorough
+
 POLICY = """\
 version: 1
 name: people

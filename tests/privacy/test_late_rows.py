@@ -17,6 +17,8 @@ from kanonflow.transforms.rows.elements import from_ipc
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, Row, bound_feed, feed_policy, hourly, references
 
+pytestmark = pytest.mark.thorough
+
 TOWNS = ("Bonn", "Kiel")
 HOURS, A_BATCH = 8, 20
 MINUTE = HOUR // 60

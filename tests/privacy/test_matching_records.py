@@ -21,6 +21,8 @@ from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
 from tests.pipelines.recorded_runs import SECRET, alter, record_files, recorded_run
 from tests.transforms.window_rows import bound_policy, window_rows
 
+pytestmark = pytest.mark.thorough
+
 Change = Callable[[dict[str, Any]], None]
 
 

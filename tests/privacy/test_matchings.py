@@ -16,6 +16,8 @@ from kanonflow.transforms.secret.seeds import Secret, publish_keystream
 from tests import naive_matchings
 from tests.regular_graphs import ring, searched, side_by_side
 
+pytestmark = pytest.mark.thorough
+
 KEYS = 20_000
 FALSE_ALARM = 1e-4
 SECRET = Secret(bytes(range(32)))

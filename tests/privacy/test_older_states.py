@@ -25,6 +25,8 @@ from tests.driven_partitions import Cells, DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, references, row
 from tests.ticking import Ticking
 
+pytestmark = pytest.mark.thorough
+
 ROTATED = Secret(b"the second secret of this feed, longer").after([SECRET], 2)
 SHAPES: dict[str, dict[str, Any]] = {
     "classes": {"people": True},

@@ -33,6 +33,8 @@ from tests.pipelines.runs import test_resume
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
 
+pytestmark = pytest.mark.thorough
+
 POLICIES = {
     "classes": feed_policy(towns=True, max_delay="2h"),
     "people": feed_policy(towns=True, max_delay="2h", protect="row"),

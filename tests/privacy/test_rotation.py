@@ -26,6 +26,8 @@ from kanonflow.transforms.sinks.sinks import release_file
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
 
+pytestmark = pytest.mark.thorough
+
 NEW = Secret(b"the second secret of this feed, longer")
 ROTATED = NEW.after([SECRET], 2)
 TOWNS = ("Bonn", "Kiel")

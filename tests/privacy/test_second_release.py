@@ -12,6 +12,8 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.runs.second_release import LOSS
 
+pytestmark = pytest.mark.thorough
+
 POLICY = """
 version: 1
 name: {name}

@@ -31,6 +31,8 @@ from kanonflow.solvers.matching.matching import random_factor, random_factorizat
 from kanonflow.transforms.secret.seeds import publish_keystream
 from tests.small_feeds import HOUR, START, bound_feed, canonical, feed_policy, row
 
+pytestmark = pytest.mark.thorough
+
 FALSE_ALARM = 1e-4
 FEEDS, HOURS, ROWS, PEOPLE = 80, 5, 30, 18
 BINS = 10

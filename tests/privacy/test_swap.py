@@ -29,6 +29,8 @@ from tests.swapped_feeds import (
 )
 from tests.swapped_on_beam import in_time, shows
 
+pytestmark = pytest.mark.thorough
+
 FEEDS = 200
 BATCH = 10
 OF_CELLS = frozenset({"outdated_values"})

@@ -38,6 +38,8 @@ from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, 
 from tests.privacy.test_swap import OF_CELLS, exchanged_shows_the_same, pair_of_a_generation
 from tests.swapped_feeds import TrailFeed, disturbed, facts, generated_feed, run
 
+pytestmark = pytest.mark.thorough
+
 FEEDS = range(5000, 5030)
 SMALL: dict[str, Any] = {"max_delay": "1h", "cohort_size": 5, "intake": 8, "k": 4}
 

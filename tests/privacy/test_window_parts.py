@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, row
 
+pytestmark = pytest.mark.thorough
+
 SHAPES = {
     "classes": {"people": True},
     "people": {"people": True, "protect": "row"},

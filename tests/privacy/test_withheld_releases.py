@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 import fastavro
+import pytest
 import yaml
 from apache_beam.typehints.decorators import no_annotations
 
@@ -21,6 +22,8 @@ from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.driven_partitions import DrivenPartitions
 from tests.runners import bounded_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, row
+
+pytestmark = pytest.mark.thorough
 
 LEDGER = ("rows_released", "rows_waiting")
 

@@ -16,6 +16,8 @@ from kanonflow.schemas.errors import SchemaError
 from kanonflow.schemas.grid import snap_outward
 from tests import naive
 
+pytestmark = pytest.mark.thorough
+
 EPOCH = date(1970, 1, 1)
 LEAST, MOST = -(2**63), 2**63 - 1
 checked = settings(derandomize=True, deadline=None, max_examples=300)

@@ -15,6 +15,8 @@ from kanonflow.schemas.local_times import localize
 from kanonflow.schemas.text_form import Fold, TextForm, directives_of
 from kanonflow.schemas.text_values import cast_text
 
+pytestmark = pytest.mark.thorough
+
 DAYS = pa.date32()
 INSTANTS = pa.timestamp("us", tz="UTC")
 NAMES = [date(2020, month, 1).strftime("%B") for month in range(1, 13)]

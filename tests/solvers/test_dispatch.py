@@ -20,6 +20,8 @@ from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests.levelled_tables import with_halves
 from tests.mixed_tables import mixed_table
 
+pytestmark = pytest.mark.thorough
+
 K = 3
 TABLE = with_halves(replace(mixed_table(2, 90), individuals=np.arange(90) % 45))
 NUMBERS = mixed_table(2, 24, people=24, cardinality=())

@@ -11,6 +11,8 @@ import pytest
 from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.warm_up import tied_graph
 
+pytestmark = pytest.mark.thorough
+
 SOLVES = """
     import gc
     import sys

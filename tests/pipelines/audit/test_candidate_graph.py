@@ -17,6 +17,8 @@ from kanonflow.pipelines.audit.concealment import conceal, group_members
 from kanonflow.pipelines.audit.matching import place
 from tests import naive
 
+pytestmark = pytest.mark.thorough
+
 MOST_UNITS = 6
 
 

@@ -32,6 +32,8 @@ from tests.pipelines.audit.lasting_runs import (
     make_run,
 )
 
+pytestmark = pytest.mark.thorough
+
 Rows = list[dict[str, Any]]
 
 

@@ -22,6 +22,8 @@ from tests.pipelines.audit import planted_faults as plant
 from tests.pipelines.audit import planted_files as files
 from tests.pipelines.audit.good_runs import CARD, SHAPES, GoodRun, make_run
 
+pytestmark = pytest.mark.thorough
+
 
 class Sight(Enum):
     """When a fault is found."""

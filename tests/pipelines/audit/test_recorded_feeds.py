@@ -13,6 +13,8 @@ from kanonflow.pipelines.cli import main
 from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.transforms.secret.seeds import Secret
 
+pytestmark = pytest.mark.thorough
+
 POLICY = """
 version: 1
 name: feed

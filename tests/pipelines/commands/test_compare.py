@@ -17,6 +17,8 @@ from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import load_policy, parse_policy
 
+pytestmark = pytest.mark.thorough
+
 POLICY = """
 version: 1
 k: 3

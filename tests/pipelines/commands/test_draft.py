@@ -14,6 +14,8 @@ from kanonflow.pipelines.commands.draft import draft_from_input
 from kanonflow.schemas.policy_fields import Role
 from kanonflow.schemas.policy_file import load_policy
 
+pytestmark = pytest.mark.thorough
+
 
 def german(path: Path, rows: int = 1_200) -> Path:
     """People with several rows each: comma decimals, German dates, null words, cp1252, semicolons."""

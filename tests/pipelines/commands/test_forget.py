@@ -13,6 +13,8 @@ import pytest
 from kanonflow.pipelines.cli import main
 from tests.pipelines.runs.test_continue import POLICY, anonymize, published, write_feed
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:

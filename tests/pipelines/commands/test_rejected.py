@@ -23,6 +23,8 @@ from kanonflow.transforms.sinks.gather_rejected import part_id
 from kanonflow.transforms.sinks.sinks import records_file
 from tests.pipelines.small_runs import REJECTED
 
+pytestmark = pytest.mark.thorough
+
 POLICY = """
 version: 1
 k: 2

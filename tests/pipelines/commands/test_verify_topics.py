@@ -23,6 +23,8 @@ from kanonflow.schemas.errors import InputError
 from tests.pipelines.kafka.registry_stub import StubRegistry, stub_registry
 from tests.pipelines.small_runs import Run, people
 
+pytestmark = pytest.mark.thorough
+
 ROWS = "kafka://a:1/rows?format=json"
 
 

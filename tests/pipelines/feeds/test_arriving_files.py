@@ -27,6 +27,8 @@ from kanonflow.transforms.rows.elements import from_ipc
 from tests.runners import bounded_pipeline, loopback_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, references, row
 
+pytestmark = pytest.mark.thorough
+
 POLICY = feed_policy(others="refuse")
 BOUND = bound_feed(POLICY)
 COLUMNS = ("who", "when", "age", "job", "town", "amount", "reference")

@@ -25,6 +25,8 @@ from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 
+pytestmark = pytest.mark.thorough
+
 CSV = b"name,age,city\nann,30,Bonn\nbob,,Ulm\n"
 AVRO = {
     "type": "record",

@@ -27,6 +27,8 @@ from kanonflow.schemas.text_values import cast_text
 from kanonflow.transforms.rows.classify import read_column
 from tests.pipelines.small_runs import people
 
+pytestmark = pytest.mark.thorough
+
 AB = b"a,b\n"
 PLAIN = CsvForm()
 REFUSED = None

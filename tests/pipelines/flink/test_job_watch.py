@@ -34,6 +34,8 @@ from kanonflow.pipelines.runs.anonymize_files import RunFailedError, beam_log
 from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.small_feeds import feed_policy
 
+pytestmark = pytest.mark.thorough
+
 START = 1_709_251_200_000
 FEEDS_ROW = "hunter2"
 TRACE = f"""java.util.concurrent.CompletionException: java.lang.RuntimeException: Error received from SDK harness

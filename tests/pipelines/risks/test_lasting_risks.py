@@ -17,6 +17,8 @@ from kanonflow.pipelines.risks.lasting_risks import LastingRisks, lasting_risks
 from kanonflow.pipelines.risks.trails import Feed
 from tests.pipelines.risks.toy_feeds import BEGIN, kept_rows, toy_bound
 
+pytestmark = pytest.mark.thorough
+
 PEOPLE, HOURS, K = 240, 12, 4
 FIELDS = {"age": {"role": "quasi", "type": "numeric", "domain": [0, 1000]}}
 MOOD = {"mood": {"role": "quasi", "type": "categorical"}}

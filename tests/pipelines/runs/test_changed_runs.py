@@ -17,6 +17,8 @@ from kanonflow.transforms.release import release_window
 from tests.pipelines.runs.test_resume import POLICY, arguments, files
 from tests.privacy.test_retries import Failure, after_the_solve
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

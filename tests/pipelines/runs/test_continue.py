@@ -16,6 +16,8 @@ import pytest
 
 from kanonflow.pipelines.cli import main
 
+pytestmark = pytest.mark.thorough
+
 NIGHTS = 30
 POLICY = """
 version: 1

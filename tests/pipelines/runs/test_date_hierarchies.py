@@ -16,6 +16,8 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.schemas.hierarchy_builders import date_hierarchy
 
+pytestmark = pytest.mark.thorough
+
 DAYS = "{calendar: [month, quarter, year], domain: [1969-12-20, 1971-01-23]}"
 FIRST = date(1969, 12, 20)
 TREE = date_hierarchy([FIRST + timedelta(days) for days in range(400)], ("month", "quarter", "year"))

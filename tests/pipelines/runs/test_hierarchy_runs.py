@@ -13,6 +13,8 @@ from kanonflow.schemas.hierarchy_builders import ranges_by_doubling
 from kanonflow.schemas.hierarchy_file import parse_hierarchy
 from tests.hierarchy_text import render_hierarchy
 
+pytestmark = pytest.mark.thorough
+
 TOWNS = parse_hierarchy(
     "Breda;Brabant;south;*\nTilburg;Brabant;south;*\nGoes;Zeeland;south;*\nMiddelburg;Zeeland;south;*\n"
     "Assen;Drenthe;north;*\nEmmen;Drenthe;north;*\nGroningen;Groningen (province);north;*\n"

@@ -18,6 +18,8 @@ import pytest
 
 from kanonflow.pipelines import cli
 
+pytestmark = pytest.mark.thorough
+
 HEAD = """
 version: 1
 k: 3

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 CASES = 10
 KILLED = (-signal.SIGKILL, -signal.SIGALRM)
 

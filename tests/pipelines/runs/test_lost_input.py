@@ -11,6 +11,8 @@ from kanonflow.pipelines import cli
 from kanonflow.pipelines.runs import anonymize_files
 from tests.pipelines.test_mistakes import POLICY, RUN, VERIFY, rows
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(autouse=True)
 def no_first_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 
+pytestmark = pytest.mark.thorough
+
 POLICY = """
 version: 1
 k: 3

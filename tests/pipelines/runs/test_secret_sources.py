@@ -28,6 +28,8 @@ from tests.job_graphs import readable
 from tests.runners import bounded_pipeline, loopback_pipeline
 from tests.small_feeds import bound_feed, feed_policy, hourly
 
+pytestmark = pytest.mark.thorough
+
 KEY = b"mellon, the word that opens the door of the mine"
 NAME = "projects/demo-proj/secrets/kanonflow/versions/7"
 FORMS = (KEY, KEY.hex().encode(), b"mellon")

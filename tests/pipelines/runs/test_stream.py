@@ -39,6 +39,8 @@ from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.flink.stream_runs import policy_text
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize(
     ("runner", "flags", "said"),

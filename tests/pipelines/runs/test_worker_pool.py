@@ -21,6 +21,8 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from kanonflow.pipelines.runs.worker_pool import WorkerPool, workers_in_this_process
 from tests.listening import listeners
 
+pytestmark = pytest.mark.thorough
+
 
 def test_beams_own_pool_listens_on_every_interface() -> None:
     """The attack that the pool here is the answer to, and proof that ``listeners`` sees it."""

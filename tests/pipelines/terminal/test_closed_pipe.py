@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 
 def ended(arguments: list[str], *, both: bool) -> tuple[int, str]:
     """Exit code and stderr of a command whose stdout (and stderr, if ``both``) nobody reads."""

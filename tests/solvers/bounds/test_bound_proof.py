@@ -16,6 +16,8 @@ from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive_bounds
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 
 def stated(table: Table, k: int, dual: np.ndarray, shift: np.ndarray) -> BoundProof:
     """A proof that states the bound its duals would give."""

@@ -21,6 +21,8 @@ from tests import naive, naive_bounds
 from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
 from tests.ticking import Ticking
 
+pytestmark = pytest.mark.thorough
+
 TIGHT = PricingLimits(gap=0.0)
 
 

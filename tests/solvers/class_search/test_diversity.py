@@ -25,6 +25,8 @@ from kanonflow.solvers.units.row_counts import shared_row_counts
 from tests import naive_diversity as naive
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 
 @st.composite
 def field_rules(draw: st.DrawFn, n: int, *, most: int = 2) -> tuple[Sensitive, ...]:

@@ -23,6 +23,8 @@ from kanonflow.solvers.units.nearest_people import nearest_people
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 arguments = given(
     tables(trees=True, individuals=True, k=3, least=12, most=40), st.integers(2, 3), st.integers(0, 2**20)
 )

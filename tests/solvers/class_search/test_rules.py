@@ -33,6 +33,8 @@ from tests.mixed_tables import tables
 from tests.solvers.class_search.test_diversity import field_rules
 from tests.solvers.shapes.test_diverse_start import salary_rules
 
+pytestmark = pytest.mark.thorough
+
 
 def rules_of(people: Individuals, fields: Sequence[Sensitive], priority: NDArray[np.int64]) -> ValueRules:
     """With room for everybody in one class."""

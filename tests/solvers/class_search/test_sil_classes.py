@@ -33,6 +33,8 @@ from tests import naive
 from tests.mixed_tables import mixed_table, tables
 from tests.solvers.class_search.test_state import members_of
 
+pytestmark = pytest.mark.thorough
+
 HAIR = 1e-6
 arguments = given(tables(individuals=True, k=3, least=9, most=24), st.integers(2, 3), st.integers(0, 2**20))
 whole = given(tables(trees=True, individuals=True, k=4, most=40), st.integers(2, 4), st.integers(0, 2**20))

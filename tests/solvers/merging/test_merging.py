@@ -20,6 +20,8 @@ from kanonflow.solvers.problem.table import Table
 from tests import naive_merging
 from tests.naive_merging import merge_task, merge_tasks
 
+pytestmark = pytest.mark.thorough
+
 
 def last_groups(task: MergeTask, seed: int) -> np.ndarray:
     """Some last window: random groups of any numbers, some cohorts new."""

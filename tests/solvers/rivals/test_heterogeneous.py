@@ -26,6 +26,8 @@ from tests import naive, naive_constructions
 from tests.mixed_tables import mixed_table, tables, unit_rows
 from tests.naive_constructions import exact_table
 
+pytestmark = pytest.mark.thorough
+
 
 def sort_greedy(units: Units, k: int, **named: int) -> NDArray[np.int32]:
     """SortGreedy with the tree that its blocks need."""

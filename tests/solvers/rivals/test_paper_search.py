@@ -21,6 +21,8 @@ from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests import naive_paper_search as naive
 from tests.mixed_tables import mixed_table, scrambled_graph, tables
 
+pytestmark = pytest.mark.thorough
+
 SMALL = tables(trees=True, k=3, least=4, most=7)
 parameters = st.builds(
     PaperSearch,

@@ -18,6 +18,8 @@ from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive
 from tests.mixed_tables import mixed_table
 
+pytestmark = pytest.mark.thorough
+
 
 def numeric_table(seed: int, n: int, *, people: int | None = None, nulls: float = 0.1) -> Table:
     """Two numbers a row."""

@@ -21,6 +21,8 @@ from tests.mixed_tables import mixed_table
 from tests.naive import box_loss
 from tests.regular_graphs import ring, searched, side_by_side
 
+pytestmark = pytest.mark.thorough
+
 
 def everybody_near(units: Units) -> np.ndarray:
     """All units as neighbours of each, int32 (u, u)."""

@@ -21,6 +21,8 @@ from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
 from tests.naive_paper_search import slot_loss
 
+pytestmark = pytest.mark.thorough
+
 quick = settings(derandomize=True, deadline=None, max_examples=60)
 arguments = given(tables(k=4, least=5, most=14), st.integers(2, 4), st.integers(0, 2**20))
 

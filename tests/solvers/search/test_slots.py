@@ -14,6 +14,8 @@ from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests import naive
 from tests.mixed_tables import scrambled_members, tables, unit_rows
 
+pytestmark = pytest.mark.thorough
+
 arguments = given(tables(trees=True, k=4, most=16), st.integers(2, 4), st.integers(0, 2**20))
 
 

@@ -23,6 +23,8 @@ from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive
 from tests.mixed_tables import scrambled_members, tables, unit_rows
 
+pytestmark = pytest.mark.thorough
+
 EVERY_PLACE = 10_000
 arguments = given(tables(k=4, least=8, most=18), st.integers(2, 4), st.integers(0, 2**20), st.integers(1, 2))
 

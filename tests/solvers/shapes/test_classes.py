@@ -26,6 +26,8 @@ from tests.levelled_tables import levelled
 from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
 
+pytestmark = pytest.mark.thorough
+
 QUICK = Budget(60.0)
 feasible = tables(trees=True, individuals=True, k=4, most=50)
 with_levels = levelled(individuals=True, k=4, most=50)

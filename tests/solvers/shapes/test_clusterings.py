@@ -34,6 +34,8 @@ from kanonflow.solvers.units.individuals import gather_individuals
 from tests import naive, naive_clusterings
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 MASK = 2**64 - 1
 
 

@@ -26,6 +26,8 @@ from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables
 from tests.ticking import Ticking
 
+pytestmark = pytest.mark.thorough
+
 QUICK = Budget(60.0)
 NUMERIC_ONLY = {name for name, start in BUILT_STARTS.items() if start.limits.numeric_only}
 SERVING = [start for start in GRAPH_STARTS if start not in (*NUMERIC_ONLY, *LEVEL_STARTS)]

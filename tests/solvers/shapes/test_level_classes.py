@@ -28,6 +28,8 @@ from tests.levelled_tables import levelled, with_halves
 from tests.mixed_tables import mixed_table
 from tests.naive_lattice import naive_groups, naive_suppressed
 
+pytestmark = pytest.mark.thorough
+
 LARGE = with_halves(mixed_table(4, 400, people=250, cardinality=(6, 12), kinds=60))
 
 

@@ -32,6 +32,8 @@ from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables
 from tests.ticking import Ticking
 
+pytestmark = pytest.mark.thorough
+
 
 def stopped() -> float:
     """A clock that stands still."""

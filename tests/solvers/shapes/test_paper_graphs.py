@@ -18,6 +18,8 @@ from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.solvers.shapes.paper_graphs import PAPER_METHODS, solve_paper
 from tests.mixed_tables import mixed_table
 
+pytestmark = pytest.mark.thorough
+
 K = 3
 TABLE = replace(mixed_table(2, 60), individuals=np.arange(60) % 30)
 NUMBERS = mixed_table(2, 60, cardinality=())

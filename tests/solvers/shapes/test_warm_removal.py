@@ -16,6 +16,8 @@ from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
 
+pytestmark = pytest.mark.thorough
+
 
 def near(units: Units) -> np.ndarray:
     """Five neighbours of each unit."""

@@ -25,6 +25,8 @@ from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables
 from tests.regular_graphs import rewired, ring
 
+pytestmark = pytest.mark.thorough
+
 
 def completed(table: Table, old: NDArray[np.int64], k: int) -> tuple[Units, Completed | None]:
     """The old graph completed for the individuals of a table."""

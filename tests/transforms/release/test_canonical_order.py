@@ -18,6 +18,8 @@ from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.secret.seeds import Secret
 from tests.transforms.window_rows import QUASIS, bound_policy, window_rows
 
+pytestmark = pytest.mark.thorough
+
 SECRET = Secret(bytes(range(32)))
 
 

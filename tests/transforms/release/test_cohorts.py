@@ -23,6 +23,8 @@ from kanonflow.transforms.release.cohorts import (
 from kanonflow.transforms.release.warm_state import Cohorts
 from tests import naive
 
+pytestmark = pytest.mark.thorough
+
 KEY = bytes(32)
 checked = settings(derandomize=True, deadline=None, max_examples=150)
 Window = dict[int, int]

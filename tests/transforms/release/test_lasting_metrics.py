@@ -12,6 +12,8 @@ from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.rows.elements import from_ipc
 from tests.swapped_feeds import Course, generated_feed, run
 
+pytestmark = pytest.mark.thorough
+
 
 def released(result: WindowResult, course: Course) -> list[tuple[int, int]]:
     """Person and group of each released row. Its payload names it."""

@@ -21,6 +21,8 @@ from kanonflow.transforms.secret.seeds import Keystream
 from tests.regular_graphs import searched
 from tests.transforms.window_rows import bound_policy, window_rows
 
+pytestmark = pytest.mark.thorough
+
 ROW = bound_policy(3)
 INDIVIDUAL = bound_policy(3, Protection.INDIVIDUAL)
 WINDOW = (86_400_000, 2 * 86_400_000)

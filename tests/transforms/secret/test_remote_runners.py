@@ -14,6 +14,8 @@ from kanonflow.transforms.secret.remote_runners import is_remote, refuse_secret_
 from kanonflow.transforms.secret.seeds import Secret, SecretError, SecretSource
 from tests.small_feeds import feed_policy
 
+pytestmark = pytest.mark.thorough
+
 SECRET = Secret(bytes(range(50, 90)))
 
 

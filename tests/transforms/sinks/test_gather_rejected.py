@@ -29,6 +29,8 @@ from kanonflow.transforms.sinks.sinks import WriteRejected, make_output_director
 from tests.runners import bounded_pipeline, streaming_pipeline
 from tests.small_feeds import feed_policy
 
+pytestmark = pytest.mark.thorough
+
 
 def part(name: str, rows: int = 2, reason: str = "late") -> RejectedRows:
     """A part of so many rows."""

@@ -36,6 +36,8 @@ from tests.pass_through import exact_boxes, metrics_record
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, feed_policy
 
+pytestmark = pytest.mark.thorough
+
 REJECTED = {
     "reason": "bad_value",
     "field": "age",

@@ -28,6 +28,8 @@ from tests.driven_partitions import DrivenPartitions, SteppedPartitions
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
 
+pytestmark = pytest.mark.thorough
+
 DELAYED = feed_policy(max_delay="2h")
 TOWNS = ("Bonn", "Kiel")
 

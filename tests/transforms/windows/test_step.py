@@ -21,6 +21,8 @@ from tests.driven_partitions import DrivenPartitions, SteppedPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, hourly, row
 from tests.test_layers import ROOT, imported_file, imports_of
 
+pytestmark = pytest.mark.thorough
+
 TOWNS = ("Bonn", "Kiel")
 SHAPES = {
     "classes": {"people": True},
