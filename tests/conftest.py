@@ -7,8 +7,8 @@ last line. With KANONFLOW_CI or CI set to true such a skip is a failure. Tests m
 KANONFLOW_DATA is not set, there too; when it is set, they must run.
 
 Kernels: what numba compiles within a test does not count as its time: on a busy machine the compiler alone would take
-it past its limit. With KANONFLOW_COMPILED_AHEAD set, as make test has it, a test that compiles a kernel of the package
-fails, for those that it may call were compiled ahead. A test that is about compiling is marked ``compiles``.
+it past its limit. With KANONFLOW_COMPILED_AHEAD set, a test that compiles a kernel of the package fails: where all
+that it may call were compiled ahead. A test that is about compiling is marked ``compiles``.
 """
 
 import os

@@ -20,6 +20,8 @@ from tests import naive_diversity as naive
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, row
 
+pytestmark = pytest.mark.thorough
+
 SHAPES = pytest.mark.parametrize("people", [True, False], ids=["individuals", "rows"])
 
 

@@ -20,6 +20,8 @@ from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, hourly, row
 
+pytestmark = pytest.mark.thorough
+
 SHAPES = {
     "classes": {"people": True},
     "people": {"people": True, "protect": "row"},

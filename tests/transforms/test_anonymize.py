@@ -35,6 +35,8 @@ from tests.driven_partitions import DrivenPartitions
 from tests.runners import bounded_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row
 
+pytestmark = pytest.mark.thorough
+
 POLICY = feed_policy(max_delay="1h")
 COLUMNS = ("who", "when", "age", "job", "town", "amount", "reference")
 FEED = hourly(3, 9, 12, seed=2)

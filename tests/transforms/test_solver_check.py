@@ -15,6 +15,8 @@ from kanonflow.transforms.solver_check import check_solver
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
+pytestmark = pytest.mark.thorough
+
 LARGEST_ROWS = {
     name: start.limits.rows for name, start in BUILT_STARTS.items() if start.limits.rows is not None
 }

@@ -16,6 +16,8 @@ from kanonflow.solvers.units.neighbours import nearest_units
 from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_graph, tables
 
+pytestmark = pytest.mark.thorough
+
 
 def bound(table: Table, k: int, m: int) -> float:
     """LB1 from lists of m neighbours."""

@@ -17,6 +17,8 @@ from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests import naive, naive_bounds
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 ANY = 1 << 40
 
 

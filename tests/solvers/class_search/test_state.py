@@ -15,6 +15,8 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from tests import naive
 from tests.mixed_tables import tables
 
+pytestmark = pytest.mark.thorough
+
 arguments = given(
     tables(trees=True, individuals=True, k=3, least=9, most=24), st.integers(2, 3), st.integers(0, 2**20)
 )

@@ -3,12 +3,15 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.lattice.closed_node import closed_node
 from kanonflow.solvers.lattice.lattice_node import lattice_node
 from tests.solvers.lattice.small_lattices import random_lattice
+
+pytestmark = pytest.mark.thorough
 
 
 @settings(max_examples=80, deadline=None)

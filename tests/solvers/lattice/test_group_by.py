@@ -15,6 +15,8 @@ from tests.lattice_levels import check_levels
 from tests.naive_lattice import naive_groups, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
 
+pytestmark = pytest.mark.thorough
+
 
 @settings(max_examples=80, deadline=None)
 @given(lattices(), st.integers(1, 5), st.booleans(), st.randoms(use_true_random=False))

@@ -13,6 +13,8 @@ from kanonflow.solvers.units.individuals import gather_individuals
 from tests import naive_merging
 from tests.naive_merging import merge_tasks, random_labels
 
+pytestmark = pytest.mark.thorough
+
 arguments = given(merge_tasks(), st.integers(0, 2**20))
 
 

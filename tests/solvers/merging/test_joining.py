@@ -19,6 +19,8 @@ from tests import naive_merging
 from tests.naive_merging import merge_task, merge_tasks
 from tests.solvers.merging.test_groups import check
 
+pytestmark = pytest.mark.thorough
+
 
 def joined(task: MergeTask, labels: np.ndarray):
     """The state after joining what is not feasible."""

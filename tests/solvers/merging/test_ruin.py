@@ -13,6 +13,8 @@ from tests.naive_merging import merge_tasks
 from tests.solvers.merging.test_groups import check
 from tests.solvers.merging.test_moves import prepare
 
+pytestmark = pytest.mark.thorough
+
 
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(merge_tasks(most=10), st.integers(0, 2**20))

@@ -13,6 +13,8 @@ from kanonflow.solvers.problem.errors import TableError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 
+pytestmark = pytest.mark.thorough
+
 
 def fitting() -> dict[str, Any]:
     """Three records of one number and one category."""

@@ -37,6 +37,8 @@ from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.units.individuals import gather_individuals
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 label_lists = st.lists(st.integers(-1, 3), min_size=8, max_size=8)
 
 

@@ -16,6 +16,8 @@ from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive
 from tests.mixed_tables import mixed_table, scrambled_members, tables, unit_rows
 
+pytestmark = pytest.mark.thorough
+
 arguments = given(tables(k=4, least=8, most=18), st.integers(2, 4), st.integers(0, 2**20))
 
 

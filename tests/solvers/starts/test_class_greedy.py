@@ -13,6 +13,8 @@ from kanonflow.solvers.units.individuals import gather_individuals
 from tests import naive
 from tests.mixed_tables import tables
 
+pytestmark = pytest.mark.thorough
+
 
 @settings(derandomize=True, deadline=None)
 @given(tables(trees=True, most=60, individuals=True), st.integers(2, 5), st.sampled_from([10, 1500]))

@@ -19,6 +19,8 @@ from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 
 def inserted(table: Table, k: int, near: int | None = None) -> NDArray[np.int32]:
     """The graph over units."""

@@ -18,6 +18,8 @@ from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive
 from tests.mixed_tables import tables
 
+pytestmark = pytest.mark.thorough
+
 
 @settings(derandomize=True, deadline=None)
 @given(tables(trees=True, most=60, k=4), st.integers(2, 4))

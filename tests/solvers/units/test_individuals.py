@@ -11,6 +11,8 @@ from kanonflow.solvers.units.individuals import gather_individuals, hull_loss, p
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 
 def rows_of(table: Table, *people: int) -> list[int]:
     """Rows of individuals given by their position in the sorted distinct ones."""

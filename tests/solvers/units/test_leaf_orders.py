@@ -23,6 +23,8 @@ from kanonflow.solvers.units.leaf_orders import (
 from tests import naive
 from tests.mixed_tables import mixed_table, tree_heights, tree_paths
 
+pytestmark = pytest.mark.thorough
+
 
 @numba.njit
 def costs(

@@ -14,6 +14,8 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals,
 from kanonflow.solvers.units.nearest_people import LEAF, build_people_tree, least_pair_loss, nearest_people
 from tests.mixed_tables import mixed_table, tables
 
+pytestmark = pytest.mark.thorough
+
 
 def large_people(seed: int) -> Individuals:
     """Some hundreds of rows of people with one to many rows each, in clusters, so that branches can be left out."""

@@ -27,6 +27,8 @@ from kanonflow.transforms.solver_check import check_solver
 from tests.lattice_levels import check_levels
 from tests.naive_lattice import naive_minimal, naive_suppressed
 
+pytestmark = pytest.mark.thorough
+
 SECRET = Secret(bytes(range(32)))
 AGES = ranges_by_doubling(range(64), 8)
 ZIPS = star_hierarchy([f"NL{number:02d}" for number in range(40)])

@@ -33,6 +33,8 @@ from kanonflow.transforms.release.gate_nodes import in_node
 from kanonflow.transforms.release.publish import publish
 from kanonflow.transforms.secret.seeds import Keystream
 
+pytestmark = pytest.mark.thorough
+
 ROWS = (
     ("1", "low", "small", "*"),
     ("2", "low", "small", "*"),

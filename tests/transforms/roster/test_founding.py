@@ -12,6 +12,8 @@ from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import RosterHead
 from tests.mixed_people import mixed_bound, mixed_values
 
+pytestmark = pytest.mark.thorough
+
 
 def pool_of(people: int, seed: int, **head: object) -> Pool:
     """People with values by chance, all seen in one window."""
