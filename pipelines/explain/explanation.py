@@ -24,6 +24,7 @@ from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWi
 from kanonflow.pipelines.fit.column_facts import codes_of
 from kanonflow.pipelines.risks.field_values import ranks_of
 from kanonflow.pipelines.risks.payload_measures import order_within, own_repeats
+from kanonflow.pipelines.terminal.aligned_columns import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.printable import printable
@@ -113,7 +114,7 @@ class Explanation:
                     f"{each.rows_in_small:.1%}",
                 )
             )
-        yield from _aligned(table)
+        yield from aligned(table, left=(0,))
 
     def _of_alone(self) -> Iterator[str]:
         single = [each for each in self.alone if len(each.fields) == 1]
@@ -125,7 +126,7 @@ class Explanation:
                 (" x ".join(each.fields) if len(each.fields) < 3 else "all of them", f"{each.share:.1%}")
                 for each in (*single, *pairs[:MOST_SENTENCES], *rest)
             ]
-            yield from _aligned([("fields", "share"), *table])
+            yield from aligned([("fields", "share"), *table], left=(0,))
 
     def _of_fields(self) -> Iterator[str]:
         for each in self.nulls:
@@ -346,13 +347,3 @@ def _rises(rows: pa.Table, names: Sequence[str], times: Int64s | None) -> Iterat
         order = order_within(ranked, times[known], np.zeros(known.size, dtype=np.int64))
         if order.rows >= _LEAST_ROWS and abs(order.correlation) > RISES:
             yield Share(name, order.correlation)
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        cells = [
-            f"{cell:<{width}}" if place == 0 else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        yield "    " + "  ".join(cells).rstrip()

@@ -52,6 +52,7 @@ from kanonflow.pipelines.risks.known_activity import KnownActivity, known_activi
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
 from kanonflow.pipelines.risks.trails import Feed, Trails, trails_of
+from kanonflow.pipelines.terminal.aligned_columns import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
@@ -190,7 +191,7 @@ class LastingRisks:
         )
         head = ("cohort_size", "loss", "in windows", "one match", f"{PLANTS} planted", "1 year", "3 years")
         table = [head, *(_size_line(each) for each in self.sizes)]
-        yield from _aligned(table)
+        yield from aligned(table)
 
     def _of_activity(self) -> Iterator[str]:
         if not self.activity:
@@ -221,7 +222,7 @@ class LastingRisks:
         for each in self.bundles:
             rates = [f"{guess.rate:.3f}" if guess.people else "-" for guess in each.guesses]
             table.append((each.field, *rates, self._verdict(each), each.guesses[-1].attack))
-        yield from _aligned(table, left=(0, len(head) - 2, len(head) - 1))
+        yield from aligned(table, left=(0, len(head) - 2, len(head) - 1))
 
     def _verdict(self, each: Bundled) -> str:
         if self._high(each):
@@ -443,14 +444,3 @@ def _size_line(each: SizeFigures) -> tuple[str, ...]:
     merged = "-" if each.merged is None else f"{each.merged:.4f}"
     left = (each.match, each.plants, each.one_year, each.three_years)
     return (str(each.size), f"{each.loss:.4f}", merged, *map(_left, left))
-
-
-def _aligned(table: Sequence[Sequence[str]], left: Sequence[int] = ()) -> Iterator[str]:
-    """Columns of equal width, indented; to the right but for those of ``left``."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        cells = [
-            f"{cell:<{width}}" if place in left else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        yield "    " + "  ".join(cells).rstrip()

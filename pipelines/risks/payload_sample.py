@@ -24,7 +24,7 @@ from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
 
-MOST_ROWS = 50_000
+MOST_ROWS = 200_000
 MOST_RECORDS = 5_000
 _EVALUATIONS_PER_ROW = 20.0
 _SEED = 1

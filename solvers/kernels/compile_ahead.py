@@ -71,7 +71,7 @@ def compile_ahead(
     if folder is None:
         # Nowhere to put it for others to find.
         return 0
-    with locked(Path(folder).parent / ".compiling"):
+    with locked(Path(folder) / ".compiling"):
         # Another process may have done it meanwhile.
         if not (entries := missing_units(names, units)):
             return 0
