@@ -25,11 +25,11 @@ from kanonflow.solvers.warm_up import KERNEL_SETS, warm_up_set
 def carry(folder: Path, target: str, names: list[str]) -> int:
     """Compile some sets, and keep what is loaded of them as code for a target; returns how many kernels.
 
-    Precondition: numba compiles for that target in this process.
+    Raises ValueError: numba does not compile for that target in this process.
     """
     triple, name, features = cpu_target.target_context.codegen().magic_tuple()
     if (name, features) != (target, ""):
-        raise SystemExit(f"numba compiles for {name!r} {features!r} here, not for {target!r}")
+        raise ValueError(f"numba compiles for {name!r} {features!r} here, not for {target!r}")
     compile_ahead(names, Progress())
     for each in names:
         warm_up_set(each)

@@ -64,6 +64,33 @@ CODE = """
 """
 
 
+ANSWERS = """
+    import hashlib
+    import json
+    from pathlib import Path
+    import numpy as np
+    from kanonflow.solvers import Budget, Table, Task, solve
+    from kanonflow.solvers.kernels import carried
+    from kanonflow.solvers.merging.merging import MergeTask, merge_cohorts
+
+    rng = np.random.default_rng(7)
+    n = 600
+    table = Table(
+        numeric=rng.random((n, 3)), categorical=rng.integers(0, 5, (n, 2)).astype(np.int32),
+        cardinality=np.array([5, 5]), weights=rng.random(5) + 0.1, individuals=np.arange(n),
+    )
+    found = solve(Task(table, 5, shape="classes", budget=Budget(500.0), seed=3))
+    here = np.ones(n, dtype=np.int64)
+    merged = merge_cohorts(MergeTask(table, here, here, 5, 1, evaluations=50_000))
+    told = hashlib.sha256(found.structure.groups.records.tobytes() + found.structure.groups.starts.tobytes())
+    print(json.dumps({
+        "file": carried.__file__, "target": carried.chosen_target(), "written": False,
+        "classes": told.hexdigest(), "loss": found.loss.hex(), "merged": merged.loss.hex(),
+        "labels": hashlib.sha256(np.ascontiguousarray(merged.labels).tobytes()).hexdigest(),
+    }))
+"""
+
+
 def _wheel() -> Path:
     (wheel,) = (ROOT / "dist").glob("kanonflow-*.whl")
     return wheel
@@ -102,7 +129,7 @@ def _without_powers() -> list[str]:
     return ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"]
 
 
-def _run(site: Path, *arguments: str, **settings: str) -> dict[str, Any]:
+def _run(site: Path, *arguments: str, code: str = CODE, **settings: str) -> dict[str, Any]:
     """What a process tells that has the wheel's package, a home it may not write to, and no cache."""
     packages = [path for path in sys.path if path.endswith("site-packages")]
     environment = {
@@ -114,7 +141,7 @@ def _run(site: Path, *arguments: str, **settings: str) -> dict[str, Any]:
     }
     # Without site's own files, of which one may name this clone.
     done = subprocess.run(
-        [*_without_powers(), sys.executable, "-S", "-c", textwrap.dedent(CODE), *arguments],
+        [*_without_powers(), sys.executable, "-S", "-c", textwrap.dedent(code), *arguments],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,
@@ -136,6 +163,20 @@ def test_an_installed_wheel_compiles_nothing(site: Path, cpu: str | None) -> Non
     assert told["target"] in ("x86-64-v3", "x86-64")
     assert cpu is None or told["target"] == cpu
     assert (told["missing"], told["compiled"]) == (0, [])
+
+
+def test_every_target_gives_the_same_answers(site: Path) -> None:
+    """To the last bit, also as numba compiles for this very CPU: a window that another machine makes again is the same
+    release."""
+    asked = json.dumps(["classes ncp", "merging"])
+    told = [
+        _run(site, asked, code=ANSWERS),
+        _run(site, asked, code=ANSWERS, NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES=""),
+        _run(site, asked, code=ANSWERS, NUMBA_OPT="2"),  # nothing carried was made so: numba compiles
+    ]
+    assert [each["target"] for each in told] == ["x86-64-v3", "x86-64", None]
+    answers = [{name: each[name] for name in ("classes", "loss", "merged", "labels")} for each in told]
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_a_cpu_that_fits_neither_has_all_to_compile(site: Path) -> None:
