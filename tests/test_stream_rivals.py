@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from kanonflow.solvers.problem.table import Table
 from tests import naive_streams
 from tests.mixed_tables import mixed_table
 from tests.naive import box_loss
+
+pytestmark = pytest.mark.thorough
 
 
 def stream(seed: int, n: int, people: int | None) -> Table:

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from kanonflow.pipelines import cli
+
+pytestmark = pytest.mark.thorough
 
 POLICY = """
 version: 1

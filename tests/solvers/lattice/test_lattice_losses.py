@@ -13,6 +13,8 @@ from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 from tests.naive_lattice import naive_gcp, naive_groups, naive_log, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
 
+pytestmark = pytest.mark.thorough
+
 
 @settings(max_examples=60, deadline=None)
 @given(lattices(), st.integers(1, 4), st.randoms(use_true_random=False))

@@ -26,6 +26,8 @@ from tests import naive_bounds
 from tests.mixed_tables import mixed_table, tables
 from tests.ticking import Ticking
 
+pytestmark = pytest.mark.thorough
+
 SHORT = CertifyLimits(searches=2, roundings=3, pricing=PricingLimits(exact=4, heuristic=4))
 
 

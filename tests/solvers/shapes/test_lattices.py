@@ -24,6 +24,8 @@ from tests.lattice_levels import check_levels
 from tests.naive_lattice import naive_gcp, naive_log, naive_minimal, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
 
+pytestmark = pytest.mark.thorough
+
 EXACT = [name for name, solver in LATTICE_SOLVERS.items() if solver.exact]
 
 

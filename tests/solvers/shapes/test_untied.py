@@ -17,6 +17,8 @@ from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from tests.mixed_tables import mixed_table
 
+pytestmark = pytest.mark.thorough
+
 
 def duplicates(people: int | None = None) -> Table:
     """600 rows of 250 kinds: at k = 3 a search leaves many cuts."""

@@ -18,6 +18,8 @@ from kanonflow.solvers.units.kd_tree import build_tree
 from tests import naive
 from tests.mixed_tables import mixed_table, tables, unit_rows
 
+pytestmark = pytest.mark.thorough
+
 
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.integers(0, 2**20))

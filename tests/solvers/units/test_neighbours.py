@@ -14,6 +14,8 @@ from kanonflow.solvers.units.neighbours import nearest_units, pair_loss
 from tests import naive
 from tests.mixed_tables import mixed_table, tables, unit_rows
 
+pytestmark = pytest.mark.thorough
+
 
 @settings(derandomize=True, deadline=None)
 @given(tables(trees=True, most=16))

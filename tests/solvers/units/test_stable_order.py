@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
 from kanonflow.solvers.units.stable_order import RUN, stable_order
+
+pytestmark = pytest.mark.thorough
 
 
 @njit

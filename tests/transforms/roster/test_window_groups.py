@@ -12,6 +12,8 @@ from kanonflow.transforms.roster.window_groups import LastGroups, no_groups, win
 from tests.mixed_people import mixed_bound
 from tests.transforms.roster.test_founding import pool_of
 
+pytestmark = pytest.mark.thorough
+
 
 def small_roster(people: int = 60) -> tuple[Roster, dict]:
     """A roster of one intake, and the domains of its values."""
