@@ -11,6 +11,9 @@ ROOMS := pipelines transforms solvers schemas policies
 SOLVERS_STATE := $(shell find solvers -name '*.py' | LC_ALL=C sort | xargs cat | cksum | tr ' ' '-')
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 
+# Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all test-thorough lint bench clean flink-test flink-up flink-down lock
 
 # From nothing each time: a run that other code began must not be resumed.
