@@ -13,6 +13,7 @@ Everything is a count, a share or a mean; no value of a record is told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -316,10 +317,16 @@ def lasting_risks(feed: Feed, bound: BoundPolicy) -> LastingRisks:
     trails = trails_of(feed.rows, bound)
     members = simulated_members(trails)
     sizes = sorted({k, k + 1, 2 * k, own_size})
-    simulated = {size: simulate(trails, members, bound, size) for size in sizes}
-    founded = {size: each for size, each in simulated.items() if each.intakes}
-    windows = sampled_windows(trails, list(founded.values())) if founded else []
-    own = simulated[own_size]
+    # Side by side: the sizes have nothing to do with each other, and most of it is compiled code that lets other threads run.
+    with ThreadPoolExecutor() as pool:
+        simulated = dict(
+            zip(sizes, pool.map(lambda size: simulate(trails, members, bound, size), sizes), strict=True)
+        )
+        founded = {size: each for size, each in simulated.items() if each.intakes}
+        windows = sampled_windows(trails, list(founded.values())) if founded else []
+        own = simulated[own_size]
+        bundles = pool.submit(_bundles, trails, own, bound)
+        figures = tuple(pool.map(lambda each: _figures(trails, each, windows, bound), founded.values()))
     return LastingRisks(
         policy,
         feed.rows.num_rows,
@@ -333,9 +340,9 @@ def lasting_risks(feed: Feed, bound: BoundPolicy) -> LastingRisks:
         members.size,
         own.intakes,
         int((own.cohort[members] < 0).sum()),
-        tuple(_figures(trails, each, windows, bound) for each in founded.values()),
+        figures,
         known_activity(own.cohort, trails.pair_member, trails.pair_window, k, _SEED),
-        _bundles(trails, own, bound),
+        bundles.result(),
         payload_in_time(trails, bound),
     )
 
