@@ -317,7 +317,7 @@ def lasting_risks(feed: Feed, bound: BoundPolicy) -> LastingRisks:
     trails = trails_of(feed.rows, bound)
     members = simulated_members(trails)
     sizes = sorted({k, k + 1, 2 * k, own_size})
-    # Side by side: the sizes have nothing to do with each other, and most of it is compiled code that lets other threads run.
+    # Side by side: sizes have nothing to do with each other, and most of it is compiled code that lets others run.
     with ThreadPoolExecutor() as pool:
         simulated = dict(
             zip(sizes, pool.map(lambda size: simulate(trails, members, bound, size), sizes), strict=True)
