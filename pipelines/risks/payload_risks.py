@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,14 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.risks.field_values import field_values, ranks_of
 from kanonflow.pipelines.risks.member_guess import FieldValues, MemberGuess, Slots, joint_guess, member_guess
-from kanonflow.pipelines.risks.payload_measures import Order, distinct_share, order_within, own_repeats
+from kanonflow.pipelines.risks.payload_measures import (
+    Order,
+    Ranks,
+    distinct_share,
+    order_along,
+    own_repeats,
+    ranks_within,
+)
 from kanonflow.pipelines.risks.payload_sample import sample_slots
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
@@ -206,12 +214,39 @@ def _distinct_limit(kind: pa.DataType) -> float | None:
     return None if quantity or pa.types.is_boolean(kind) else DISTINCT_LIMIT
 
 
-class _Arrival(NamedTuple):
-    """Of each row: times in milliseconds, None without a time field; group, its window in its partition; who."""
+@dataclass(frozen=True)
+class _Arrival:
+    """Of each row: times in milliseconds, None without a time field; group, its window in its partition; who; place, in
+    the input. Ranks are made once, for all columns without nulls."""
 
     times: NDArray[np.int64] | None
     group: NDArray[np.int64]
     who: NDArray[np.int64]
+    place: NDArray[np.int64]
+
+    def of(self, known: NDArray[np.int64]) -> _Arrival:
+        """Of some rows; of all, this."""
+        if known.size == self.place.size:
+            return self
+        times = None if self.times is None else self.times[known]
+        return _Arrival(times, self.group[known], self.who[known], self.place[known])
+
+    @cached_property
+    def in_time(self) -> Ranks:
+        """Along time, within windows."""
+        assert self.times is not None
+        return ranks_within(self.times, self.group)
+
+    @cached_property
+    def in_input(self) -> Ranks:
+        """Along the input, within windows."""
+        return ranks_within(self.place, self.group)
+
+    @cached_property
+    def of_people(self) -> Ranks:
+        """Along time, within individuals."""
+        assert self.times is not None
+        return ranks_within(self.times, self.who)
 
 
 def _arrival(rows: pa.Table, bound: BoundPolicy) -> _Arrival:
@@ -220,9 +255,10 @@ def _arrival(rows: pa.Table, bound: BoundPolicy) -> _Arrival:
         own = np.asarray(rows.column(name).combine_chunks().dictionary_encode("encode").indices)
         group = _both(group, own.astype(np.int64))
     if policy.time is None:
-        return _Arrival(None, group, _people(rows, bound))
+        return _Arrival(None, group, _people(rows, bound), np.arange(rows.num_rows))
     column = rows.column(policy.time.name)
-    return _Arrival(to_units(column)[0], _both(group, window_numbers(column, policy)), _people(rows, bound))
+    times, windows = to_units(column)[0], window_numbers(column, policy)
+    return _Arrival(times, _both(group, windows), _people(rows, bound), np.arange(rows.num_rows))
 
 
 def _both(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -236,16 +272,17 @@ def _strongest_order(
     ranked: NDArray[np.generic], known: NDArray[np.int64], arrival: _Arrival, *, people: bool
 ) -> tuple[Order, str]:
     """Within windows along time and along the input; if there are ``people``, within each along time."""
-    group = arrival.group[known]
-    if arrival.times is None:
-        return order_within(ranked, known, group), "along the input"
-    times = arrival.times[known]
+    here = arrival.of(known)
+    within = ranks_within(ranked, here.group)
+    if here.times is None:
+        return order_along(within, here.in_input), "along the input"
     tried = [
-        (order_within(ranked, times, group), "along time, within windows"),
-        (order_within(ranked, known, group), "along the input, within windows"),
+        (order_along(within, here.in_time), "along time, within windows"),
+        (order_along(within, here.in_input), "along the input, within windows"),
     ]
     if people:
-        tried.append((order_within(ranked, times, arrival.who[known]), "along time, within individuals"))
+        own = order_along(ranks_within(ranked, here.who), here.of_people)
+        tried.append((own, "along time, within individuals"))
     judged = [each for each in tried if each[0].rows >= LEAST_ORDER_ROWS] or tried
     return max(judged, key=lambda each: abs(each[0].correlation))
 
