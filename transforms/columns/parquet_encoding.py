@@ -92,7 +92,9 @@ def _plain(table: pa.Table, schema: Mapping[str, Any]) -> pa.Table:
         told = arrow_to_avro(table.schema, "rows")["fields"]
     except InputError as error:
         raise EncodingError(str(error)) from None
-    types, expected = ([(field["name"], field["type"]) for field in each] for each in (told, schema["fields"]))
+    types, expected = (
+        [(field["name"], field["type"]) for field in each] for each in (told, schema["fields"])
+    )
     if types != expected:
         odd = sorted({name for name, _ in types} ^ {name for name, _ in expected})
         odd = odd or [name for (name, kind), (_, want) in zip(types, expected, strict=True) if kind != want]
