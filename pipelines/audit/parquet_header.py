@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from kanonflow.schemas.release_format import SCHEMA_KEY
 
 Struct = dict[int, tuple[int, Any]]
-"""A struct of Thrift's compact protocol: by the number of a field, its kind (of a list, also its elements') and value."""
+"""A struct of Thrift's compact protocol: by a field's number its kind (of a list, also its elements') and value."""
 
 _MAGIC = b"PAR1"
 _WRITER = re.compile(rb"parquet-cpp-arrow version (\d{1,3}\.\d{1,2}\.\d{1,2})")
