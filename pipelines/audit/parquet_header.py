@@ -32,7 +32,7 @@ _WRITER = re.compile(rb"parquet-cpp-arrow version (\d{1,3}\.\d{1,2}\.\d{1,2})")
 _GZIP = 31
 """Window bits with which zlib reads a gzip stream with its head and checksum."""
 _ROWS_PER_GROUP = 1 << 20
-_LIST = 9
+_TEXT, _LIST = 8, 9
 
 # Numbers of fields in parquet.thrift.
 _ROW_GROUPS, _KEYS, _CREATED_BY = 4, 5, 6
@@ -116,10 +116,9 @@ def _written_again(rows: pa.Table, schema: Mapping[str, Any]) -> bytes:
 
 def _key_faults(file: ParquetParts, schema: Mapping[str, Any]) -> Iterator[str]:
     pairs = _value(file.footer, _KEYS, ())
-    told = [tuple(_value(pair, number, b"") for number in (1, 2)) for pair in pairs]
-    if [key for key, _ in told] != [SCHEMA_KEY.encode()]:
+    values = [_value(pair, 2, b"") for pair in pairs if _value(pair, 1, b"") == SCHEMA_KEY.encode()]
+    if pairs != [{1: (_TEXT, SCHEMA_KEY.encode()), 2: (_TEXT, value)} for value in values] or len(pairs) != 1:
         yield "a footer with other keys than the schema's"
-    values = [value for key, value in told if key == SCHEMA_KEY.encode()]
     try:
         same = all(json.loads(value) == json.loads(json.dumps(schema)) for value in values)
     except ValueError:
@@ -132,13 +131,12 @@ def _key_faults(file: ParquetParts, schema: Mapping[str, Any]) -> Iterator[str]:
 
 def _part_faults(file: ParquetParts, right: ParquetParts) -> Iterator[str]:
     """Footer without keys and writer, then page by page; positions and sizes must be those of the file's own pages."""
-    footer = {name: told for name, told in file.footer.items() if name not in (_KEYS, _CREATED_BY)}
-    expected = {name: told for name, told in right.footer.items() if name not in (_KEYS, _CREATED_BY)}
+    footer, expected = (_with(each.footer, {_KEYS: None, _CREATED_BY: None}) for each in (file, right))
     if len(file.pages) != len(right.pages) or not _same_footers(footer, expected, file, right):
         yield "a footer that is not the one that its rows give, and may say something else"
         return
     for page, other in zip(file.pages, right.pages, strict=True):
-        if _without(page.told, _PAGE_STORED) != _without(other.told, _PAGE_STORED):
+        if _with(page.told, {_PAGE_STORED: 0}) != _with(other.told, {_PAGE_STORED: 0}):
             yield "the header of a page says more than its rows give"
             return
         try:
@@ -147,7 +145,7 @@ def _part_faults(file: ParquetParts, right: ParquetParts) -> Iterator[str]:
             yield "bytes behind or before a page's compressed stream"
             return
         if body != _unpacked(other.stored):
-            yield "a page that holds other bytes than its rows give, such as values that no row has"
+            yield "a page that holds other bytes than its rows give"
             return
 
 
@@ -185,10 +183,6 @@ def _placed(footer: Struct, file: ParquetParts, bounds: Sequence[int]) -> Struct
 def _with(told: Struct, values: Mapping[int, Any]) -> Struct:
     """The struct with other values in those of the fields that it has."""
     return {name: (kind, values.get(name, value)) for name, (kind, value) in told.items()}
-
-
-def _without(told: Struct, name: int) -> Struct:
-    return {each: value for each, value in told.items() if each != name}
 
 
 def _chunks(footer: Struct) -> Iterator[Struct]:
@@ -260,7 +254,7 @@ def _of_kind(data: bytes, at: int, kind: int) -> tuple[Any, int]:
         case 4 | 5 | 6:
             value, at = _varint(data, at)
             return (value >> 1) ^ -(value & 1), at
-        case 8:
+        case 8:  # _TEXT
             size, at = _varint(data, at)
             if at + size > len(data):
                 raise ValueError

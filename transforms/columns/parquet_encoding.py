@@ -22,7 +22,7 @@ from kanonflow.transforms.columns.avro_encoding import EncodingError, avro_conte
 
 ROWS_PER_GROUP = 1 << 20
 MAGIC = b"PAR1"
-_OPTIONS: Mapping[str, Any] = {
+OPTIONS: Mapping[str, Any] = {
     "version": "2.6",
     "data_page_version": "1.0",
     "compression": "gzip",
@@ -56,7 +56,7 @@ def parquet_file(table: pa.Table, schema: Mapping[str, Any]) -> bytes:
     rows = _plain(table, schema)
     out = BytesIO()
     try:
-        with pq.ParquetWriter(out, rows.schema, **_OPTIONS) as writer:
+        with pq.ParquetWriter(out, rows.schema, **OPTIONS) as writer:
             writer.write_table(rows, ROWS_PER_GROUP)
             writer.add_key_value_metadata({SCHEMA_KEY: json.dumps(schema)})
     except (pa.ArrowException, ValueError) as error:
