@@ -96,8 +96,8 @@ def _plain(table: pa.Table, schema: Mapping[str, Any]) -> pa.Table:
         [(field["name"], field["type"]) for field in each] for each in (told, schema["fields"])
     )
     if types != expected:
-        odd = sorted({name for name, _ in types} ^ {name for name, _ in expected})
-        odd = odd or [name for (name, kind), (_, want) in zip(types, expected, strict=True) if kind != want]
+        own, right = dict(types), dict(expected)
+        odd = sorted(name for name in own.keys() | right.keys() if own.get(name) != right.get(name))
         raise EncodingError(
             f"columns are not those of the schema: {', '.join(odd) or 'they stand in another order'}"
         )

