@@ -300,7 +300,7 @@ def test_an_intake_put_off_is_found(run: LastingRun) -> None:
     waited = [
         told["pool"]
         for path in run.releases
-        for told in read(run.out / "restricted/metrics" / path.name)[1]
+        for told in read(run.out / f"restricted/metrics/{path.stem}.avro")[1]
         if not told["people_entered"]
     ]
     assert max(waited) >= 4
@@ -451,7 +451,7 @@ def test_rows_of_a_group_differ_in_nothing_but_payload(run: LastingRun) -> None:
 def test_a_release_that_was_made_before_its_rows_came_is_found(run: LastingRun) -> None:
     """The metrics tell an end before that of a group's window."""
     change_record(
-        run.out / "restricted/metrics" / run.releases[-1].name,
+        run.out / f"restricted/metrics/{run.releases[-1].stem}.avro",
         lambda told: told.update(window_end=told["window_end"].replace(day=told["window_end"].day - 1)),
     )
     found(run, "groups have a window that their release cannot hold rows of", secret=False)

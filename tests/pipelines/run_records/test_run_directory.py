@@ -102,7 +102,7 @@ def test_a_run_keeps_its_format(
     (other,) = set(ReleaseFormat) - {release_format}
     with pytest.raises(RunDirectoryError, match=f"its releases are {release_format} files"):
         open_it(resume=True, release_format=other, stream=goes_on)
-    with pytest.raises(RunDirectoryError, match="another run|has begun"):
+    with pytest.raises(RunDirectoryError, match=r"another run|has begun"):
         open_it(release_format=release_format, stream=begins)
     open_it(resume=True, release_format=release_format, stream=goes_on)
 

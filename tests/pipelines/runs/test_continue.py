@@ -91,8 +91,8 @@ def published(output: Path) -> Counter[str]:
     for path in (output / "release").glob("[!.]*"):
         for row in read(path)[1]:
             told = {name: row[name] for name in row if name not in ("release_id", "class_id")}
-            # Readers differ in the objects that say UTC.
-            rows[repr(told).replace("<UTC>", "datetime.timezone.utc")] += 1
+            # Readers differ in the object that says UTC.
+            rows[repr(told).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")] += 1
     return rows
 
 
