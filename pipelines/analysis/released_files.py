@@ -104,8 +104,10 @@ def _schema(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise _unreadable(path, error) from error
     except Exception as error:  # whatever the decoder trips over, the header is not one
-        kind = "a Parquet" if _is_parquet(path) else "an Avro"
-        raise InputError(f"{path}: not {kind} file, or damaged ({type(error).__name__})") from None
+        article = "a" if _is_parquet(path) else "an"
+        raise InputError(
+            f"{path}: not {article} {_kind(path)} file, or damaged ({type(error).__name__})"
+        ) from None
     return schema
 
 
@@ -113,11 +115,14 @@ def _is_parquet(path: Path) -> bool:
     return path.suffix == ReleaseFormat.PARQUET.suffix
 
 
+def _kind(path: Path) -> str:
+    return "Parquet" if _is_parquet(path) else "Avro"
+
+
 def _unreadable(path: Path, error: OSError) -> InputError:
     # Arrow says OSError, without a number, of what it cannot decode.
-    return InputError(
-        f"{path}: cannot be read ({error.strerror})" if error.errno else f"{path}: a damaged Parquet file"
-    )
+    what = f"cannot be read ({error.strerror})" if error.errno else f"a damaged {_kind(path)} file"
+    return InputError(f"{path}: {what}")
 
 
 def _form(path: Path, schema: Mapping[str, Any]) -> ReleaseForm:
@@ -157,8 +162,7 @@ def _tables(path: Path, form: ReleaseForm, epoch: str | None) -> Iterator[pa.Tab
     except OSError as error:
         raise _unreadable(path, error) from error
     except Exception as error:  # whatever the decoder trips over, the file is damaged
-        kind = "Parquet" if _is_parquet(path) else "Avro"
-        raise InputError(f"{path}: a damaged {kind} file ({type(error).__name__})") from None
+        raise InputError(f"{path}: a damaged {_kind(path)} file ({type(error).__name__})") from None
 
 
 def _columns_of(batch: pa.RecordBatch, form: ReleaseForm) -> dict[str, pa.Array]:

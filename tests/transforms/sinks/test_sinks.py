@@ -237,7 +237,8 @@ def test_a_release_is_never_overwritten(
     assert '"min": 50' in records[0]["row"]["age"]
 
 
-def test_a_conflict_parks_the_partition(tmp_path: Path, bound: BoundPolicy) -> None:
+@pytest.mark.parametrize("release_format", RELEASE_FORMATS)
+def test_a_conflict_parks_the_partition(tmp_path: Path, bound: BoundPolicy, release_format: str) -> None:
     """The release that does not fit and the next one of its partition are withheld; another partition's is not, nor is
     one that is out already and comes again."""
 
@@ -247,15 +248,16 @@ def test_a_conflict_parks_the_partition(tmp_path: Path, bound: BoundPolicy) -> N
         return _release(bound, [30 + part, 31], name)._replace(slot=slot)
 
     first = made(b"a", 0, "d0")
-    _write(tmp_path, bound, [first])
+    _write(tmp_path, bound, [first], release_format)
     stray = made(b"a", 1, "d1", Claim(None, 0, "other"))
     follows = made(b"a", 2, "d2", Claim(None, 0, "d0"))
-    counters = _write(tmp_path, bound, [stray])
+    counters = _write(tmp_path, bound, [stray], release_format)
     assert (counters["release_conflict"], counters["partitions_parked"]) == (1, 1)
-    counters = _write(tmp_path, bound, [follows, stray, first, made(b"b", 0, "d0")])
+    releases = [follows, stray, first, made(b"b", 0, "d0")]
+    counters = _write(tmp_path, bound, releases, release_format)
     assert (counters["release_conflict"], counters.get("partitions_parked", 0)) == (2, 0)
     assert (counters["releases"], counters["rows_rejected"]) == (2, 4)
-    assert _files(tmp_path / "release") == ["610.avro", "620.avro"]
+    assert _files(tmp_path / "release") == [f"610.{release_format}", f"620.{release_format}"]
     told = json.loads((tmp_path / "restricted" / "parked" / b"a".hex()).read_text())
     assert (told["release_id"], told["published"]) == ("611", "610")
 
