@@ -18,6 +18,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.avro_encoding import avro_file
+from kanonflow.transforms.columns.parquet_encoding import parquet_file
 from kanonflow.transforms.release.boxes import box_columns, hull_boxes, snapped_boxes
 
 K = 3
@@ -172,12 +173,19 @@ def made(
     return Made(bound, rows, pa.table([columns[name] for name in schema.names], schema=schema))
 
 
-def write_release(folder: Path, release: Made, epoch: int = 7, name: str | None = None) -> Path:
-    """The release as a run writes it, below ``folder/release``; its file."""
+def write_release(
+    folder: Path, release: Made, epoch: int = 7, name: str | None = None, suffix: str = ".avro"
+) -> Path:
+    """The release as a run writes it, below ``folder/release``; its file. suffix: of its format."""
     place = folder / "release"
     place.mkdir(parents=True, exist_ok=True)
     name = name or release.released.column("release_id")[0].as_py()
     schema = release_avro_schema(release.bound, epoch)
-    path = place / f"{name}.avro"
-    path.write_bytes(avro_file(release.released, schema, b"0123456789abcdef"))
+    path = place / f"{name}{suffix}"
+    avro = suffix == ".avro"
+    path.write_bytes(
+        avro_file(release.released, schema, b"0123456789abcdef")
+        if avro
+        else parquet_file(release.released, schema)
+    )
     return path

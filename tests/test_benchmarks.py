@@ -24,6 +24,7 @@ from benchmarks import (
     merging,
     merging_cohorts,
     peers,
+    release_formats,
     row_cost,
     stages,
     stream_rivals,
@@ -47,6 +48,7 @@ from benchmarks.data_sets import (
 from benchmarks.result_files import ResultTable, shown
 from benchmarks.stream_courses import our_course, read_sparkov
 from benchmarks.window_chain import chain
+from kanonflow.pipelines.runs import anonymize_files
 from kanonflow.pipelines.terminal.summary import RunSummary
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.solvers.problem.budget import Budget
@@ -69,6 +71,7 @@ BENCHMARKS = (
     merging,
     merging_cohorts,
     peers,
+    release_formats,
     row_cost,
     stages,
     stream_rivals,
@@ -152,6 +155,20 @@ def test_answers_from_releases_are_within_their_bounds(data: Path, tmp_path: Pat
     assert len(whole) == 2
     assert {row["by"] for row in groups} >= {"dob 20y", "window 1mo", "gender each"}
     assert all(row["median"] <= row["90%"] <= row["worst"] for row in errors)
+
+
+def test_formats_of_releases_hold_the_same(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a small feed: the same cells, and the audit passes in both, or the benchmark fails."""
+    assert data.is_file()
+    # So few amounts tell when their row came; the command would refuse them.
+    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *given: "")
+    results = tmp_path / "results"
+    assert release_formats.main(["--data", "sparkov", "--turns", "1", "--results", str(results)]) == 0
+    (table,) = json.loads((results / "release_formats.json").read_text())["tables"]
+    assert len(table["rows"]) == 6
+    assert all(row["ratio"] == pytest.approx(row["Parquet"] / row["Avro"]) for row in table["rows"])
 
 
 def test_streams_are_measured_by_the_delay_of_each_row(data: Path, tmp_path: Path) -> None:

@@ -104,6 +104,67 @@ def test_the_types_are_those_of_the_table(tmp_path: Path) -> None:
     assert "isAdjustedToUTC=true" in str(parquet["moment"].logical_type)
 
 
+def test_the_parquet_of_a_release_is_what_the_page_says(tmp_path: Path) -> None:
+    """Row by row of the table of nested forms, on a release with every type; the one key of its metadata."""
+    columns = pyarrow.parquet.ParquetFile(
+        write_release(tmp_path, made(1, 40, lasting=True), suffix=".parquet")
+    )
+    leaves = {columns.schema.column(place).path: columns.schema.column(place) for place in range(36)}
+    assert len(columns.schema) == 36
+    section = PAGE.read_text().split("## Releases that are Parquet themselves")[1].split("## Types")[0]
+    rows = [row.split(" | ") for row in re.findall(r"^\| (.*) \|$", section, re.MULTILINE)][1:]
+    told = {row[0]: row[2] for row in rows}
+    fields = {
+        "a range": ("age.nulls",),
+        "a set": ("gender.list.element", "kids.list.element"),
+        "a label of a hierarchy": ("job",),
+        "`release_id`; `class_id`": ("release_id", "class_id"),
+        "`window_start`, `window_end`": ("window_start", "window_end"),
+        "`int`, `long`, `float`, `double`, `boolean`": ("age.min", "count", "weight.max", "score", "flag"),
+        "`string` and UUIDs; bytes": ("note", "uid", "raw"),
+        "`decimal(p,s)`": ("amount", "income.min"),
+        "`date`; times of day": ("day", "born.min", "at"),
+        "`timestamp`": ("moment", "seen.min"),
+    }
+    assert set(told) == set(fields)
+    for name, paths in fields.items():
+        for path in paths:
+            leaf = leaves[path]
+            if path.endswith(".list.element"):
+                # A list that has elements is the first level of definition, an element that is there the second.
+                assert (leaf.max_repetition_level, leaf.max_definition_level) == (1, 2)
+                assert told[name] == "LIST, its elements optional"
+                continue
+            logical = str(leaf.logical_type).split("(")[0].upper()
+            assert {"NONE": leaf.physical_type}.get(logical, logical) in told[name], path
+            required = leaf.max_definition_level == 0
+            assert required == ("required" in told[name]), path
+    assert "isAdjustedToUTC=false" in str(leaves["at"].logical_type)
+    assert "timeUnit=microseconds" in str(leaves["moment"].logical_type)
+    assert "timeUnit=milliseconds" in str(leaves["seen.min"].logical_type)
+    assert list(columns.metadata.metadata) == [b"kanonflow.schema"]
+
+
+def test_the_figures_of_formats_are_those_that_were_measured() -> None:
+    """Of the benchmark's results, on the page and in the decision."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "release_formats.json").read_text())
+    (section,) = re.findall(r"What it comes to, Parquet to Avro.*?\n\n", PAGE.read_text(), re.DOTALL)
+    for data, told in (
+        ("sparkov", ("bytes 0.69", "encoding 0.35", "`read_release` 0.033", "`verify` 0.94")),
+        ("complete_journey", ("1.02", "0.36", "0.062", "0.96")),
+    ):
+        for what, text in zip(("bytes", "encode", "read_release", "verify"), told, strict=True):
+            assert text in section
+            number = float(text.split()[-1])
+            rows = [row for row in found["tables"][0]["rows"] if row["data"] == data]
+            (exact,) = [
+                row["ratio"]
+                for row in rows
+                if row["what"].startswith(what) and (what != "bytes" or row["what"].endswith("all"))
+            ]
+            assert exact == pytest.approx(number, rel=0.03)
+
+
 def test_the_figures_are_those_that_were_measured() -> None:
     """Of the benchmark's results: its claims about errors, and that every truth was within its bounds."""
     found = json.loads((ROOT / "benchmarks" / "results" / "using_releases.json").read_text())

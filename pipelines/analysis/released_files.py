@@ -10,10 +10,12 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet
 
 from kanonflow.pipelines.analysis.released_fields import ReleaseForm, release_form
 from kanonflow.schemas.avro_schema import PROPERTY
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.release_format import SCHEMA_KEY, SUFFIXES, ReleaseFormat
 
 BATCH_ROWS = 65_536
 
@@ -35,8 +37,8 @@ class ReleasedFiles:
         """
         kept: list[pa.Table] = []
         for path, epoch in zip(self.files, self.epochs, strict=True):
-            for block in _blocks(path):
-                kept.append(_table(block, self.form, epoch, path))
+            for table in _tables(path, self.form, epoch):
+                kept.append(table)
                 if sum(table.num_rows for table in kept) >= rows:
                     yield pa.concat_tables(kept)
                     kept = []
@@ -59,7 +61,7 @@ def open_releases(directories: Sequence[str | Path]) -> ReleasedFiles:
     heads = [(path, _schema(path)) for path in files]
     names: dict[str, Path] = {}
     for path in files:
-        if (other := names.setdefault(path.name, path)) is not path:
+        if (other := names.setdefault(path.stem, path)) is not path:
             raise InputError(f"{path} and {other}: the same release twice; give each directory once")
     first, form = heads[0][0], _form(*heads[0])
     for path, schema in heads[1:]:
@@ -82,7 +84,7 @@ def _release_files(directory: str) -> tuple[list[Path], int]:
     found = [
         path
         for path in entries
-        if path.suffix == ".avro" and not path.name.startswith(".") and path.is_file()
+        if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file()
     ]
     if not found:
         raise InputError(
@@ -94,12 +96,33 @@ def _release_files(directory: str) -> tuple[list[Path], int]:
 def _schema(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as stream:
-            schema = json.loads(fastavro.reader(stream).metadata["avro.schema"])
+            if not _is_parquet(path):
+                schema = json.loads(fastavro.reader(stream).metadata["avro.schema"])
+            else:
+                told = pyarrow.parquet.read_metadata(stream).metadata or {}
+                schema = json.loads(told.get(SCHEMA_KEY.encode(), b"null"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        raise _unreadable(path, error) from error
     except Exception as error:  # whatever the decoder trips over, the header is not one
-        raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
+        article = "a" if _is_parquet(path) else "an"
+        raise InputError(
+            f"{path}: not {article} {_kind(path)} file, or damaged ({type(error).__name__})"
+        ) from None
     return schema
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix == ReleaseFormat.PARQUET.suffix
+
+
+def _kind(path: Path) -> str:
+    return "Parquet" if _is_parquet(path) else "Avro"
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    # Arrow says OSError, without a number, of what it cannot decode.
+    what = f"cannot be read ({error.strerror})" if error.errno else f"a damaged {_kind(path)} file"
+    return InputError(f"{path}: {what}")
 
 
 def _form(path: Path, schema: Mapping[str, Any]) -> ReleaseForm:
@@ -120,23 +143,38 @@ def _difference(one: ReleaseForm, other: ReleaseForm) -> str:
     return "" if one.arrow.equals(other.arrow) else "the order of its fields"
 
 
-def _blocks(path: Path) -> Iterator[list[dict[str, Any]]]:
+def _tables(path: Path, form: ReleaseForm, epoch: str | None) -> Iterator[pa.Table]:
+    """The rows of a file in tables of the form's columns. Raises InputError: it is damaged."""
     try:
         with path.open("rb") as stream:
-            for block in fastavro.block_reader(stream):
-                yield list(block)  # type: ignore[arg-type]
+            if _is_parquet(path):
+                for batch in pyarrow.parquet.ParquetFile(stream).iter_batches(BATCH_ROWS):
+                    yield _table(batch.num_rows, _columns_of(batch, form), form, epoch, path)
+            else:
+                for block in fastavro.block_reader(stream):
+                    rows: list[Any] = list(block)
+                    cells = {
+                        name: [row[name] for row in rows] for name in form.arrow.names if name != form.epoch
+                    }
+                    yield _table(len(rows), cells, form, epoch, path)
+    except InputError:
+        raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        raise _unreadable(path, error) from error
     except Exception as error:  # whatever the decoder trips over, the file is damaged
-        raise InputError(f"{path}: a damaged Avro file ({type(error).__name__})") from None
+        raise InputError(f"{path}: a damaged {_kind(path)} file ({type(error).__name__})") from None
 
 
-def _table(rows: list[dict[str, Any]], form: ReleaseForm, epoch: str | None, path: Path) -> pa.Table:
+def _columns_of(batch: pa.RecordBatch, form: ReleaseForm) -> dict[str, pa.Array]:
+    return {name: batch.column(name) for name in form.arrow.names if name != form.epoch}
+
+
+def _table(rows: int, cells: Mapping[str, Any], form: ReleaseForm, epoch: str | None, path: Path) -> pa.Table:
     columns = []
     for field in form.arrow:
-        cells = [epoch] * len(rows) if field.name == form.epoch else [row[field.name] for row in rows]
+        own = [epoch] * rows if field.name == form.epoch else cells[field.name]
         try:
-            columns.append(pa.array(cells, field.type))
+            columns.append(own.cast(field.type) if isinstance(own, pa.Array) else pa.array(own, field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"{path}: field {field.name} is damaged ({type(error).__name__})") from None
     return pa.table(columns, schema=form.arrow)

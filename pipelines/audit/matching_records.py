@@ -14,14 +14,12 @@ here does). What no matching record shows: that the graph was found without a lo
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 
@@ -35,7 +33,6 @@ from kanonflow.pipelines.audit.boxes import (
 from kanonflow.pipelines.audit.candidate_graph import group_rows
 from kanonflow.pipelines.audit.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.ranks import RankCounts, medoid_distances
-from kanonflow.pipelines.audit.read_input import avro_records
 from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead
 from kanonflow.pipelines.audit.record_file import (
     ReadMatchingRecord,
@@ -44,8 +41,10 @@ from kanonflow.pipelines.audit.record_file import (
     read_matching_record,
 )
 from kanonflow.pipelines.audit.record_structure import covered, shared_places, structure_faults
+from kanonflow.pipelines.audit.release_files import encoded, release_path, release_reader
 from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.recorded_policy import recorded_policy
@@ -163,7 +162,7 @@ class _Check:
         yield from self._row_faults(matching_record, record, rows, head)
         if ground.lasting is not None:
             yield from ground.lasting.faults(number, matching_record, record, rows)
-        yield from self._digest_faults(matching_record, releases / f"{head.release_id}.avro")
+        yield from self._digest_faults(matching_record, release_path(releases, head.release_id))
         self._count(matching_record, record)
         if recipe is not None:
             table = records_table(ground.records[record], ground.books, ground.bound)
@@ -225,24 +224,20 @@ class _Check:
         key = matching_record.digest_key
         if matching_record.policy_digest != keyed(key, b"p", recorded_policy(self.ground.bound.policy)):
             yield "it was made under another policy"
-        with path.open("rb") as stream:
-            content = b"".join(block.bytes_.getvalue() for block in fastavro.block_reader(stream))
-        if matching_record.content_digest != keyed(key, b"c", content):
+        file = release_reader(path)
+        if matching_record.content_digest != keyed(key, b"c", file.content(self.ground.bound)):
             yield "the release file holds other rows than it vouches for"
-        if matching_record.box_digest != keyed(key, b"b", self._box_bytes(path, matching_record.row)):
+        if matching_record.box_digest != keyed(
+            key, b"b", self._box_bytes(file.rows()[0], matching_record.row)
+        ):
             yield "the release file holds other boxes than it vouches for"
 
-    def _box_bytes(self, path: Path, row: np.ndarray) -> bytes:
-        with path.open("rb") as stream:
-            schema: Any = fastavro.reader(stream).writer_schema
+    def _box_bytes(self, rows: list[dict[str, Any]], row: np.ndarray) -> bytes:
+        schema = release_avro_schema(self.ground.bound)
         names = {column.published_name for column in self.ground.bound.quasis}
         fields = [field for field in schema["fields"] if field["name"] in names]
-        boxes = fastavro.parse_schema({**schema, "fields": fields, "name": "kanonflow.Boxes"})
-        out = io.BytesIO()
-        rows = list(avro_records(path))
-        for place in row.tolist():
-            fastavro.schemaless_writer(out, boxes, rows[place])
-        return out.getvalue()
+        boxes = {**schema, "fields": fields, "name": "Boxes"}
+        return encoded(boxes, [rows[place] for place in row.tolist()])
 
     def _count(self, matching_record: ReadMatchingRecord, record: np.ndarray) -> None:
         """Add the draw of a graph to the statistics."""

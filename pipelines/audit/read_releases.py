@@ -1,23 +1,20 @@
 """Reading the files of a run's releases, and what each of them must satisfy by itself."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 
 from kanonflow.pipelines.audit.boxes import BoxBook
-from kanonflow.pipelines.audit.header import header_faults, used_up
 from kanonflow.pipelines.audit.order import check_order
 from kanonflow.pipelines.audit.read_input import avro_records
+from kanonflow.pipelines.audit.release_files import AvroRelease, ParquetRelease, is_release, release_reader
 from kanonflow.pipelines.audit.released_groups import ReleasedGroups, all_groups, groups_of_file
 from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.values import CodeBook, read_object
 from kanonflow.schemas.avro_names import avro_name
-from kanonflow.schemas.avro_schema import PROPERTY, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
@@ -61,43 +58,46 @@ def read_releases(
     payload_books: Sequence[CodeBook],
     findings: Findings,
 ) -> ReleasedRows:
-    """Read ``folder``/*.avro, and note what is wrong with a file by itself.
+    """Read the Avro or Parquet files in ``folder``, and note what is wrong with a file by itself.
 
-    Checked: nothing but releases lies there; the schema is the one the policy and the input give, above all
-    without an individual, identifier, event id or exact time; header and blocks hold nothing else; every row
+    Checked: nothing but releases lies there, of one format; the schema is the one the policy and the input give, above
+    all without an individual, identifier, event id or exact time; a file holds nothing else beside its rows; every row
     names its file's release and window (with cohorts that last, its group's);
     the window is one of the policy's; rows agree in the partition, and stand in the order of what they publish;
     boxes are well formed and within the declared domains. Raises InputError when there is no such folder.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; --release takes the directory that a run wrote to")
-    strangers = [path for path in folder.iterdir() if not _is_release(path)]
+    strangers = [path for path in folder.iterdir() if not is_release(path)]
     if strangers:
         findings.add(f"release/ holds {len(strangers)} entries that are not releases (folders, hidden files)")
     payload_names = [column.published_name for column in bound.payload]
-    schema = release_avro_schema(bound)
+    formats: set[str] = set()
     epochs: set[str | None] = set()
     heads: list[ReleaseHead] = []
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     groups: list[ReleasedGroups] = []
     unread = 0
     for path in sorted(folder.iterdir()):
-        if not _is_release(path):
+        if not is_release(path):
             continue
-        if not _check_schema(path, bound, findings):
+        formats.add(path.suffix)
+        file = release_reader(path)
+        if not _check_schema(file, path.stem, bound, findings):
             unread += 1
             continue
         try:
-            rows, whole = used_up(path)
-        except OSError:
-            raise
-        except Exception:  # whatever the decoder trips over, the file is damaged
-            findings.add("a damaged Avro file", path.stem)
+            rows, whole = file.rows()
+            epoch = file.epoch() if bound.policy.lasting else None
+            faults = list(file.faults(bound, epoch))
+        except Exception as error:  # whatever the decoder trips over, the file is damaged
+            if isinstance(error, OSError) and error.errno:
+                raise
+            findings.add(f"a damaged {file.kind} file", path.stem)
             unread += 1
             continue
-        epoch = _epoch_of(path) if bound.policy.lasting else None
         epochs.add(epoch)
-        for fault in header_faults(path, _of_epoch(schema, epoch)):
+        for fault in faults:
             findings.add(fault, path.stem)
         if not whole:
             findings.add("bytes behind a block's rows", path.stem)
@@ -121,6 +121,8 @@ def read_releases(
             )
         heads.append(head)
         parts.append((boxes, payload))
+    if len(formats) > 1:
+        findings.add("releases of several formats, where a run has one")
     if bound.policy.lasting and None in epochs:
         findings.add("a release that names no epoch")
     if len(epochs - {None}) > 1:
@@ -158,71 +160,39 @@ def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Fi
             findings.add("one window of a partition was released more than once", same[1])
 
 
-def _is_release(path: Path) -> bool:
-    return path.is_file() and path.suffix == ".avro" and not path.name.startswith(".")
-
-
-def _check_schema(path: Path, bound: BoundPolicy, findings: Findings) -> bool:
+def _check_schema(
+    file: AvroRelease | ParquetRelease, name: str, bound: BoundPolicy, findings: Findings
+) -> bool:
     """Whether the file has every field that the policy says, in the type it says."""
-    with path.open("rb") as stream:
-        try:
-            written = fastavro.reader(stream).writer_schema
-        except OSError:
+    try:
+        fields = file.fields()
+    except OSError as error:
+        if error.errno:
             raise
-        except Exception:  # whatever the decoder trips over, the header is not one
-            findings.add("not an Avro file", path.stem)
-            return False
-    expected = dict(_fields(release_avro_schema(bound)))
-    found = dict(_fields(written))
+        findings.add(
+            f"not {file.article} {file.kind} file", name
+        )  # Arrow says OSError of what it cannot decode
+        return False
+    except Exception:  # whatever the decoder trips over, the header is not one
+        findings.add(f"not {file.article} {file.kind} file", name)
+        return False
+    expected, found = dict(file.expected(bound)), dict(fields)
     for field in bound.policy.fields:
         hidden = field.role in _NEVER and field.quasi is None
         if hidden and avro_name(field.name) in found:
-            findings.add(f"field {field.name} has role {field.role} and is published", path.stem)
-    extra = [name for name in found if name not in expected]
+            findings.add(f"field {field.name} has role {field.role} and is published", name)
+    extra = [each for each in found if each not in expected]
     if extra:
-        findings.add(f"fields that the policy does not publish: {', '.join(sorted(extra))}", path.stem)
-    missing = [name for name in expected if name not in found]
+        findings.add(f"fields that the policy does not publish: {', '.join(sorted(extra))}", name)
+    missing = [each for each in expected if each not in found]
     if missing:
-        findings.add(f"fields that the policy publishes are missing: {', '.join(missing)}", path.stem)
-    other = [name for name in expected if name in found and found[name] != expected[name]]
+        findings.add(f"fields that the policy publishes are missing: {', '.join(missing)}", name)
+    other = [each for each in expected if each in found and found[each] != expected[each]]
     if other:
-        findings.add(
-            f"fields of another type than the policy and the input say: {', '.join(other)}", path.stem
-        )
-    return not missing and not other
-
-
-def _epoch_of(path: Path) -> str | None:
-    """The epoch that a release names among its properties; None: it names none, or something else in its place."""
-    with path.open("rb") as stream:
-        schema = fastavro.reader(stream).writer_schema
-    told = schema.get(PROPERTY) if isinstance(schema, Mapping) else None
-    epoch = told.get("epoch") if isinstance(told, Mapping) else None
-    return epoch if isinstance(epoch, str) and re.fullmatch("[0-9a-f]{16}", epoch) else None
-
-
-def _of_epoch(schema: Mapping[str, Any], epoch: str | None) -> Mapping[str, Any]:
-    """The schema that the policy gives, with the epoch that a release names."""
-    return schema if epoch is None else {**schema, PROPERTY: {**schema[PROPERTY], "epoch": epoch}}
-
-
-def _fields(schema: Any) -> Iterator[tuple[str, Any]]:
-    for field in schema.get("fields", ()) if isinstance(schema, Mapping) else ():
-        yield field["name"], _shape(field["type"])
-
-
-def _shape(kind: Any) -> Any:
-    """An Avro type without names of types, documentation and properties of our own."""
-    if isinstance(kind, str):
-        return kind
-    if isinstance(kind, Sequence):
-        return tuple(_shape(branch) for branch in kind)
-    if kind["type"] == "record":
-        return "record", tuple(_fields(kind))
-    if kind["type"] == "array":
-        return "array", _shape(kind["items"])
-    logical = tuple(kind.get(key) for key in ("logicalType", "precision", "scale"))
-    return (kind["type"], *logical) if any(part is not None for part in logical) else _shape(kind["type"])
+        findings.add(f"fields of another type than the policy and the input say: {', '.join(other)}", name)
+    if twice := len(fields) - len(found):
+        findings.add(f"{twice} fields that stand there twice", name)
+    return not missing and not other and not twice
 
 
 def _boxes(

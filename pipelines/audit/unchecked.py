@@ -139,5 +139,5 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
     yield "who has read the files", "modes are compared, not accounts, copies or times"
     yield (
         "which of several spellings the same bytes have",
-        "how rows fall into blocks, and how these are compressed",
+        "how rows fall into blocks of Avro, how bytes are compressed, and which pyarrow a Parquet file names",
     )

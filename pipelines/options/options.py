@@ -23,6 +23,7 @@ from kanonflow.pipelines.options.rejected_flags import add_rejected
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
 from kanonflow.pipelines.options.stop_flags import add_stop
 from kanonflow.pipelines.options.verify_flags import add_checks
+from kanonflow.schemas.release_format import RELEASE_FORMATS, ReleaseFormat
 from kanonflow.schemas.text_form import NAMED_DELIMITERS, is_sign
 from kanonflow.schemas.text_inputs import INPUT_FORMATS
 
@@ -59,6 +60,7 @@ class RunOptions:
     notes: what to tell of the arguments before the run.
     end_on_rejected: a stream ends when more of its last rows do not fit than the policy lets pass.
     continues: the --output (of a stream into a topic: the --restricted) of a run whose cohorts this one begins with.
+    release_format: of the files in ``release/``.
     """
 
     output: str
@@ -80,6 +82,7 @@ class RunOptions:
     rewind: bool = False
     continues: str | None = None
     end_on_rejected: bool = False
+    release_format: ReleaseFormat = ReleaseFormat.AVRO
     notes: tuple[str, ...] = ()
 
 
@@ -149,6 +152,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         if (continues := getattr(arguments, "continues", None))
         else None,
         end_on_rejected=getattr(arguments, "end_on_rejected", False),
+        release_format=ReleaseFormat(arguments.release_format),
     )
 
 
@@ -295,6 +299,12 @@ def _run_parser() -> argparse.ArgumentParser:
         help="also write a matching record of each release to restricted/certificates, for verify --certificates; it"
         " names the record behind every row",
     )
+    parser.add_argument(
+        "--release-format",
+        choices=RELEASE_FORMATS,
+        default=str(ReleaseFormat.AVRO),
+        help="of the files of releases, one for a whole run; everything else stays Avro (default: %(default)s)",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress display and no table")
     add_json(parser)
     return parser
@@ -326,7 +336,7 @@ def _add_anonymize(commands: Any) -> None:
         parents=[_run_parser()],
         allow_abbrev=False,
         help="release an anonymized feed",
-        description="Reads a feed, releases it k-anonymously as Avro. Flags that are not listed go to Beam.",
+        description="Reads a feed, releases it k-anonymously as Avro or Parquet. Flags that are not listed go to Beam.",
         epilog=EXIT_CODES,
     )
     _add_policy_and_input(anonymize)

@@ -45,6 +45,7 @@ from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
+from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
@@ -170,6 +171,7 @@ def open_run_directory(
     elsewhere: bool = False,
     bound: BoundPolicy | None = None,
     continues: str | None = None,
+    release_format: ReleaseFormat = ReleaseFormat.AVRO,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -185,6 +187,8 @@ def open_run_directory(
         bound: the policy, bound to the input; needed with ``cohort: lasting``.
         continues: the output of a run whose cohorts this one begins with (``continued_run``); one that resumes has
             them already, and what is given then does not count.
+        release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
+            that continues another has an output of its own, and may have another format.
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
@@ -249,6 +253,8 @@ def open_run_directory(
                     " (--previous-secret)"
                 )
         this = _record_of(policy, inputs, secret)
+        if release_format is not ReleaseFormat.AVRO:
+            this |= {"release_format": str(release_format)}
         epoch, continued = 0, False
         if policy.lasting:
             resumed = record if used else None
@@ -355,7 +361,9 @@ def holds_output(output: str) -> bool:
         public_metrics_directory(output),
         rejected_directory(output),
     )
-    matches = FileSystems.match([FileSystems.join(place, "*.avro") for place in places])
+    patterns = [FileSystems.join(place, "*.avro") for place in places]
+    patterns += [FileSystems.join(release_directory(output), f"*{suffix}") for suffix in SUFFIXES]
+    matches = FileSystems.match(patterns)
     return any(match.metadata_list for match in matches) or holds_slots(output)
 
 
@@ -443,6 +451,11 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
             differences.append("the policy is another one")
     elif there.get("policy") != this["policy"]:
         differences.append("the policy (or --evaluations, --deadline-ms, --seed) is another one")
+    before, now = (each.get("release_format", str(ReleaseFormat.AVRO)) for each in (there, this))
+    if before != now:
+        differences.append(
+            f"its releases are {before} files, and these would be {now} (--release-format {before} goes on with it)"
+        )
     if there.get("sink", this.get("sink")) != this.get("sink"):
         differences.append("the releases went to another place")
     if not same_files(there.get("input"), this["input"]):

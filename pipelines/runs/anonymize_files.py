@@ -150,6 +150,9 @@ def anonymize_files(
             options.output,
             options.runner,
             matching_records=options.matching_records,
+            write_releases=WriteReleases(
+                as_workers_see(options.output), bound, directory.epoch, options.release_format
+            ),
             epoch=directory.epoch,
         )
         metrics_folder = metrics_directory(options.output)

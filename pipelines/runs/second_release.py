@@ -100,6 +100,7 @@ def open_release_directory(
                 elsewhere=options.runner not in _WITHIN or not is_local(options.output),
                 bound=bound,
                 continues=options.continues,
+                release_format=options.release_format,
             )
         )
         if first is not None:

@@ -64,10 +64,16 @@ from kanonflow.pipelines.terminal.summary import told_of_cohorts
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import is_local, read_whole
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
-from kanonflow.transforms.sinks.sinks import metrics_directory, rejected_directory, version_name
+from kanonflow.transforms.sinks.sinks import (
+    WriteReleases,
+    metrics_directory,
+    rejected_directory,
+    version_name,
+)
 from kanonflow.transforms.solver_check import check_solver
 
 POLL_SECONDS = 0.5
@@ -133,6 +139,11 @@ def stream_feed(
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
     terminal = terminal or sys.stderr
+    if topic is not None and options.release_format is not ReleaseFormat.AVRO:
+        raise OptionsError(
+            f"--release-format {options.release_format}: --output is a topic, whose messages are one row each and take"
+            " their format from its address (format=...); leave the flag out"
+        )
     check_runner(options, [str(source)])
     policy = with_overrides(policy, options)
     check_solver(policy)
@@ -167,6 +178,7 @@ def stream_feed(
                 previous=[each.resolve() for each in replaced],
                 bound=bound,
                 continues=options.continues,
+                release_format=options.release_format,
             )
         )
         for note in directory.notes:
@@ -196,7 +208,8 @@ def stream_feed(
             options.runner,
             streaming=True,
             matching_records=options.matching_records,
-            write_releases=release_sink(topic, bound, directory.run, options.output, directory.epoch),
+            write_releases=release_sink(topic, bound, directory.run, options.output, directory.epoch)
+            or WriteReleases(seen, bound, directory.epoch, options.release_format),
             epoch=directory.epoch,
         )
         stack.enter_context(beam_log(options.output))

@@ -8,6 +8,7 @@ Rows of a release stand sorted, so neighbours share their boxes: of equal nested
 first is encoded.
 """
 
+import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,14 +69,16 @@ def same_records(one: bytes, other: bytes) -> bool:
     if one == other:
         return True
     try:
-        return _content(one) == _content(other)
+        return avro_content(one) == avro_content(other)
     except Exception:  # a file that does not decode is not the same as one that does
         return False
 
 
-def _content(data: bytes) -> tuple[Any, bytes]:
+def avro_content(data: bytes) -> tuple[Any, bytes]:
+    """The schema in an Avro file's header, and its rows' bytes. Raises what fastavro raises."""
     blocks = fastavro.block_reader(BytesIO(data))
-    return blocks.writer_schema, b"".join(block.bytes_.getvalue() for block in blocks)
+    schema = json.loads(blocks.metadata["avro.schema"])
+    return schema, b"".join(block.bytes_.getvalue() for block in blocks)
 
 
 def encode_rows(table: pa.Table, schema: Mapping[str, Any]) -> list[bytes]:

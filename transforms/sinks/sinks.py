@@ -1,6 +1,6 @@
-"""Idempotent Avro sinks: one file a release, created once, never changed.
+"""Idempotent sinks: one file a release, created once, never changed.
 
-    OUT/release/<release_id>.avro               released rows
+    OUT/release/<release_id>.avro               released rows (.parquet where the run says so)
     OUT/restricted/metrics/<release_id>.avro    one record; if the policy makes metrics public, what may be
                                                 known of a release also in OUT/metrics. Of a release that was
                                                 withheld: withheld-<release_id>-<digest of its rows>.avro
@@ -33,7 +33,9 @@ from apache_beam.typehints.decorators import no_annotations
 from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import MetricsAccess, Policy
+from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.transforms.columns.avro_encoding import avro_file, same_records
+from kanonflow.transforms.columns.parquet_encoding import parquet_file, same_releases
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
     create_if_absent,
@@ -108,21 +110,31 @@ class Written(NamedTuple):
 
 
 class WriteReleases(beam.PTransform):
-    """PCollection[Release] -> Written; files ``OUT/release/<release_id>.avro``.
+    """PCollection[Release] -> Written; files ``OUT/release/<release_id>.avro``, or ``.parquet``.
 
-    epoch: with ``cohort: lasting``, the run's; it stands in the schema of every release.
+    epoch: with ``cohort: lasting``, the run's; it stands in the schema of every release. release_format: ``avro`` or
+    ``parquet``; the same for as long as an output is written to. A release that is out in the other one is not written
+    again, and one of other rows is a conflict.
     Counters: ``releases``, ``rows_released`` (also of files that were there already), and those of ``ReleaseSlots``.
+    Raises ValueError: no such format.
     """
 
-    def __init__(self, output: str, bound: BoundPolicy, epoch: int = 0) -> None:
+    def __init__(
+        self,
+        output: str,
+        bound: BoundPolicy,
+        epoch: int = 0,
+        release_format: ReleaseFormat | str = ReleaseFormat.AVRO,
+    ) -> None:
         super().__init__()
         self._output = output
         self._schema = release_avro_schema(bound, epoch)
         self._policy = bound.policy
+        self._format = ReleaseFormat(release_format)
 
     @no_annotations  # Beam has no type hint for a tuple of collections, and would warn of this one
     def expand(self, releases: beam.PCollection[Release]) -> Written:
-        write = _WriteRelease(self._output, self._schema, self._policy)
+        write = _WriteRelease(self._output, self._schema, self._policy, self._format)
         return written_by(write, releases)
 
 
@@ -158,13 +170,19 @@ class WriteRejected(beam.PTransform):
         return rejected | "Write" >> beam.ParDo(_WriteRejected(self._output))
 
 
-def release_file(release: Release, schema: Mapping[str, Any]) -> bytes:
-    """The Avro file of a release. Equal releases give equal bytes: codec, blocks and metadata are fixed, and
-    the sync marker, random in most writers, comes from the release id."""
-    return _release_file(from_ipc(release.ipc), release.release_id, schema)
+def release_file(
+    release: Release, schema: Mapping[str, Any], release_format: ReleaseFormat = ReleaseFormat.AVRO
+) -> bytes:
+    """The file of a release. Equal releases give equal bytes: codec, blocks and metadata are fixed, and the sync marker
+    of an Avro file, random in most writers, comes from the release id."""
+    return _release_file(from_ipc(release.ipc), release.release_id, schema, release_format)
 
 
-def _release_file(rows: pa.Table, name: str, schema: Mapping[str, Any]) -> bytes:
+def _release_file(
+    rows: pa.Table, name: str, schema: Mapping[str, Any], release_format: ReleaseFormat
+) -> bytes:
+    if release_format is ReleaseFormat.PARQUET:
+        return parquet_file(rows, schema)
     return avro_file(rows, schema, _sync_marker(name))
 
 
@@ -273,7 +291,7 @@ def conflicting_rows(release: Release, data: bytes) -> RejectedRows:
 
 
 def _is_there(path: str, data: bytes) -> bool:
-    return bool(FileSystems.exists(path)) and same_records(read_whole(path), data)
+    return bool(FileSystems.exists(path)) and same_releases(read_whole(path), data)
 
 
 def _workspace(output: str) -> str | None:
@@ -283,8 +301,11 @@ def _workspace(output: str) -> str | None:
 
 
 class _WriteRelease(beam.DoFn):
-    def __init__(self, output: str, schema: Mapping[str, Any], policy: Policy) -> None:
+    def __init__(
+        self, output: str, schema: Mapping[str, Any], policy: Policy, release_format: ReleaseFormat
+    ) -> None:
         super().__init__()
+        self._format = release_format
         self._directory = release_directory(output)
         self._workspace = _workspace(output)
         self._schema = schema
@@ -299,20 +320,28 @@ class _WriteRelease(beam.DoFn):
 
     def process(self, release: Release) -> Iterable[Any]:
         rows = from_ipc(release.ipc)
-        data = _release_file(rows, release.release_id, self._schema)
-        path = FileSystems.join(self._directory, f"{release.release_id}.avro")
+        data = _release_file(rows, release.release_id, self._schema, self._format)
+        path = self._place(release.release_id)
         # What is out already is no conflict of a partition that was parked since: its rows are not withheld.
         there = self._slots.is_parked(release) and _is_there(path, data)
         if not there and not self._slots.admit(release):
             yield from withheld(release, data)
             return
-        if create_if_absent(path, data, same=same_records, workspace=self._workspace) is Outcome.DIFFERENT:
+        if create_if_absent(path, data, same=same_releases, workspace=self._workspace) is Outcome.DIFFERENT:
             self._slots.conflict(release)
             yield from withheld(release, data)
             return
         self._releases.inc()
         self._rows.inc(rows.num_rows)
         yield from published(release)
+
+    def _place(self, release_id: str) -> str:
+        """The release's file: in whatever format it is out already, or this one's."""
+        own, *others = (
+            FileSystems.join(self._directory, release_id + each.suffix)
+            for each in sorted(ReleaseFormat, key=lambda each: each is not self._format)
+        )
+        return next((path for path in others if FileSystems.exists(path)), own)
 
 
 class _WriteMetrics(beam.DoFn):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.analysis import export_release
 from kanonflow.pipelines.analysis.released_table import read_release
+from kanonflow.schemas.release_format import SCHEMA_KEY
 from tests.made_releases import made, write_release
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """Three releases with nulls in every kind of field."""
+@pytest.fixture(params=[".avro", ".parquet"])
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Three releases with nulls in every kind of field, in each format."""
     for seed in range(3):
-        write_release(tmp_path / "run", made(seed, 40, lasting=True))
+        write_release(tmp_path / "run", made(seed, 40, lasting=True), suffix=request.param)
     return tmp_path / "run"
 
 
@@ -162,10 +164,12 @@ def test_what_is_there_is_not_replaced(run: Path, capsys: pytest.CaptureFixture[
 def test_a_failure_leaves_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A damaged release among others: its name, exit code 2, and neither target nor traces."""
     damaged = sorted((run / "release").iterdir())[2]
-    damaged.write_bytes(damaged.read_bytes()[:-40])
+    data, avro = damaged.read_bytes(), damaged.suffix == ".avro"
+    damaged.write_bytes(data[:-40] if avro else data[:60] + bytes(40) + data[100:])
+    kind = "Avro" if avro else "Parquet"
     for to in ("parquet", "csv"):
         assert exported(str(run), "--to", to) == 2
-        assert f"{damaged}: a damaged Avro file" in capsys.readouterr().err
+        assert f"{damaged}: a damaged {kind} file" in capsys.readouterr().err
     assert {path.name for path in run.iterdir()} == {"release"}
 
 
@@ -204,17 +208,55 @@ def test_what_cannot_be_read_is_said(run: Path, tmp_path: Path, capsys: pytest.C
     (tmp_path / "empty" / "release").mkdir(parents=True)
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "x.avro").write_text("no Avro")
+    for name, data in (("strange", b"no Parquet"), ("of others", _parquet({})), ("no JSON", _parquet(b"{"))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.parquet").write_bytes(data)
+    (tmp_path / "cut").mkdir()
+    whole = write_release(tmp_path / "whole", made(5, 12), suffix=".parquet").read_bytes()
+    (tmp_path / "cut" / "x.parquet").write_bytes(whole[:-9])
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "x.parquet").write_bytes(whole[:60] + bytes(40) + whole[100:])
+    write_release(tmp_path / "twice", made(5, 12), suffix=".avro")
+    write_release(tmp_path / "twice", made(5, 12), suffix=".parquet")
     for directories, told in (
         (["nowhere"], "no such folder; give the --output of a run"),
         (["empty"], "no releases here"),
         (["run", "afresh"], "is of another form than"),
         (["run", "run"], "the same release twice"),
         (["foreign"], "not an Avro file, or damaged"),
+        (["twice"], "the same release twice"),
+        (["strange"], "not a Parquet file, or damaged"),
+        (["cut"], "not a Parquet file, or damaged"),
+        (["no JSON"], "not a Parquet file, or damaged"),
+        (["of others"], "is no release of kanonflow"),
+        (["bad"], "a damaged Parquet file"),
     ):
         assert exported(*(str(tmp_path / name) for name in directories), "--to", "csv") == 2
         assert told in capsys.readouterr().err
     assert exported("kafka://host:9092/topic", "--to", "csv") == 2
     assert "copy them here first" in capsys.readouterr().err
+
+
+def _parquet(schema: object) -> bytes:
+    """A file of others with something under the key of a release's schema."""
+    out = BytesIO()
+    with pyarrow.parquet.ParquetWriter(out, pa.schema([("x", pa.int64())])) as writer:
+        writer.write_table(pa.table({"x": [1]}))
+        told = schema if isinstance(schema, bytes) else json.dumps(schema)
+        writer.add_key_value_metadata({SCHEMA_KEY: told})
+    return out.getvalue()
+
+
+def test_runs_of_both_formats_are_one_data_set(tmp_path: Path) -> None:
+    """A run may continue another one in another format: the same rows as of two runs in Avro."""
+    for seed, suffix in ((0, ".avro"), (1, ".parquet")):
+        write_release(tmp_path / f"mixed{seed}", made(seed, 40, lasting=True), suffix=suffix)
+        write_release(tmp_path / f"avro{seed}", made(seed, 40, lasting=True))
+    mixed, avro = (
+        read_release(*(tmp_path / f"{name}{seed}" for seed in range(2))) for name in ("mixed", "avro")
+    )
+    assert mixed.arrow().equals(avro.arrow())
+    assert mixed.arrow().schema.equals(avro.arrow().schema)
 
 
 def test_a_feed_without_windows_is_one_file(tmp_path: Path) -> None:

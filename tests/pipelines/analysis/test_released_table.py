@@ -15,11 +15,11 @@ from tests.made_releases import JOBS, made, write_release
 pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.analysis.estimate.WideBoundsWarning")
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
+@pytest.fixture(params=[".avro", ".parquet"])
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Two releases of cohorts that last, with nulls in every kind of field."""
     for seed in range(2):
-        write_release(tmp_path / "run", made(seed, 40, lasting=True))
+        write_release(tmp_path / "run", made(seed, 40, lasting=True), suffix=request.param)
     return tmp_path / "run"
 
 

@@ -14,8 +14,13 @@ from typing import Any
 
 import fastavro
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kanonflow.pipelines.cli import main
+from kanonflow.schemas.avro_schema import avro_to_arrow
+from kanonflow.schemas.release_format import SCHEMA_KEY
+from kanonflow.transforms.columns.parquet_encoding import OPTIONS, ROWS_PER_GROUP
 from tests.pipelines.small_runs import _order
 
 POLICY = """
@@ -77,14 +82,14 @@ class GoodRun:
     @property
     def releases(self) -> list[Path]:
         """The release files, by the end of their windows."""
-        return sorted((self.out / "release").glob("*.avro"), key=lambda path: window_end(path))
+        return sorted((self.out / "release").glob("[!.]*"), key=lambda path: window_end(path))
 
     def twin(self, place: str, number: int = 0) -> Path:
         """The file of release ``number`` in another folder of the run."""
-        return self.out / place / self.releases[number].name
+        return self.out / place / f"{self.releases[number].stem}.avro"
 
 
-def make_run(folder: Path, shape: str) -> GoodRun:
+def make_run(folder: Path, shape: str, release_format: str = "avro") -> GoodRun:
     """Run the command over three days of 36 people, with matching records and public metrics."""
     protect, who = SHAPES[shape]
     (folder / "policy.yaml").write_text(POLICY.format(protect=afresh(protect), who=who))
@@ -94,7 +99,7 @@ def make_run(folder: Path, shape: str) -> GoodRun:
     secret.touch(mode=0o600)
     secret.write_bytes(np.random.default_rng(3).bytes(32))
     flags = ["--policy", str(folder / "policy.yaml"), "--input", str(folder / "rows.csv"), "--quiet"]
-    flags += ["--secret-file", str(secret), "--certificates"]
+    flags += ["--secret-file", str(secret), "--certificates", "--release-format", release_format]
     assert main(["anonymize", *flags, "--output", str(folder / "out")]) == 0
     return GoodRun(shape, folder / "policy.yaml", folder / "rows.csv", folder / "out")
 
@@ -129,6 +134,9 @@ def window_end(path: Path) -> int:
 
 def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The schema in a file's header, as it was written, and the records."""
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(BytesIO(path.read_bytes()))
+        return json.loads(file.metadata.metadata[SCHEMA_KEY.encode()]), file.read().to_pylist()
     with path.open("rb") as stream:
         reader = fastavro.reader(stream)
         return json.loads(reader.metadata["avro.schema"]), list(reader)  # type: ignore[arg-type]
@@ -151,12 +159,50 @@ def write(
     block: int = 4096,
 ) -> None:
     """Write records as the pipeline does, but for what is asked for."""
+    if path.suffix == ".parquet":
+        told = {"compression": {"deflate": "gzip", "null": "none"}[codec], "compression_level": level or 6}
+        if codec == "null":
+            del told["compression_level"]
+        rows_per_group = ROWS_PER_GROUP if block == 4096 else block
+        write_parquet(path, schema, rows, header=header, rows_per_group=rows_per_group, **told)
+        return
     sync = marker(path.stem) if sync is None else sync
     out = BytesIO()
     fastavro.writer(out, schema, [], codec=codec, sync_marker=sync, metadata=dict(header or {}))
     for first in range(0, len(rows), block):
         out.write(one_block(schema, rows[first : first + block], sync, codec, level=level))
     path.write_bytes(out.getvalue())
+
+
+def write_parquet(
+    path: Path,
+    schema: Mapping[str, Any],
+    rows: list[dict[str, Any]] | pa.Table,
+    *,
+    header: Mapping[str, str] | None = None,
+    rows_per_group: int = ROWS_PER_GROUP,
+    **options: Any,
+) -> None:
+    """Write records, or a table, as the pipeline writes Parquet, but for what is asked for."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, arrow_types(schema))
+    out, asked = BytesIO(), {**OPTIONS, **options}
+    if "compression" in options and "compression_level" not in options:
+        del asked["compression_level"]
+    with pq.ParquetWriter(out, table.schema, **asked) as writer:
+        writer.write_table(table, rows_per_group)
+        writer.add_key_value_metadata({SCHEMA_KEY: json.dumps(schema), **(header or {})})
+    path.write_bytes(out.getvalue())
+
+
+def arrow_types(schema: Mapping[str, Any]) -> pa.Schema:
+    """The Arrow types of a release under its Avro schema: as ``avro_to_arrow``, and a range's flag is never null."""
+    fields = []
+    for field in avro_to_arrow(schema):
+        if pa.types.is_struct(field.type):
+            flag = pa.field("nulls", pa.bool_(), nullable=False)
+            field = field.with_type(pa.struct([field.type.field("min"), field.type.field("max"), flag]))
+        fields.append(field)
+    return pa.schema(fields)
 
 
 def one_block(

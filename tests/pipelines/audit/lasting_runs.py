@@ -16,6 +16,7 @@ from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import RejectedRows
@@ -71,7 +72,7 @@ class LastingRun:
     @property
     def releases(self) -> list[Path]:
         """The release files, by the first window in them."""
-        return sorted((self.out / "release").glob("*.avro"), key=lambda path: read(path)[1][0]["window_end"])
+        return sorted((self.out / "release").glob("[!.]*"), key=lambda path: read(path)[1][0]["window_end"])
 
     def segments(self, part: str) -> list[Path]:
         """The files of all segments, ``people`` or ``boxes``, by partition and number."""
@@ -125,6 +126,7 @@ def make_run(
     policy: str = POLICY,
     late: Callable[[str], bool] = lambda line: False,
     stop_after: int | None = None,
+    release_format: ReleaseFormat = ReleaseFormat.AVRO,
 ) -> LastingRun:
     """Run every partition's step over the rows, day after day, and write what a run writes.
 
@@ -171,7 +173,7 @@ def make_run(
         made += partition.finish()
     for result in made:
         refused += result.rejected
-        _write_result(out, result, release_avro_schema(bound, EPOCH))
+        _write_result(out, result, release_avro_schema(bound, EPOCH), release_format)
     _put(out / "restricted/rejected/all.avro", records_file(refused, rejected_schema(), "all"))
     if stop_after is None and not any(map(late, told)):
         _put(out / "restricted/run.json", b'{"rejected_files": 1}')
@@ -186,13 +188,17 @@ def _directories(out: Path) -> Path:
     return out
 
 
-def _write_result(out: Path, result: WindowResult, schema: dict[str, Any]) -> None:
+def _write_result(
+    out: Path, result: WindowResult, schema: dict[str, Any], release_format: ReleaseFormat
+) -> None:
     name = result.metrics["release_id"]
     _put(out / f"restricted/metrics/{name}.avro", records_file([result.metrics], metrics_schema(), name))
     release = result.release
     if release is None:
         return
-    (out / f"release/{name}.avro").write_bytes(release_file(release, schema))
+    (out / f"release/{name}{release_format.suffix}").write_bytes(
+        release_file(release, schema, release_format)
+    )
     assert result.matching_record is not None
     _put(out / f"restricted/certificates/{name}.avro", result.matching_record.avro)
     if release.entered is not None:

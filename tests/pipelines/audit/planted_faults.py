@@ -326,14 +326,15 @@ def window_of_one_row_altered(run: GoodRun) -> None:
 
 
 def release_file_renamed(run: GoodRun) -> None:
-    run.releases[0].rename(run.out / "release" / ("0" * 32 + ".avro"))
+    run.releases[0].rename(run.out / "release" / ("0" * 32 + run.releases[0].suffix))
 
 
 def release_of_another_run(run: GoodRun) -> None:
     """The same rows again, under the name that another secret would give them."""
     schema, rows = read(run.releases[0])
     name = "a1" * 16
-    write(run.out / "release" / f"{name}.avro", schema, [dict(row, release_id=name) for row in rows])
+    suffix = run.releases[0].suffix
+    write(run.out / "release" / f"{name}{suffix}", schema, [dict(row, release_id=name) for row in rows])
 
 
 def release_id_of_a_row_altered(run: GoodRun) -> None:

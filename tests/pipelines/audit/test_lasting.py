@@ -19,6 +19,7 @@ from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.pipelines.cli import main
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.transforms.secret.seeds import people_key
 from tests.pipelines.audit.good_runs import PLACES, change_record, change_rows, read
 from tests.pipelines.audit.lasting_runs import (
@@ -37,10 +38,10 @@ pytestmark = pytest.mark.thorough
 Rows = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def good_run(tmp_path_factory: pytest.TempPathFactory) -> LastingRun:
+@pytest.fixture(scope="module", params=ReleaseFormat)
+def good_run(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> LastingRun:
     """Six days of 48 people, who first come on three of them; some move, and some values cannot be read."""
-    return make_run(tmp_path_factory.mktemp("lasting") / "run")
+    return make_run(tmp_path_factory.mktemp("lasting") / "run", release_format=request.param)
 
 
 @pytest.fixture
@@ -89,7 +90,8 @@ def test_an_honest_run_passes(good_run: LastingRun, secret: bool, recorded: bool
     assert report.figures.followed == (report.figures.classes if secret else None)
 
 
-def test_cells_that_are_no_value_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release_format", ReleaseFormat)
+def test_cells_that_are_no_value_pass(tmp_path: Path, release_format: ReleaseFormat) -> None:
     """Bytes that are not UTF-8 and NULs in attributes: rows of known people go out, those of others are rejected.
 
     A run from bytes to bytes, by the command, with certificates and the secret."""
@@ -114,7 +116,8 @@ def test_cells_that_are_no_value_pass(tmp_path: Path) -> None:
     given = ["--policy", str(tmp_path / "policy.yaml"), "--input", str(tmp_path / "rows.csv")]
     given += ["--secret-file", str(tmp_path / "secret")]
     out = tmp_path / "out"
-    assert main(["anonymize", *given, "--output", str(out), "--certificates", "--quiet"]) == 0
+    asked = ["--certificates", "--quiet", "--release-format", release_format]
+    assert main(["anonymize", *given, "--output", str(out), *asked]) == 0
     assert main(["verify", *given, "--release", str(out), "--certificates"]) == 0
     rejected = [row for path in (out / "restricted/rejected").glob("*.avro") for row in read(path)[1]]
     assert {row["reason"] for row in rejected} == {"bad_value"}
@@ -256,7 +259,8 @@ def test_missing_cohorts_are_found(run: LastingRun) -> None:
 def test_another_epoch_is_found(run: LastingRun) -> None:
     """In a segment, in the metrics of a release, in a release's schema."""
     change_record(
-        run.out / "restricted/metrics" / run.releases[0].name, lambda told: told.update(epoch="0" * 15 + "1")
+        run.out / f"restricted/metrics/{run.releases[0].stem}.avro",
+        lambda told: told.update(epoch="0" * 15 + "1"),
     )
     found(run, "name 2 epochs", secret=False)
 
@@ -296,7 +300,7 @@ def test_an_intake_put_off_is_found(run: LastingRun) -> None:
     waited = [
         told["pool"]
         for path in run.releases
-        for told in read(run.out / "restricted/metrics" / path.name)[1]
+        for told in read(run.out / f"restricted/metrics/{path.stem}.avro")[1]
         if not told["people_entered"]
     ]
     assert max(waited) >= 4
@@ -447,7 +451,7 @@ def test_rows_of_a_group_differ_in_nothing_but_payload(run: LastingRun) -> None:
 def test_a_release_that_was_made_before_its_rows_came_is_found(run: LastingRun) -> None:
     """The metrics tell an end before that of a group's window."""
     change_record(
-        run.out / "restricted/metrics" / run.releases[-1].name,
+        run.out / f"restricted/metrics/{run.releases[-1].stem}.avro",
         lambda told: told.update(window_end=told["window_end"].replace(day=told["window_end"].day - 1)),
     )
     found(run, "groups have a window that their release cannot hold rows of", secret=False)

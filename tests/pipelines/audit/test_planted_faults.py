@@ -20,7 +20,8 @@ from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.transforms.secret.seeds import Secret
 from tests.pipelines.audit import planted_faults as plant
 from tests.pipelines.audit import planted_files as files
-from tests.pipelines.audit.good_runs import CARD, SHAPES, GoodRun, make_run
+from tests.pipelines.audit import planted_parquet
+from tests.pipelines.audit.good_runs import CARD, SHAPES, GoodRun, make_run, read
 
 pytestmark = pytest.mark.thorough
 
@@ -39,6 +40,12 @@ def good_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GoodRun]:
     return {shape: make_run(tmp_path_factory.mktemp(shape), shape) for shape in SHAPES}
 
 
+@pytest.fixture(scope="module")
+def parquet_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GoodRun]:
+    """The same with releases in Parquet."""
+    return {shape: make_run(tmp_path_factory.mktemp(shape), shape, "parquet") for shape in SHAPES}
+
+
 def judged(run: GoodRun, *, recorded: bool) -> AuditReport:
     """The audit's report, with all that a data owner has or with none of it."""
     recipe = recipe_check(Secret.from_file(run.secret)) if recorded else None
@@ -46,10 +53,33 @@ def judged(run: GoodRun, *, recorded: bool) -> AuditReport:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_good_run_passes_with_all_that_is_checked(shape: str, good_runs: dict[str, GoodRun]) -> None:
+@pytest.mark.parametrize("runs", ["good_runs", "parquet_runs"])
+def test_a_good_run_passes_with_all_that_is_checked(
+    shape: str, runs: str, request: pytest.FixtureRequest
+) -> None:
     """No check fails a run that the command made, with and without matching records."""
+    run = request.getfixturevalue(runs)[shape]
     for recorded in (False, True):
-        assert judged(good_runs[shape], recorded=recorded).failures == ()
+        assert judged(run, recorded=recorded).failures == ()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_both_formats_hold_the_same_releases(
+    shape: str, good_runs: dict[str, GoodRun], parquet_runs: dict[str, GoodRun]
+) -> None:
+    """The same names, schemas and rows; all other files are the same bytes, matching records among them."""
+    one, other = good_runs[shape], parquet_runs[shape]
+    assert [path.stem for path in one.releases] == [path.stem for path in other.releases]
+    assert {path.suffix for path in other.releases} == {".parquet"}
+    for avro, parquet in zip(one.releases, other.releases, strict=True):
+        assert read(avro) == read(parquet)
+    for place in ("metrics", "restricted/rejected", "restricted/certificates"):
+        names = sorted(path.name for path in (one.out / place).iterdir())
+        assert names == sorted(path.name for path in (other.out / place).iterdir())
+        assert all(name.endswith(".avro") for name in names)
+    for number in range(len(one.releases)):
+        twins = [run.twin("restricted/certificates", number).read_bytes() for run in (one, other)]
+        assert twins[0] == twins[1]
 
 
 Fault = Callable[[GoodRun], None]
@@ -126,6 +156,52 @@ TABLE: tuple[tuple[Fault, Sight, str], ...] = (
     (files.released_again_elsewhere, Sight.HIDDEN, "second releases in other directories"),
     (files.times_of_a_file_altered, Sight.HIDDEN, "who has read the files"),
 )
+# In Parquet header and blocks are others, and rows in other groups are seen.
+OF_AVRO = (
+    files.key_in_the_header,
+    files.bytes_in_the_marker,
+    files.another_codec,
+    files.empty_block_behind_the_last,
+    files.bytes_behind_the_rows,
+    files.bytes_behind_the_stream,
+    files.rows_in_other_blocks,
+    files.schema_spelled_otherwise,
+)
+_FOOTER = "a footer that is not the one that its rows give"
+OF_PARQUET: tuple[tuple[Fault, Sight, str], ...] = (
+    (files.key_in_the_header, Sight.FOUND, "a footer with other keys than the schema's"),
+    (files.schema_spelled_otherwise, Sight.FOUND, "a schema that says the right things in another form"),
+    (files.another_codec, Sight.FOUND, _FOOTER),
+    (files.rows_in_other_blocks, Sight.FOUND, _FOOTER),
+    (planted_parquet.schema_missing, Sight.FOUND, "a footer with other keys than the schema's"),
+    (planted_parquet.schema_of_arrow_kept, Sight.FOUND, "a footer with other keys than the schema's"),
+    (planted_parquet.statistics, Sight.FOUND, _FOOTER),
+    (planted_parquet.page_index, Sight.FOUND, "bytes that are no page"),
+    (planted_parquet.number_of_a_field, Sight.FOUND, _FOOTER),
+    (planted_parquet.another_writer, Sight.FOUND, "a footer that names another writer than pyarrow"),
+    (planted_parquet.value_that_no_row_has, Sight.FOUND, "the header of a page says more than its rows give"),
+    (
+        planted_parquet.values_in_another_order,
+        Sight.FOUND,
+        "a page that holds other bytes than its rows give",
+    ),
+    (planted_parquet.bytes_before_the_footer, Sight.FOUND, "bytes that are no page"),
+    (planted_parquet.columns_in_another_order, Sight.FOUND, _FOOTER),
+    (planted_parquet.column_twice, Sight.FOUND, "1 fields that stand there twice"),
+    (
+        planted_parquet.column_never_null,
+        Sight.FOUND,
+        "fields of another type than the policy and the input say: note",
+    ),
+    (
+        planted_parquet.wider_numbers,
+        Sight.FOUND,
+        "fields of another type than the policy and the input say: age",
+    ),
+    (planted_parquet.cut_off, Sight.FOUND, "not a Parquet file"),
+    (planted_parquet.the_same_in_avro_beside_it, Sight.FOUND, "releases of several formats"),
+)
+IN_PARQUET = (*(each for each in TABLE if each[0] not in OF_AVRO), *OF_PARQUET)
 # Closed classes have no two boxes that hold a record each of the other.
 ONE_PROMISE = {plant.payload_swapped_within_two_boxes: "rows"}
 
@@ -135,9 +211,23 @@ def test_what_is_found_of_planted_faults(
     fault: Fault, sight: Sight, says: str, good_runs: dict[str, GoodRun], tmp_path: Path
 ) -> None:
     """Each fault is found as the table says; what is not found is named among what was not checked."""
+    _planted(fault, sight, says, good_runs, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sight", "says"), IN_PARQUET, ids=[fault.__name__ for fault, _, _ in IN_PARQUET]
+)
+def test_what_is_found_of_faults_in_parquet(
+    fault: Fault, sight: Sight, says: str, parquet_runs: dict[str, GoodRun], tmp_path: Path
+) -> None:
+    """The same faults in releases of the other format, and those that only it can have."""
+    _planted(fault, sight, says, parquet_runs, tmp_path)
+
+
+def _planted(fault: Fault, sight: Sight, says: str, runs: dict[str, GoodRun], tmp_path: Path) -> None:
     shapes = [ONE_PROMISE[fault]] if fault in ONE_PROMISE else list(SHAPES)
     for shape in shapes:
-        run = good_runs[shape].copied(tmp_path / shape)
+        run = runs[shape].copied(tmp_path / shape)
         fault(run)
         plain = judged(run, recorded=False)
         if sight is Sight.FOUND:

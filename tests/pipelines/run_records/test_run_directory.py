@@ -18,6 +18,7 @@ from kanonflow.pipelines.run_records.run_directory import (
 )
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.transforms.secret.seeds import Secret
 
 SECRET = Secret(b"s" * 32)
@@ -42,11 +43,14 @@ def open_it(tmp_path: Path, policy: Policy) -> Callable[..., run_directory.RunDi
         resume: bool = False,
         release: bool = True,
         stream: StreamStart | None = None,
+        release_format: ReleaseFormat = ReleaseFormat.AVRO,
     ) -> run_directory.RunDirectory:
         output = str(tmp_path / "out")
-        with open_run_directory(output, policy, files, secret, resume=resume, stream=stream) as directory:
+        how: dict[str, Any] = {"resume": resume, "stream": stream, "release_format": release_format}
+        with open_run_directory(output, policy, files, secret, **how) as directory:
             if release:
-                (tmp_path / "out" / "release" / "r1.avro").write_bytes(b"rows")
+                place = tmp_path / "out" / "release" / f"r1{release_format.suffix}"
+                place.write_bytes(b"rows")
             return directory
 
     return run
@@ -84,6 +88,23 @@ def test_another_run_cannot_resume(
         change = {"policy": dataclasses.replace(policy, **change)}
     with pytest.raises(RunDirectoryError, match=message):
         open_it(resume=True, **change)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("release_format", ReleaseFormat)
+def test_a_run_keeps_its_format(
+    open_it: Callable[..., Any], release_format: ReleaseFormat, streaming: bool
+) -> None:
+    """The same release in a second format would be a second file of it; an earlier build's run is Avro."""
+    begins = start() if streaming else None
+    goes_on = start(from_state=True) if streaming else None
+    open_it(release_format=release_format, stream=begins)
+    (other,) = set(ReleaseFormat) - {release_format}
+    with pytest.raises(RunDirectoryError, match=f"its releases are {release_format} files"):
+        open_it(resume=True, release_format=other, stream=goes_on)
+    with pytest.raises(RunDirectoryError, match=r"another run|has begun"):
+        open_it(release_format=release_format, stream=begins)
+    open_it(resume=True, release_format=release_format, stream=goes_on)
 
 
 def test_another_version_cannot_resume(open_it: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

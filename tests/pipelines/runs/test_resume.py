@@ -10,11 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-import fastavro
 import pytest
 
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
+from kanonflow.schemas.release_format import RELEASE_FORMATS
+from tests.pipelines.audit.good_runs import read
 
 pytestmark = pytest.mark.thorough
 
@@ -56,9 +57,9 @@ def files(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def kill_after_releases(folder: Path, count: int) -> int:
+def kill_after_releases(folder: Path, count: int, *flags: str) -> int:
     """Begin a run and kill it when ``count`` releases are there; how many there are then."""
-    command = [sys.executable, "-m", "kanonflow.pipelines.cli", *arguments(folder, "killed")]
+    command = [sys.executable, "-m", "kanonflow.pipelines.cli", *arguments(folder, "killed"), *flags]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -66,14 +67,14 @@ def kill_after_releases(folder: Path, count: int) -> int:
     began = time.monotonic()
     try:
         while process.poll() is None and time.monotonic() - began < PATIENCE:
-            if release.exists() and len(list(release.glob("*.avro"))) >= count:
+            if release.exists() and len(list(release.glob("[!.]*"))) >= count:
                 break
             time.sleep(0.005)
     finally:
         process.send_signal(signal.SIGKILL)
         _, err = process.communicate()
     assert process.returncode == -signal.SIGKILL, err.decode()
-    return len(list(release.glob("*.avro")))
+    return len(list(release.glob("[!.]*")))
 
 
 @pytest.fixture
@@ -86,18 +87,27 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_killed_run_that_resumes_is_the_run_that_was_not_killed(folder: Path) -> None:
-    """Same files with the same bytes, none twice, no row twice; what was there is left as it was."""
-    assert cli.main(arguments(folder, "undisturbed")) == cli.DONE
+@pytest.mark.parametrize("release_format", RELEASE_FORMATS)
+def test_a_killed_run_that_resumes_is_the_run_that_was_not_killed(
+    folder: Path, release_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Same files with the same bytes, none twice, no row twice; what was there is left as it was. In the other format
+    it does not go on."""
+    flags = ("--release-format", release_format)
+    assert cli.main([*arguments(folder, "undisturbed"), *flags]) == cli.DONE
     expected = files(folder / "undisturbed")
-    there = kill_after_releases(folder, 3)
-    before = {path: os.stat(path).st_mtime_ns for path in (folder / "killed/release").glob("*.avro")}
+    there = kill_after_releases(folder, 3, *flags)
+    before = {path: os.stat(path).st_mtime_ns for path in (folder / "killed/release").glob("[!.]*")}
     assert 3 <= there < sum(name.startswith("release/") for name in expected)
-    assert cli.main([*arguments(folder, "killed"), "--resume"]) == cli.DONE
+    (other,) = set(RELEASE_FORMATS) - {release_format}
+    capsys.readouterr()
+    assert cli.main([*arguments(folder, "killed"), "--resume", "--release-format", other]) == 2
+    assert f"its releases are {release_format} files" in capsys.readouterr().err
+    assert cli.main([*arguments(folder, "killed"), "--resume", *flags]) == cli.DONE
     assert files(folder / "killed") == expected
     assert before == {path: os.stat(path).st_mtime_ns for path in before}
     published = []
     for path in (folder / "killed/release").iterdir():
-        with path.open("rb") as stream:
-            published += [row["transaction_id"] for row in fastavro.reader(stream)]
+        assert path.suffix == f".{release_format}"
+        published += [row["transaction_id"] for row in read(path)[1]]
     assert len(published) == len(set(published)) > 2000

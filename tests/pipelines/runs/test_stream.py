@@ -130,6 +130,17 @@ def test_raw_data_has_a_place_of_its_own(tmp_path: Path) -> None:
     assert stream_places(str(tmp_path / "a/"), None).directory == str(tmp_path / "a")
 
 
+def test_a_topic_has_no_files_to_have_a_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 before anything is there; the message says where a topic's format stands."""
+    (tmp_path / "p.yaml").write_text(policy_text())
+    (tmp_path / "in").mkdir()
+    given = ["--policy", str(tmp_path / "p.yaml"), "--source", str(tmp_path / "in"), "--unmeasured"]
+    given += ["--output", "kafka://localhost:9092/t?format=json", "--restricted", str(tmp_path / "r")]
+    assert main(["stream", *given, "--release-format", "parquet"]) == 2
+    assert "--release-format parquet: --output is a topic" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
 def test_addresses_of_sources(tmp_path: Path) -> None:
     """Every mistake of a topic's at once; a directory that is not there, that is empty, that has one good file."""
     with pytest.raises(InputError) as caught:

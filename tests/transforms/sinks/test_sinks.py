@@ -11,6 +11,7 @@ from typing import Any
 import apache_beam as beam
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.metrics import MetricsFilter
 from apache_beam.testing import test_stream as stepped
@@ -20,6 +21,7 @@ from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.schemas.release_format import RELEASE_FORMATS, SCHEMA_KEY
 from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent
 from kanonflow.transforms.lineage.published_slots import PublishedSlots, holds_slots
 from kanonflow.transforms.lineage.release_lineage import Claim, Slot
@@ -74,10 +76,13 @@ def _release(bound: BoundPolicy, ages: list[int | None], release_id: str = "ab12
     return Release(release_id, None, None, to_ipc(exact_boxes(rows, bound, release_id)))
 
 
-def _write(output: Path, bound: BoundPolicy, releases: Iterable[Release]) -> dict[str, int]:
+def _write(
+    output: Path, bound: BoundPolicy, releases: Iterable[Release], release_format: str = "avro"
+) -> dict[str, int]:
     """Run the release sink, and the rejected sink behind it; its counters."""
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    written = pipeline | beam.Create(list(releases)) | WriteReleases(str(output), bound)
+    sink = WriteReleases(str(output), bound, release_format=release_format)
+    written = pipeline | beam.Create(list(releases)) | sink
     _ = written.conflicts | WriteRejected(str(output))
     result = pipeline.run()
     result.wait_until_finish()
@@ -160,38 +165,80 @@ def test_equal_releases_give_equal_bytes(bound: BoundPolicy) -> None:
     assert first[-16:] != release_file(_release(bound, [1, 2, 3], "other"), schema)[-16:]
 
 
-def test_writing_a_release_again_changes_nothing(tmp_path: Path, bound: BoundPolicy) -> None:
-    """A retry finds its file: same inode, same time, no conflict, and its rows count as released."""
-    _write(tmp_path, bound, [_release(bound, [30, 31])])
-    path = tmp_path / "release" / "ab12.avro"
+@pytest.mark.parametrize("release_format", RELEASE_FORMATS)
+@pytest.mark.parametrize("again", RELEASE_FORMATS)
+def test_writing_a_release_again_changes_nothing(
+    tmp_path: Path, bound: BoundPolicy, release_format: str, again: str
+) -> None:
+    """A retry finds its file: same inode, same time, no conflict, and its rows count as released. One that would
+    write another format finds it too."""
+    _write(tmp_path, bound, [_release(bound, [30, 31])], release_format)
+    path = tmp_path / "release" / f"ab12.{release_format}"
     before = path.stat()
-    counters = _write(tmp_path, bound, [_release(bound, [30, 31])])
+    counters = _write(tmp_path, bound, [_release(bound, [30, 31])], again)
     after = path.stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
     assert counters == {"releases": 1, "rows_released": 2}
-    assert _files(tmp_path / "release") == ["ab12.avro"]
+    assert _files(tmp_path / "release") == [path.name]
 
 
-def test_a_release_is_never_overwritten(tmp_path: Path, bound: BoundPolicy) -> None:
+def test_a_retry_on_another_pyarrow_finds_its_file(tmp_path: Path, bound: BoundPolicy) -> None:
+    """The same rows in other bytes are no other release; the file stays as it is."""
+    _write(tmp_path, bound, [_release(bound, [30, 31])], "parquet")
+    path = tmp_path / "release" / "ab12.parquet"
+    file = pq.ParquetFile(path)
+    schema, rows = file.metadata.metadata[SCHEMA_KEY.encode()], file.read()
+    with pq.ParquetWriter(path, rows.schema.remove_metadata(), compression="zstd") as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({SCHEMA_KEY: schema})
+    before = path.read_bytes()
+    counters = _write(tmp_path, bound, [_release(bound, [30, 31])], "parquet")
+    assert counters == {"releases": 1, "rows_released": 2}
+    assert path.read_bytes() == before
+
+
+def test_a_parquet_release_is_one_file_with_its_rows(tmp_path: Path, bound: BoundPolicy) -> None:
+    """Generalized fields as structs and lists; metrics and rejected rows are Avro in any case."""
+    _write(tmp_path, bound, [_release(bound, [30, None])], "parquet")
+    rows = pq.read_table(tmp_path / "release" / "ab12.parquet").to_pylist()
+    _write(tmp_path / "other", bound, [_release(bound, [30, None])])
+    assert rows == _read(tmp_path / "other" / "release" / "ab12.avro")
+    assert [path.name for path in tmp_path.rglob("*.tmp")] == []
+
+
+def test_an_unknown_format_is_refused(bound: BoundPolicy) -> None:
+    """Before anything runs."""
+    with pytest.raises(ValueError, match="orc"):
+        WriteReleases("out", bound, release_format="orc")
+
+
+@pytest.mark.parametrize("release_format", RELEASE_FORMATS)
+@pytest.mark.parametrize("again", RELEASE_FORMATS)
+def test_a_release_is_never_overwritten(
+    tmp_path: Path, bound: BoundPolicy, release_format: str, again: str
+) -> None:
     """Other rows in a slot that is taken: the file stays, a conflict is counted, and the new rows are
-    rejected rows with that reason; replayed they are written once."""
-    _write(tmp_path, bound, [_release(bound, [30, 31])])
-    before = (tmp_path / "release" / "ab12.avro").read_bytes()
+    rejected rows with that reason; replayed they are written once. No second file stands there in another format."""
+    _write(tmp_path, bound, [_release(bound, [30, 31])], release_format)
+    place = tmp_path / "release" / f"ab12.{release_format}"
+    before = place.read_bytes()
     for _ in range(2):
-        counters = _write(tmp_path, bound, [_release(bound, [50, 51])])
+        counters = _write(tmp_path, bound, [_release(bound, [50, 51])], again)
         assert counters == {
             "release_conflict": 1,
             "rows_rejected": 2,
             "rows_rejected_release_conflict": 2,
         }
-    assert (tmp_path / "release" / "ab12.avro").read_bytes() == before
+    assert place.read_bytes() == before
+    assert _files(tmp_path / "release") == [place.name]
     (path,) = (tmp_path / "restricted" / "rejected").iterdir()
     records = _read(path)
     assert [record["reason"] for record in records] == ["release_conflict"] * 2
     assert '"min": 50' in records[0]["row"]["age"]
 
 
-def test_a_conflict_parks_the_partition(tmp_path: Path, bound: BoundPolicy) -> None:
+@pytest.mark.parametrize("release_format", RELEASE_FORMATS)
+def test_a_conflict_parks_the_partition(tmp_path: Path, bound: BoundPolicy, release_format: str) -> None:
     """The release that does not fit and the next one of its partition are withheld; another partition's is not, nor is
     one that is out already and comes again."""
 
@@ -201,15 +248,16 @@ def test_a_conflict_parks_the_partition(tmp_path: Path, bound: BoundPolicy) -> N
         return _release(bound, [30 + part, 31], name)._replace(slot=slot)
 
     first = made(b"a", 0, "d0")
-    _write(tmp_path, bound, [first])
+    _write(tmp_path, bound, [first], release_format)
     stray = made(b"a", 1, "d1", Claim(None, 0, "other"))
     follows = made(b"a", 2, "d2", Claim(None, 0, "d0"))
-    counters = _write(tmp_path, bound, [stray])
+    counters = _write(tmp_path, bound, [stray], release_format)
     assert (counters["release_conflict"], counters["partitions_parked"]) == (1, 1)
-    counters = _write(tmp_path, bound, [follows, stray, first, made(b"b", 0, "d0")])
+    releases = [follows, stray, first, made(b"b", 0, "d0")]
+    counters = _write(tmp_path, bound, releases, release_format)
     assert (counters["release_conflict"], counters.get("partitions_parked", 0)) == (2, 0)
     assert (counters["releases"], counters["rows_rejected"]) == (2, 4)
-    assert _files(tmp_path / "release") == ["610.avro", "620.avro"]
+    assert _files(tmp_path / "release") == [f"610.{release_format}", f"620.{release_format}"]
     told = json.loads((tmp_path / "restricted" / "parked" / b"a".hex()).read_text())
     assert (told["release_id"], told["published"]) == ("611", "610")
 
