@@ -17,6 +17,7 @@ from apache_beam.runners.portability import local_job_service
 from deploy.flink.job_server_jar import job_server_jar
 from deploy.flink.session import FLINK_VERSION, SessionCluster
 from kanonflow.pipelines.cli import main
+from kanonflow.schemas.release_format import RELEASE_FORMATS
 from tests.flink.stream_runs import policy_text
 from tests.small_feeds import hourly
 
@@ -52,7 +53,9 @@ def anonymize(folder: Path, *flags: str) -> Path:
 
 def releases(folder: Path, output: Path) -> dict[str, bytes]:
     """The release files, by name."""
-    found = {path.name: path.read_bytes() for path in sorted((output / "release").glob("*.avro"))}
+    found = {
+        path.name: path.read_bytes() for path in sorted((output / "release").iterdir()) if path.is_file()
+    }
     assert len(found) >= 12
     return found
 
@@ -84,9 +87,12 @@ def test_files_on_embedded_flink(expected: dict[str, bytes], tmp_path: Path) -> 
     assert releases(tmp_path, anonymize(tmp_path, "--runner", "FlinkRunner", *embedded())) == expected
 
 
-def test_a_stream_on_embedded_flink(expected: dict[str, bytes], tmp_path: Path) -> None:
-    """The default of ``kanonflow stream``: one command, no cluster."""
-    anonymize(tmp_path)
+@pytest.mark.parametrize("release_format", RELEASE_FORMATS)
+def test_a_stream_on_embedded_flink(expected: dict[str, bytes], tmp_path: Path, release_format: str) -> None:
+    """The default of ``kanonflow stream``: one command, no cluster. Either format, the same bytes as of files."""
+    here = releases(tmp_path, anonymize(tmp_path, "--release-format", release_format))
+    assert {Path(name).suffix for name in here} == {f".{release_format}"}
+    assert {Path(name).stem for name in here} == {Path(name).stem for name in expected}
     feed = tmp_path / "arriving"
     feed.mkdir()
     (tmp_path / "feed.csv").rename(feed / "feed.csv")
@@ -102,10 +108,11 @@ def test_a_stream_on_embedded_flink(expected: dict[str, bytes], tmp_path: Path) 
         ),
         *("--source", str(feed), "--output", str(tmp_path / "streamed"), "--quiet", "--unmeasured"),
         *("--secret-file", str(tmp_path / "secret"), *embedded(), "--checkpointing_interval=1000"),
+        *("--release-format", release_format),
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert releases(tmp_path, tmp_path / "streamed") == expected
+    assert releases(tmp_path, tmp_path / "streamed") == here
 
 
 def test_files_on_a_cluster(cluster: SessionCluster, expected: dict[str, bytes], tmp_path: Path) -> None:
