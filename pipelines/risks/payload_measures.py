@@ -81,7 +81,7 @@ def ranks_within(values: NDArray[np.generic], groups: Codes) -> Ranks:
     """The ranks of values (n,) within groups int64 (n,). O(n log n)."""
     _, group = np.unique(groups, return_inverse=True)
     centred = _centred_ranks(values, group, np.bincount(group))
-    return Ranks(group, centred, np.bincount(group, weights=centred * centred))
+    return Ranks(group, centred, np.bincount(group, weights=centred * centred).astype(np.float64))
 
 
 def order_along(values: Ranks, times: Ranks) -> Order:
