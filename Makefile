@@ -1,5 +1,5 @@
-# make demo | test | test-all | flink-test | lint | bench: each makes .venv and installs what it needs; the second time that is
-# quick. make flink-up and flink-down start and stop a Flink cluster of processes on this machine.
+# make demo | test | test-all | flink-test | lint | bench | docs: each makes .venv and installs what it needs; the second
+# time that is quick. make flink-up and flink-down start and stop a Flink cluster of processes on this machine.
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -11,7 +11,7 @@ ROOMS := pipelines transforms solvers schemas policies
 SOLVERS_STATE := $(shell find solvers -name '*.py' | LC_ALL=C sort | xargs cat | cksum | tr ' ' '-')
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 
-.PHONY: demo test test-all test-thorough lint bench clean flink-test flink-up flink-down lock
+.PHONY: demo test test-all test-thorough lint bench docs clean flink-test flink-up flink-down lock
 
 # From nothing each time: a run that other code began must not be resumed.
 demo: $(VENV)/.installed-cli
@@ -54,8 +54,13 @@ bench: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
 	@test -n "$$KANONFLOW_DATA" -o "$(BENCH)" = stream -o "$(BENCH)" = attacks || { echo "make bench: set KANONFLOW_DATA to the folder of the data sets"; exit 2; }
 	@set -e; for name in $(BENCH); do echo "== $$name"; $(PY) -m benchmarks.$$name $(BENCH_FLAGS); done
 
+# The pages of docs/ and of the Python API, in site/, to be opened as files or served; neither needs a network.
+docs: $(VENV)/.installed-test .mypy_root/kanonflow
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "site/index.html; with a search: $(PY) -m http.server --directory site --bind 127.0.0.1"
+
 clean:
-	rm -rf demo-out build dist .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf demo-out site build dist .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)
