@@ -6,6 +6,7 @@ Here that is seen to be so, and what was built is read once more, as HTML and in
 
 from __future__ import annotations
 
+import contextlib
 import html
 import html.parser
 import os
@@ -193,14 +194,20 @@ def test_no_page_is_wider_than_the_screen(site: Path, browser: Any, width: int) 
 @pytest.mark.browser
 def test_the_search_works_without_a_network(served: str, browser: Any) -> None:
     """Of a site that this machine serves: a word of the glossary is found."""
+    from playwright import sync_api
+
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     asked: set[str] = set()
     tab = context.new_page()
     tab.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
     tab.goto(f"{served}/index.html")
     tab.locator(".md-search__input").click()
-    tab.locator(".md-search__input").fill("swap condition")
-    tab.locator(".md-search-result__item").first.wait_for(timeout=20_000)
+    for _ in range(6):  # what is typed before the index is read is not asked for
+        tab.locator(".md-search__input").fill("")
+        tab.locator(".md-search__input").press_sequentially("swap condition")
+        with contextlib.suppress(sync_api.TimeoutError):
+            tab.locator(".md-search-result__item").first.wait_for(timeout=15_000)
+            break
     assert "glossary" in " ".join(
         tab.locator(".md-search-result__item a").evaluate_all("all => all.map(a => a.href)")
     )
