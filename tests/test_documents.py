@@ -88,6 +88,23 @@ def test_every_test_named_exists(document: Path) -> None:
     assert named <= known, sorted(named - known)
 
 
+def anchors(document: Path) -> set[str]:
+    """Of the headings of a document, as the places that show Markdown make them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("document", sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
+def test_links_of_the_root_lead_to_files_and_headings(document: Path) -> None:
+    """Of README and its neighbours; those within docs/ are checked where the site is built (``test_site``)."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        path, _, anchor = link.partition("#")
+        there = ROOT / path if path else document
+        assert there.exists(), link
+        if anchor:
+            assert anchor in anchors(there), link
+
+
 def test_decisions_are_numbered_without_gaps() -> None:
     """``NNN-title.md`` with the number and a title in the first line; what, why and what was rejected inside."""
     files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
