@@ -1,5 +1,5 @@
-# make demo | test | test-all | flink-test | lint | bench: each makes .venv and installs what it needs; the second time that is
-# quick. make flink-up and flink-down start and stop a Flink cluster of processes on this machine.
+# make demo | test | test-all | flink-test | lint | bench | docs: each makes .venv and installs what it needs; the second
+# time that is quick. make flink-up and flink-down start and stop a Flink cluster of processes on this machine.
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -14,12 +14,17 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 # Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-thorough lint bench clean flink-test flink-up flink-down lock
+.PHONY: demo test test-all test-thorough lint bench docs clean flink-test flink-up flink-down lock
 
-# From nothing each time: a run that other code began must not be resumed.
+# From nothing each time: a run that other code began must not be resumed. Its kernels stand beside the sources, where
+# kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR: whoever goes on by hand waits once. Those of
+# other sources are thrown away first.
 demo: $(VENV)/.installed-cli
 	rm -rf demo-out
-	$(VENV)/bin/kanonflow demo --output demo-out
+	@if [ "$$(cat .numba_cache/.beside 2>/dev/null)" != "$(SOLVERS_STATE)" ]; then \
+	  find solvers pipelines -name '*.nb[ic]' -delete; mkdir -p .numba_cache; echo "$(SOLVERS_STATE)" > .numba_cache/.beside; \
+	fi
+	env -u NUMBA_CACHE_DIR $(VENV)/bin/kanonflow demo --output demo-out
 
 # test: what a change must pass before it is looked at, in minutes. test-thorough: what takes longer, and needs every
 # variant of the kernels. With KANONFLOW_COMPILED_AHEAD=yes a test that compiles one fails (tests/conftest.py).
@@ -57,8 +62,13 @@ bench: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
 	@test -n "$$KANONFLOW_DATA" -o "$(BENCH)" = stream -o "$(BENCH)" = attacks || { echo "make bench: set KANONFLOW_DATA to the folder of the data sets"; exit 2; }
 	@set -e; for name in $(BENCH); do echo "== $$name"; $(PY) -m benchmarks.$$name $(BENCH_FLAGS); done
 
+# The pages of docs/ and of the Python API, in site/, to be opened as files or served; neither needs a network.
+docs: $(VENV)/.installed-test .mypy_root/kanonflow
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "site/index.html; with a search: $(PY) -m http.server --directory site --bind 127.0.0.1"
+
 clean:
-	rm -rf demo-out build dist .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf demo-out site build dist .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)

@@ -48,6 +48,8 @@ CLI = ["rich>=13"]
 # Before 2.12 the registry's client had no OAuth, and the first ones followed redirects.
 KAFKA = ["confluent-kafka[schemaregistry]>=2.12,<3"]
 GCP = ["apache-beam[gcp]==2.77.0"]
+# The pages of docs/ as a site (decision 065).
+DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
 TEST = [
     "pytest>=8",
     "pytest-timeout>=2",
@@ -61,6 +63,8 @@ TEST = [
     "pandas>=2.2,<3",
     "jsonschema>=4.20",
     "setuptools>=70.1",
+    # Drives a browser that is there already (chromium of the distribution); its own are not downloaded.
+    "playwright>=1.49,<2",
 ]
 
 # The folder of kernels as machine code that ``make wheel`` compiles (decision 058), for a wheel that carries them.
@@ -109,7 +113,8 @@ setup(
         "gcp": GCP,
         "kafka": KAFKA,
         "yaml": ["apache-beam[yaml]==2.77.0"],
-        "test": CLI + KAFKA + GCP + TEST,
+        "docs": DOCS,
+        "test": CLI + KAFKA + GCP + DOCS + TEST,
     },
     entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
 )

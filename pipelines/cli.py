@@ -362,12 +362,12 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.action == "draft":
         from kanonflow.pipelines.commands.draft import draft_from_input
 
-        tell(draft_from_input(arguments.input, **_files_as_told(arguments)), end="")
+        tell(draft_from_input(arguments.input, **_files_as_told(arguments), terminal=sys.stderr), end="")
     else:
         from kanonflow.pipelines.commands.policy import check_policy
 
-        told = _files_as_told(arguments)
-        check = check_policy(arguments.policy, arguments.input, **told, fit_only=arguments.fit_only)
+        told = {**_files_as_told(arguments), "fit_only": arguments.fit_only, "terminal": sys.stderr}
+        check = check_policy(arguments.policy, arguments.input, **told)
         _check(check, arguments.stream_output, as_json=arguments.json)
     return DONE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from kanonflow.schemas.errors import HierarchyError
 from kanonflow.schemas.hierarchy import Hierarchy
@@ -19,6 +19,34 @@ from kanonflow.schemas.written_values import read_date, read_number
 
 MOST_LEAVES = 200_000
 BUILDERS = ("widths", "doubling", "stars", "calendar")
+
+
+class BuiltKey(NamedTuple):
+    """A key of a mapping that builds a hierarchy: what it takes, what it is without it, and what it is for."""
+
+    name: str
+    value: str
+    without: str
+    doc: str
+
+
+KEYS = (
+    BuiltKey("widths", "list of numbers", "", "Ranges of these widths, the narrowest first."),
+    BuiltKey("doubling", "number", "", "Ranges of this width, then twice that, and so on."),
+    BuiltKey("stars", "true", "", "Text masked from its end, a character a level."),
+    BuiltKey(
+        "calendar", "list of day, month, quarter, year, decade", "", "Days, then these parts of the calendar."
+    ),
+    BuiltKey(
+        "domain",
+        "[low, high], [first, last] or a list of texts",
+        "has to be there",
+        "The values it is built over: whole numbers, days, or for stars all texts.",
+    ),
+    BuiltKey("origin", "number", "0", "Of widths and doubling, what the ranges are counted from."),
+)
+"""One of BUILDERS, and what goes with it; docs/policy.md has a table of these."""
+
 _FORMS = (
     "{widths: [5, 10], domain: [0, 120]}, {doubling: 5, domain: [0, 120]}, {stars: true, domain: [NL80, NL81]} or "
     "{calendar: [month, year], domain: [1920-01-01, 2010-12-31]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kanonflow.schemas.built_hierarchies import KEYS as BUILT_KEYS
 from kanonflow.schemas.former_keys import FORMER
 from kanonflow.schemas.key_kinds import Group, JsonSchema, Key, keys_schema
 from kanonflow.schemas.policy_fields import Role
@@ -42,11 +43,21 @@ def policy_schema() -> JsonSchema:
 
 def policy_tables() -> str:
     """The tables of all keys, in Markdown."""
-    return "\n".join(line for title, keys in _TABLES for line in _table(title, keys))
+    lines = [line for title, keys in _TABLES for line in _table(title, keys)]
+    lines += [*_head("Under `hierarchy`, where a mapping builds it")]
+    lines += [
+        f"| `{key.name}` | {key.value} | {key.without or 'another one builds it'} | {key.doc} |"
+        for key in BUILT_KEYS
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _head(title: str) -> Iterator[str]:
+    yield from (f"## {title}", "", "| key | value | without it | |", "|---|---|---|---|")
 
 
 def _table(title: str, keys: tuple[Key, ...]) -> Iterator[str]:
-    yield from (f"## {title}", "", "| key | value | without it | |", "|---|---|---|---|")
+    yield from _head(title)
     for key in keys:
         yield _row(key.name, key)
         if isinstance(key.kind, Group) and key.kind.whole:

@@ -22,6 +22,7 @@ from kanonflow.schemas.text_values import cast_text
 NULL_WORDS = (
     *("NA", "N/A", "n/a", "na", "#N/A", "NULL", "null", "Null", "None", "none"),
     *("nan", "NaN", "NAN", "NaT", "nil", "-", "--", "?", "\\N"),
+    *("n.a.", "N.A.", "k.A.", "k. A.", "k.a.", "n.v.", "#NV"),
 )
 """Words that stand for a missing value in exports, and are proposed as such."""
 LEAST_SHARE = 0.5

@@ -3,17 +3,15 @@
 import ast
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ROOMS = (
     "pipelines",
     "transforms",
@@ -33,7 +31,7 @@ def blocks(document: Path, language: str) -> list[str]:
 
 
 def feed() -> pa.Table:
-    """Two days of 30 card holders, as the README's policy wants them."""
+    """Two days of 30 card holders, as ``card.yaml`` wants them."""
     random = np.random.default_rng(1)
     card = random.integers(0, 30, 400)
     return pa.table(
@@ -52,24 +50,10 @@ def feed() -> pa.Table:
     )
 
 
-def test_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its policy fits a feed of its fields, and its Python blocks, one after the other, release that feed."""
-    monkeypatch.chdir(tmp_path)
-    (policy,) = blocks(ROOT / "README.md", "yaml")
-    Path("card.yaml").write_text(policy)
-    Path("secret").write_bytes(bytes(range(32)))
-    Path("secret").chmod(0o600)
-    pyarrow.parquet.write_table(feed(), "feed.parquet")
-    names: dict[str, Any] = {}
-    for block in blocks(ROOT / "README.md", "python"):
-        exec(block, names)
-    released, rejected = map(int, re.findall(r"\d+", capsys.readouterr().out))
-    assert released > 300
-    assert released + rejected == 400
-    # Two days of newcomers, who wait for each other and enter together.
-    assert len(list(Path("out/release").glob("*.avro"))) == 1
+def card_policy() -> str:
+    """``card.yaml`` of docs/choosing.md, which other pages use."""
+    (policy,) = blocks(ROOT / "docs" / "choosing.md", "yaml")
+    return policy
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -97,8 +81,28 @@ def test_every_test_named_exists(document: Path) -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
     }
-    named = set(re.findall(r"`(test_\w+)`", document.read_text()))
+    text = document.read_text()
+    named = set(re.findall(r"`(test_\w+)`", text))
+    for shown in re.findall(r"<!-- shown: (.*?) -->", text, re.DOTALL):
+        named |= {name.strip() for name in shown.split(",")}
     assert named <= known, sorted(named - known)
+
+
+def anchors(document: Path) -> set[str]:
+    """Of the headings of a document, as the places that show Markdown make them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("document", sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
+def test_links_of_the_root_lead_to_files_and_headings(document: Path) -> None:
+    """Of README and its neighbours; those within docs/ are checked where the site is built (``test_site``)."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        path, _, anchor = link.partition("#")
+        there = ROOT / path if path else document
+        assert there.exists(), link
+        if anchor:
+            assert anchor in anchors(there), link
 
 
 def test_decisions_are_numbered_without_gaps() -> None:

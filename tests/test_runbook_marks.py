@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-WALKED = ("docs/operations.md", "docs/kafka.md", "docs/dataflow.md", "README.md")
+WALKED = ("docs/operations.md", "docs/kafka.md", "docs/dataflow.md", "docs/streams.md")
 PROGRAMS = (
     "kanonflow",
     "flink",
@@ -26,8 +26,6 @@ PROGRAMS = (
     "kubectl",
 )
 MARK = re.compile(r"<!-- (tried|not tried): (.+?) -->", re.DOTALL)
-STREAMS = "### A stream, on Flink"
-"""The section of README that belongs to the runbook."""
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
@@ -55,20 +53,11 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
                 yield words, part[found.end() :]
 
 
-def walked(document: str) -> str:
-    """The text of a document that the law is about."""
-    text = (ROOT / document).read_text()
-    if document == "README.md":
-        text = text.partition(STREAMS)[2].partition("\n### Output")[0]
-    assert text
-    return text
-
-
 @pytest.mark.parametrize("document", WALKED)
 def test_every_command_is_tried_or_says_that_it_is_not(document: str) -> None:
     """And the test that a mark names is there."""
     unmarked, missing = [], []
-    for command, behind in commands(walked(document)):
+    for command, behind in commands((ROOT / document).read_text()):
         mark = MARK.search(behind)
         if mark is None:
             unmarked.append(command)
@@ -81,7 +70,7 @@ def test_every_command_is_tried_or_says_that_it_is_not(document: str) -> None:
 @pytest.mark.parametrize("document", WALKED)
 def test_there_are_commands_to_walk(document: str) -> None:
     """A reader that finds nothing would pass everything."""
-    assert list(commands(walked(document)))
+    assert list(commands((ROOT / document).read_text()))
 
 
 def test_what_counts_as_a_command() -> None:

@@ -1,4 +1,4 @@
-"""What ``docs/using-releases.md`` shows runs, on releases of the README's policy, and says what is true."""
+"""What ``docs/using-releases.md`` shows runs, on releases of ``card.yaml``, and says what is true."""
 
 import json
 import re
@@ -21,17 +21,16 @@ from kanonflow.transforms.columns.avro_encoding import avro_file
 from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.secret.seeds import Secret
 from tests.made_releases import made, write_release
-from tests.test_documents import ROOT, blocks, feed
+from tests.test_documents import ROOT, blocks, card_policy, feed
 
 PAGE = ROOT / "docs" / "using-releases.md"
 
 
 @pytest.fixture
 def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with releases of the README's policy in ``out``."""
+    """The working directory, with releases of ``card.yaml`` in ``out``."""
     monkeypatch.chdir(tmp_path)
-    (text,) = blocks(ROOT / "README.md", "yaml")
-    Path("card.yaml").write_text(text)
+    Path("card.yaml").write_text(card_policy())
     policy = load_policy("card.yaml")
     table = feed()
     found = anonymize_table(table, policy, Secret(bytes(range(32))), threads=1).released

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import TextIO
 
 import pyarrow as pa
 import yaml
@@ -20,6 +21,7 @@ from kanonflow.pipelines.risks.lasting_risks import lasting_risks
 from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
 from kanonflow.pipelines.risks.trails import read_feed
+from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import DraftedField, draft_policy, value_type
 from kanonflow.schemas.errors import InputError, PolicyError
@@ -38,11 +40,13 @@ def draft_from_input(
     input_format: str | None = None,
     *,
     answered: bool = False,
+    terminal: TextIO | None = None,
 ) -> str:
     """A policy (YAML) with the roles, types and formats that the files speak for, and reasons as comments.
 
     Where the data cannot tell a role, or a payload field is above a limit of ``policy check``, the draft asks: its role
     is "?". answered: with what is proposed in the place of each "?", but for fields above a limit, which are dropped.
+    terminal: where it stands that kernels are compiled first; None: nowhere.
     Deterministic. Raises InputError.
     """
     files = find_inputs(patterns, input_format)
@@ -53,7 +57,7 @@ def draft_from_input(
     proposal = proposed_roles(columns, _K)
     name = PurePosixPath(files[0].name).name.split(".", 1)[0]
     said = csv if schema.csv else None
-    fields = _measured(proposal, name, said, files, schema, csv)
+    fields = _measured(proposal, name, said, files, schema, csv, terminal)
     return draft_policy(
         fields, name, csv=said, window_days=proposal.window_days, told=proposal.told, answered=answered
     )
@@ -98,6 +102,7 @@ def _measured(
     files: Sequence[InputFile],
     schema: InputSchema,
     csv: CsvForm,
+    terminal: TextIO | None,
 ) -> Mapping[str, DraftedField]:
     """The fields, those that ``policy check`` would refuse without a role."""
     text = draft_policy(proposal.fields, name, csv=said, window_days=proposal.window_days, answered=True)
@@ -106,6 +111,7 @@ def _measured(
         bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=name)
     except PolicyError as error:
         return _ask_about(proposal.fields, [each for each in error.mistakes if _FIELD.match(each)])
+    compile_first(bound, terminal, here=policy.lasting)
     rows = read_sample(files, bound, csv)
     mistakes = list(getattr(payload_risks(rows, bound).refusal(name), "mistakes", ()))
     if policy.lasting and rows.num_rows:

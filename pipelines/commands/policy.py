@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -80,6 +80,7 @@ def check_policy(
     input_format: str | None = None,
     *,
     fit_only: bool = False,
+    terminal: TextIO | None = None,
 ) -> PolicyCheck:
     """What the policy promises and what it does not; also that it fits the files, if there are any.
 
@@ -87,6 +88,7 @@ def check_policy(
     field are measured (see ``payload_risks``), and under ``cohort: lasting`` those of the feed as a whole (see
     ``lasting_risks``).
     fit_only: stop at whether they fit: no risk is measured, and no solver is loaded.
+    terminal: where it stands that kernels are compiled first; None: nowhere.
     Raises PolicyError with all mistakes, InputError.
     """
     policy = read_policy(path)
@@ -100,7 +102,9 @@ def check_policy(
     refusal: PolicyError | None = None
     figures = None
     if patterns:
-        over = _over_files(policy, path, patterns, delimiter, input_format, fit_only=fit_only)
+        over = _over_files(
+            policy, path, patterns, delimiter, input_format, fit_only=fit_only, terminal=terminal
+        )
         lines, table, refusal, figures = [*lines, *over.lines], over.table, over.refusal, over.figures
         told |= over.told
     lines += [f"- {note}" for note in _notes(policy)]
@@ -130,6 +134,7 @@ def _over_files(
     input_format: str | None,
     *,
     fit_only: bool,
+    terminal: TextIO | None,
 ) -> _OverFiles:
     """What the files look like under the policy, and what their people and payload tell."""
     files, schema, bound, csv = bind_input(policy, patterns, delimiter, input_format)
@@ -152,7 +157,9 @@ def _over_files(
     from kanonflow.pipelines.risks.payload_sample import read_sample
     from kanonflow.pipelines.risks.trails import read_feed
     from kanonflow.pipelines.risks.window_sizes import window_sizes
+    from kanonflow.pipelines.runs.kernel_cache import compile_first
 
+    compile_first(bound, terminal, here=policy.lasting)
     rows = read_sample(files, bound, csv)
     people = window_sizes(rows, bound)
     lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]

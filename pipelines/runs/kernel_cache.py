@@ -1,4 +1,4 @@
-"""Kernels that no cache holds are compiled before a run begins, in parallel, and the run says how far that is."""
+"""Kernels that no cache holds are compiled before a command needs them, in parallel, and it says how far that is."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ def kernels_of_run(bound: BoundPolicy, *, here: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *sample_kernels(bound))))
 
 
-def compile_first(bound: BoundPolicy, terminal: TextIO, *, here: bool = True, quiet: bool = False) -> None:
+def compile_first(
+    bound: BoundPolicy, terminal: TextIO | None, *, here: bool = True, quiet: bool = False
+) -> None:
     """Compile what a run needs and no cache holds; otherwise it takes some 10 ms and says nothing.
 
-    here: as of ``kernels_of_run``. quiet: say nothing.
+    here: as of ``kernels_of_run``. quiet, or no terminal: say nothing.
     """
     names = kernels_of_run(bound, here=here)
     if not missing_units(names):
         return
     begin = time.perf_counter()
-    if not quiet:
-        print(COMPILES, file=terminal, flush=True)
-    if compile_ahead(names, None if quiet else progress_lines(terminal)) and not quiet:
+    if quiet or terminal is None:
+        compile_ahead(names, None)
+        return
+    print(COMPILES, file=terminal, flush=True)
+    if compile_ahead(names, progress_lines(terminal)):
         print(f"compiled in {time.perf_counter() - begin:.0f} s", file=terminal, flush=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas import policy_keys
+from kanonflow.schemas.built_hierarchies import BUILDERS, KEYS, build_hierarchy
+from kanonflow.schemas.errors import HierarchyError, PolicyError
 from kanonflow.schemas.key_kinds import Key
 from kanonflow.schemas.policy import Policy, SolverChoice
 from kanonflow.schemas.policy_documents import policy_schema, policy_tables
 from kanonflow.schemas.policy_fields import Field, Quasi
 from kanonflow.schemas.policy_file import load_policy, parse_policy, policy_digest, to_mapping
-from kanonflow.schemas.policy_keys import FIELD, HEAD, QUASI, SOLVER
+from kanonflow.schemas.policy_keys import CSV, FIELD, HEAD, QUASI, SOLVER
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "policies").glob("*.yaml"))
@@ -66,6 +69,23 @@ def plain(mapping: object) -> Any:
 def test_the_tables_of_the_document_are_those_of_the_keys() -> None:
     """docs/policy.md ends with the tables that the keys give."""
     assert (ROOT / "docs" / "policy.md").read_text().endswith("\n\n" + policy_tables().rstrip() + "\n")
+
+
+def test_every_key_is_in_the_document_by_name() -> None:
+    """Of every table of keys that the reader goes by, with those of groups and of mappings that build a hierarchy."""
+    told = set(re.findall(r"^\| `([\w.]+)` \|", (ROOT / "docs" / "policy.md").read_text(), re.MULTILINE))
+    tables = [value for value in vars(policy_keys).values() if isinstance(value, tuple) and value]
+    keys = [key for table in tables for key in table if isinstance(key, Key)]
+    for key in keys:
+        assert any(name.split(".")[-1] == key.name for name in told), key.name
+    assert {key.name for key in (*HEAD, *SOLVER, *CSV, *FIELD)} <= told
+    assert {key.name for key in KEYS} <= told
+    with pytest.raises(HierarchyError) as refused:
+        build_hierarchy(dict.fromkeys(told, 1))
+    unknown = {mistake.partition(":")[0] for mistake in refused.value.mistakes if "unknown key" in mistake}
+    assert {key.name for key in KEYS} - unknown == {*BUILDERS, "domain"}, (
+        "origin goes with one of two builders"
+    )
 
 
 def test_the_schema_is_one() -> None:

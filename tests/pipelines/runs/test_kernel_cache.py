@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
+from kanonflow.pipelines import cli
 from kanonflow.pipelines.runs import kernel_cache
 from kanonflow.pipelines.runs.kernel_cache import compile_first, kernels_of_run, progress_lines
 from tests.small_feeds import bound_feed, feed_policy
@@ -79,3 +81,26 @@ def test_progress_is_one_line_at_a_terminal_and_a_few_elsewhere() -> None:
     assert lively.getvalue().endswith("compiled 40 of 40 kernels, 100% of the work\n")
     assert plain.getvalue().splitlines()[0] == "compiled 10 of 40 kernels, 25% of the work"
     assert 3 <= plain.getvalue().count("\n") <= 5
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("action", ["draft", "check"])
+def test_what_measures_a_feed_says_that_it_compiles_first(
+    action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both found cohorts of the feed on trial, often as the first command ever; a draft is what stdout has alone."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["demo", "--only-feed", "--rows", "2000", "--days", "5", "--output", "made"]) == 0
+    assert cli.main(["policy", "draft", "--input", "made/feed/transactions.csv"]) == 0
+    drafted = capsys.readouterr().out.partition("# A draft")
+    Path("draft.yaml").write_text(drafted[1] + drafted[2])
+    asked = []
+    monkeypatch.setattr(kernel_cache, "missing_units", lambda names: [3])
+    monkeypatch.setattr(kernel_cache, "compile_ahead", lambda names, told: asked.append(names) or 1)
+    cli.main(
+        ["policy", action, *(["draft.yaml"] * (action == "check")), "--input", "made/feed/transactions.csv"]
+    )
+    said = capsys.readouterr()
+    assert asked == [("classes ncp", "merging")]
+    assert kernel_cache.COMPILES in said.err
+    assert kernel_cache.COMPILES not in said.out
