@@ -31,7 +31,7 @@ def _packages() -> dict[str, str]:
 
 PACKAGES = _packages()
 
-# From the oldest that goes with pyarrow 20 on; make beam-range-test runs on both ends, locks/ has the one that is tested.
+# From the oldest that goes with pyarrow 20. make beam-range-test tries both ends; locks/ pin one for all tests.
 BEAM = ">=2.72,<3"
 
 RUNTIME = [
@@ -67,6 +67,40 @@ TEST = [
     "setuptools>=70.1",
 ]
 
+KEYWORDS = [
+    "k-anonymity",
+    "anonymization",
+    "privacy",
+    "de-identification",
+    "apache-beam",
+    "streaming",
+    "l-diversity",
+    "t-closeness",
+    "microaggregation",
+]
+CLASSIFIERS = [
+    "Development Status :: 4 - Beta",
+    "Environment :: Console",
+    "Intended Audience :: Developers",
+    "Intended Audience :: Information Technology",
+    "Intended Audience :: Science/Research",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: 3.11",
+    "Programming Language :: Python :: 3.12",
+    "Topic :: Scientific/Engineering :: Information Analysis",
+    "Topic :: Security",
+    "Topic :: System :: Distributed Computing",
+    "Typing :: Typed",
+]
+
+
+def _readme() -> str:
+    """What an index shows of the package. A copy of the sources may come without it."""
+    readme = HERE / "README.md"
+    return readme.read_text(encoding="utf-8") if readme.is_file() else ""
+
+
 # The folder of kernels as machine code that ``make wheel`` compiles (decision 058), for a wheel that carries them.
 COMPILED = os.environ.get("KANONFLOW_COMPILED")
 
@@ -97,10 +131,15 @@ setup(
     name="kanonflow",
     version="0.1.0",
     description="Continuous k-anonymization of record feeds as an Apache Beam component",
+    long_description=_readme(),
+    long_description_content_type="text/markdown",
+    keywords=KEYWORDS,
+    classifiers=CLASSIFIERS,
     python_requires=">=3.11,<3.13",
     packages=list(PACKAGES),
     package_dir=PACKAGES,
     package_data={
+        "kanonflow": ["py.typed"],
         "kanonflow.pipelines.flink": ["*.xml", "*.java"],
         "kanonflow.schemas": ["*.avsc"],
         "kanonflow.solvers.kernels": ["*.json"],

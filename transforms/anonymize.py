@@ -155,7 +155,7 @@ class KAnonymize(beam.PTransform):
         return self
 
     def display_data(self) -> dict[str, Any]:
-        """What a runner shows of the step: which policy, and what it promises. Nothing of the secret, nor where it is."""
+        """What a runner shows of the step: its policy, and what that promises. Not the secret, nor where it is."""
         policy = self._bound.policy
         return {
             "policy": DisplayDataItem(policy.name, label="Policy"),

@@ -66,8 +66,8 @@ class AnonymizeRows(beam.PTransform):
             raise InputError(f"flat: {flat} is none of {', '.join(FLAT)}")
         if not error_handling or set(error_handling) != {"output"}:
             raise InputError(
-                "error_handling: say {output: NAME}, and what becomes of that output. Rows that do not fit the policy, or"
-                " have too few peers, come there; they are raw data"
+                "error_handling: say {output: NAME}, and what becomes of that output. Rows that do not fit the"
+                " policy, or have too few peers, come there; they are raw data"
             )
         self._anonymize = KAnonymize(policy, secret, threads=threads)
         self._flat = flat

@@ -90,8 +90,8 @@ def _check_names(names: list[Any]) -> None:
     nameless = [type(name).__name__ for name in names if not isinstance(name, str)]
     if nameless:
         raise InputError(
-            f"{len(nameless)} of the table's columns have a {nameless[0]} and no text for a name; rename them to what the"
-            " policy says"
+            f"{len(nameless)} of the table's columns have a {nameless[0]} and no text for a name; rename them to"
+            " what the policy says"
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
