@@ -38,8 +38,8 @@ def test_another_beam_is_refused_with_what_to_install() -> None:
 
 
 def _arguments(command: str, runner: str) -> tuple[argparse.Namespace, tuple[str, ...]]:
-    words = [command, "--policy", "p.yaml", "--input", "f.csv", "--output", "out", "--runner", runner]
-    return parse([*words, *(["--unmeasured"] if command == "stream" else [])])
+    feed = "--source" if command == "stream" else "--input"
+    return parse([command, "--policy", "p.yaml", feed, "f", "--output", "out", "--runner", runner])
 
 
 @pytest.mark.parametrize(
