@@ -51,6 +51,8 @@ CLI = ["rich>=13"]
 # Before 2.12 the registry's client had no OAuth, and the first ones followed redirects.
 KAFKA = ["confluent-kafka[schemaregistry]>=2.12,<3"]
 GCP = [f"apache-beam[gcp]{BEAM}"]
+# Before 1.35 the client had no If-None-Match.
+AWS = [f"apache-beam[aws]{BEAM}", "boto3>=1.36,<2"]
 YAML = [f"apache-beam[yaml]{BEAM}"]
 TEST = [
     "pytest>=8",
@@ -64,6 +66,7 @@ TEST = [
     "polars>=1.10",
     "pandas>=2.2,<3",
     "jsonschema>=4.20",
+    "moto[server]>=5",
     "setuptools>=70.1",
 ]
 
@@ -148,11 +151,12 @@ setup(
     install_requires=_pinned(RUNTIME) if COMPILED else RUNTIME,
     **({"cmdclass": {"build_py": _WithKernels}, "distclass": _ForOneMachine} if COMPILED else {}),
     extras_require={
+        "aws": AWS,
         "cli": CLI,
         "gcp": GCP,
         "kafka": KAFKA,
         "yaml": YAML,
-        "test": CLI + KAFKA + GCP + YAML + TEST,
+        "test": CLI + KAFKA + GCP + AWS + YAML + TEST,
     },
     entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
 )

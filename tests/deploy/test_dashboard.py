@@ -1,4 +1,4 @@
-"""The dashboard is one that Grafana can load, of metrics that exist; each panel says what it shows, and in what unit."""
+"""The dashboard is one that Grafana can load, of metrics that exist; panels say what they show, and in what unit."""
 
 from __future__ import annotations
 
