@@ -9,9 +9,6 @@ What a column of a release becomes
 Ranges and sets are never null themselves.
 """
 
-# ruff: noqa: UP045
-# Beam keeps a field of type Optional[X] as an X that may be null, and one of type X | None as a pickle of anything.
-
 from __future__ import annotations
 
 import datetime
@@ -36,15 +33,20 @@ from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
+def _nullable(kind: Any) -> Any:
+    """The type of a field that may be null. Of ``kind | None`` Beam makes a pickle of anything."""
+    return Optional[kind]  # noqa: UP045
+
+
 REJECTED_ROW = RowTypeConstraint.from_fields(
     [
         ("reason", str),
-        ("field", Optional[str]),
+        ("field", _nullable(str)),
         ("message", str),
-        ("window_end", Optional[str]),
-        ("source", Optional[str]),
-        ("line", Optional[int]),
-        ("row", Mapping[str, Optional[str]]),
+        ("window_end", _nullable(str)),
+        ("source", _nullable(str)),
+        ("line", _nullable(int)),
+        ("row", Mapping[str, _nullable(str)]),  # type: ignore[misc]
     ]
 )
 """A record of rejected.avsc as a row. Raw data: it stays where the input is. window_end: text as in ISO 8601. line: the
@@ -157,7 +159,7 @@ def _refuse_names(names: Sequence[str], policy: str) -> None:
 
 def _type_of(field: pa.Field, plain: bool) -> Any:
     kind = _plain_type(field.type, plain)
-    return Optional[kind] if field.nullable else kind
+    return _nullable(kind) if field.nullable else kind
 
 
 def _plain_type(arrow: pa.DataType, plain: bool) -> Any:
@@ -165,7 +167,7 @@ def _plain_type(arrow: pa.DataType, plain: bool) -> Any:
     if types.is_struct(arrow):
         return RowTypeConstraint.from_fields([(part.name, _type_of(part, plain)) for part in arrow])
     if types.is_list(arrow):
-        return Sequence[_type_of(arrow.value_field, plain)]
+        return Sequence[_type_of(arrow.value_field, plain)]  # type: ignore[misc]
     plainly = str if plain else None
     for takes, kind in (
         (types.is_boolean, bool),
