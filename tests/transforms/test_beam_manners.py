@@ -7,10 +7,12 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.testing import test_stream as stepped
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms.display import DisplayData
 from apache_beam.transforms.error_handling import CollectingErrorHandler, ErrorHandler
 from apache_beam.typehints import typehints
+from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.pipelines.runs.secret_sources import SecretFile, SecretVariable
 from kanonflow.transforms.anonymize import KAnonymize
@@ -19,8 +21,8 @@ from kanonflow.transforms.secret.seeds import Secret, SecretSource
 from kanonflow.transforms.sinks.beam_rows import REJECTED_ROW
 from kanonflow.transforms.sinks.matching_record_sink import WriteMatchingRecords
 from kanonflow.transforms.sinks.sinks import WriteMetrics, WriteRejected, WriteReleases
-from tests.runners import bounded_pipeline
-from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly, row
+from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
+from tests.small_feeds import HOUR, SECRET, START, bound_feed, feed_policy, hourly, row
 
 KEY = bytes(range(60, 92))
 """Letters, digits and signs: it would be seen as it is, and as hexadecimal."""
@@ -108,6 +110,44 @@ def _reports_age(found: list[Any]) -> None:
 
 def _some(found: list[Any]) -> None:
     assert sum(found) > 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("runner", [bounded_pipeline, loopback_pipeline], ids=["bounded", "job service"])
+def test_rows_cross_processes(runner: Any) -> None:
+    """Coded by their schema, behind a Reshuffle; ranges have names there too."""
+    with runner() as pipeline:
+        out = (
+            pipeline | beam.Create(hourly(3, 9, 12, seed=2)) | KAnonymize(feed_policy(max_delay="1h"), SECRET)
+        )
+        told = out.rows | beam.Reshuffle() | beam.Map(lambda row: (row.reference, row.age.min <= row.age.max))
+        assert_that(told, _many_in_order)
+
+
+def _many_in_order(found: list[Any]) -> None:
+    assert len(dict(found)) == len(found) > 15
+    assert all(ordered for _, ordered in found)
+
+
+@pytest.mark.thorough
+def test_rows_of_a_stream_stand_in_the_window_of_their_release() -> None:
+    """Also in one that a timer made."""
+    stream = stepped.TestStream()
+    for hour, some in enumerate([[row(number, number, 0.5) for number in range(5)], [], [row(10, 1, 2.5)]]):
+        stream.add_elements(some)
+        stream.advance_watermark_to(Timestamp((START + (hour + 1) * HOUR) // 1000 + 1))
+    with streaming_pipeline() as pipeline:
+        out = pipeline | stream.advance_watermark_to_infinity() | KAnonymize(feed_policy(), SECRET)
+        assert_that(out.rows | beam.ParDo(_WithHour()), _five_of_the_first_hour)
+
+
+class _WithHour(beam.DoFn):
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
+        yield element.reference, (window.start.micros // 1000 - START) // HOUR
+
+
+def _five_of_the_first_hour(found: list[Any]) -> None:
+    assert sorted(found) == [(f"r{number}", 0) for number in range(5)]
 
 
 def test_an_error_handler_must_be_closed_and_may_be_none() -> None:
