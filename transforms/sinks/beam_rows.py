@@ -21,6 +21,7 @@ from typing import Any, Optional
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.typehints.decorators import no_annotations
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
@@ -29,6 +30,7 @@ from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc
+from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -62,8 +64,9 @@ class ReleasedRows(beam.PTransform):
     ``WriteToParquet`` and ``WriteToCsv`` without a schema of one's own.
     lay_out: called with each release's table, to make another one of it; None: nested, as released.
 
-    A row is on its way as soon as its release is made, before anything stands in a file, and once more where a runner
-    repeats a bundle: a sink behind it publishes exactly once only as far as the sink itself does.
+    The rows stand behind a ``durable_boundary``: a bundle that runs again makes the same rows. They come once more
+    then, so a sink publishes exactly once only as far as it does that itself. And when a job goes on from an older
+    state, nothing compares them with what is published already, as ``WriteReleases`` does.
     Raises PolicyError: a field is published under a name that no row can have.
     """
 
@@ -84,9 +87,12 @@ class ReleasedRows(beam.PTransform):
 
     @no_annotations
     def expand(self, releases: beam.PCollection) -> beam.PCollection:
-        """One step."""
+        """The boundary of the pipeline's runner, and one step."""
+        pipeline = releases.pipeline
+        streaming = bool(pipeline.options.view_as(StandardOptions).streaming)
+        boundary = durable_boundary(type(pipeline.runner).__name__, streaming=streaming)
         step = beam.ParDo(_ToRows(self.row_type, self._plain, self._lay_out))
-        return releases | "Make" >> step.with_output_types(self.row_type)
+        return releases | "Stable" >> boundary | "Make" >> step.with_output_types(self.row_type)
 
 
 class RejectedAsRows(beam.PTransform):

@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from apache_beam.coders import registry
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.testing.util import assert_that
 from apache_beam.typehints import schemas
 from apache_beam.utils.timestamp import Timestamp
@@ -28,6 +31,7 @@ from kanonflow.transforms.sinks.beam_rows import (
     rejected_rows,
     row_type,
 )
+from kanonflow.transforms.sinks.durable_boundary import STABLE_INPUT
 from tests.runners import bounded_pipeline
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
@@ -171,6 +175,31 @@ def test_layout_gives_the_fields() -> None:
     with bounded_pipeline() as pipeline:
         rows = pipeline | beam.Create([Release("r", None, None, to_ipc(empty))]) | step
         assert_that(rows, _nothing)
+
+
+@pytest.mark.parametrize(
+    ("runner", "flags", "wanted"),
+    [
+        (FlinkRunner, ["--streaming"], True),
+        (FlinkRunner, [], False),
+        (BundleBasedDirectRunner, ["--streaming"], False),
+    ],
+    ids=["checkpointed", "bounded", "local"],
+)
+def test_rows_stand_behind_the_runners_boundary(
+    runner: type[beam.runners.PipelineRunner], flags: list[str], wanted: bool
+) -> None:
+    """On Flink a replay must not send another version of a release to whatever sink comes next."""
+    pipeline = beam.Pipeline(runner=runner(), options=PipelineOptions(flags))
+    releases = pipeline | beam.Create([])
+    _ = releases | ReleasedRows(bound_feed(feed_policy()))
+    graph = pipeline.to_runner_api()
+    makers = [step for step in graph.components.transforms.values() if step.unique_name.endswith("/Make")]
+    (behind,) = {name for step in makers for name in step.inputs.values()}
+    steps = graph.components.transforms.values()
+    before = " ".join(step.unique_name for step in steps if behind in step.outputs.values())
+    assert ("Checkpointed" in before) is wanted
+    assert (STABLE_INPUT in graph.requirements) is wanted
 
 
 def _nothing(found: list[Any]) -> None:
