@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 # Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-thorough lint bench docs clean flink-test flink-up flink-down lock
+.PHONY: demo test test-all test-thorough lint bench docs clean flink-test flink-up flink-down lock beam-range-test
 
 # From nothing each time: a run that other code began must not be resumed. Its kernels stand beside the sources, where
 # kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR: whoever goes on by hand waits once. Those of
@@ -42,6 +42,26 @@ test-all: test test-thorough
 flink-test: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
 	$(PY) -m pytest tests/flink tests/kafka -m cluster $(FLINK_TEST_FLAGS)
 
+# Both ends of the range of Beam in setup.py, each in an environment of its own, with what a pipeline of one's own needs:
+# transforms on the local runners, Beam YAML, and whole runs of kanonflow anonymize. Clusters need the locked Beam
+# (pipelines/options/beam_version.py). numba is the locked one: another would compile every kernel.
+BEAM_LOWEST := $(shell sed -n 's/^BEAM = ">=\([0-9.]*\),.*/\1/p' setup.py)
+NUMBA := $(shell sed -n 's/^\(numba==[0-9.]*\).*/\1/p' locks/test.lock)
+BEAM_TESTS := tests/transforms/sinks/test_beam_rows.py tests/transforms/test_beam_manners.py \
+  tests/transforms/test_anonymize.py tests/transforms/windows/test_solve_windows.py tests/pipelines/own_pipelines \
+  tests/pipelines/test_cli.py tests/test_beam_document.py
+beam-range-test: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
+	$(call test_beam,lowest,apache-beam==$(BEAM_LOWEST).*)
+	$(call test_beam,newest,apache-beam)
+
+define test_beam
+	$(VENV)/bin/uv venv --quiet --clear --python $(PYTHON) .beam/$(1)
+	$(UV_INSTALL:$(PY)=.beam/$(1)/bin/python) '$(2)' '$(NUMBA)' --editable '.[cli,kafka,yaml]' \
+	  'pytest>=8' 'pytest-timeout>=2' 'hypothesis>=6' 'polars>=1.10' 'pandas>=2.2,<3' 'duckdb>=1.1'
+	.beam/$(1)/bin/python -c "import apache_beam; print('Beam', apache_beam.__version__)"
+	.beam/$(1)/bin/python -m pytest $(BEAM_TESTS) -m "not cluster" $(BEAM_TEST_FLAGS)
+endef
+
 FLINK_STATE ?= .flink
 flink-up: $(VENV)/.installed-cli $(NUMBA_CACHE_DIR)/.compiled
 	$(PY) -m deploy.flink.session up --state $(FLINK_STATE)
@@ -68,7 +88,7 @@ docs: $(VENV)/.installed-test .mypy_root/kanonflow
 	@echo "site/index.html; with a search: $(PY) -m http.server --directory site --bind 127.0.0.1"
 
 clean:
-	rm -rf demo-out site build dist .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf demo-out site build dist .beam .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)

@@ -31,8 +31,11 @@ def _packages() -> dict[str, str]:
 
 PACKAGES = _packages()
 
+# From the oldest that goes with pyarrow 20. make beam-range-test tries both ends; locks/ pin one for all tests.
+BEAM = ">=2.72,<3"
+
 RUNTIME = [
-    "apache-beam==2.77.0",
+    f"apache-beam{BEAM}",
     "numpy>=2.0,<2.5",
     "numba>=0.68.1,<0.69",
     "pyarrow>=20,<26",
@@ -47,7 +50,10 @@ RUNTIME = [
 CLI = ["rich>=13"]
 # Before 2.12 the registry's client had no OAuth, and the first ones followed redirects.
 KAFKA = ["confluent-kafka[schemaregistry]>=2.12,<3"]
-GCP = ["apache-beam[gcp]==2.77.0"]
+GCP = [f"apache-beam[gcp]{BEAM}"]
+# Before 1.35 the client had no If-None-Match.
+AWS = [f"apache-beam[aws]{BEAM}", "boto3>=1.36,<2"]
+YAML = [f"apache-beam[yaml]{BEAM}"]
 # The pages of docs/ as a site (decision 065).
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
 TEST = [
@@ -62,10 +68,45 @@ TEST = [
     "polars>=1.10",
     "pandas>=2.2,<3",
     "jsonschema>=4.20",
+    "moto[server]>=5",
     "setuptools>=70.1",
     # Drives a browser that is there already (chromium of the distribution); its own are not downloaded.
     "playwright>=1.49,<2",
 ]
+
+KEYWORDS = [
+    "k-anonymity",
+    "anonymization",
+    "privacy",
+    "de-identification",
+    "apache-beam",
+    "streaming",
+    "l-diversity",
+    "t-closeness",
+    "microaggregation",
+]
+CLASSIFIERS = [
+    "Development Status :: 4 - Beta",
+    "Environment :: Console",
+    "Intended Audience :: Developers",
+    "Intended Audience :: Information Technology",
+    "Intended Audience :: Science/Research",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: 3.11",
+    "Programming Language :: Python :: 3.12",
+    "Topic :: Scientific/Engineering :: Information Analysis",
+    "Topic :: Security",
+    "Topic :: System :: Distributed Computing",
+    "Typing :: Typed",
+]
+
+
+def _readme() -> str:
+    """What an index shows of the package. A copy of the sources may come without it."""
+    readme = HERE / "README.md"
+    return readme.read_text(encoding="utf-8") if readme.is_file() else ""
+
 
 # The folder of kernels as machine code that ``make wheel`` compiles (decision 058), for a wheel that carries them.
 COMPILED = os.environ.get("KANONFLOW_COMPILED")
@@ -97,10 +138,15 @@ setup(
     name="kanonflow",
     version="0.1.0",
     description="Continuous k-anonymization of record feeds as an Apache Beam component",
+    long_description=_readme(),
+    long_description_content_type="text/markdown",
+    keywords=KEYWORDS,
+    classifiers=CLASSIFIERS,
     python_requires=">=3.11,<3.13",
     packages=list(PACKAGES),
     package_dir=PACKAGES,
     package_data={
+        "kanonflow": ["py.typed"],
         "kanonflow.pipelines.flink": ["*.xml", "*.java"],
         "kanonflow.schemas": ["*.avsc"],
         "kanonflow.solvers.kernels": ["*.json"],
@@ -109,12 +155,13 @@ setup(
     install_requires=_pinned(RUNTIME) if COMPILED else RUNTIME,
     **({"cmdclass": {"build_py": _WithKernels}, "distclass": _ForOneMachine} if COMPILED else {}),
     extras_require={
+        "aws": AWS,
         "cli": CLI,
         "gcp": GCP,
         "kafka": KAFKA,
-        "yaml": ["apache-beam[yaml]==2.77.0"],
+        "yaml": YAML,
         "docs": DOCS,
-        "test": CLI + KAFKA + GCP + DOCS + TEST,
+        "test": CLI + KAFKA + GCP + AWS + YAML + DOCS + TEST,
     },
     entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
 )

@@ -26,7 +26,14 @@ def test_every_public_name_is_there() -> None:
 def test_help_tells_of_them() -> None:
     """``help(kanonflow)``: what each is for, with its definitions."""
     told = pydoc.plain(pydoc.render_doc(kanonflow))
-    for line in ("Continuous k-anonymization", "read_release(", "anonymize_table(", "class ReleasedTable"):
+    for line in (
+        "Continuous k-anonymization",
+        "result = anonymize_table(",
+        "read_release(",
+        "class ReleasedTable",
+        "class AnonymizeRows",
+        "class KanonflowOptions",
+    ):
         assert line in told
 
 

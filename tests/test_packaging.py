@@ -35,7 +35,7 @@ def test_only_the_package_is_installed(contents: dict[str, bytes]) -> None:
     top = {name.split("/")[0] for name in contents}
     assert {name for name in top if not name.endswith(".dist-info")} == {"kanonflow"}
     inside = {name.split("/")[1] for name in contents if name.startswith("kanonflow/")}
-    assert inside == {"__init__.py", *ROOMS}
+    assert inside == {"__init__.py", "py.typed", *ROOMS}
 
 
 def test_every_source_file_is_in_the_package(contents: dict[str, bytes]) -> None:
@@ -47,7 +47,8 @@ def test_every_source_file_is_in_the_package(contents: dict[str, bytes]) -> None
         if path.parent != FACE and path.suffix in (".py", ".avsc", ".json", ".yaml", ".xml", ".java")
     ]
     expected = {f"kanonflow/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
-    expected["kanonflow/__init__.py"] = (FACE / "__init__.py").read_bytes()
+    for name in ("__init__.py", "py.typed"):
+        expected[f"kanonflow/{name}"] = (FACE / name).read_bytes()
     inside = {name: content for name, content in contents.items() if name.startswith("kanonflow/")}
     assert sorted(inside) == sorted(expected)
     assert inside == expected
@@ -64,3 +65,24 @@ def test_the_command_is_declared(contents: dict[str, bytes]) -> None:
     """``kanonflow`` on the path starts the command line."""
     (declared,) = (content for name, content in contents.items() if name.endswith("/entry_points.txt"))
     assert b"kanonflow = kanonflow.pipelines.cli:main" in declared
+
+
+def test_the_package_says_what_it_is(contents: dict[str, bytes]) -> None:
+    """To an index and to type checkers; no address and no licence that nobody has chosen."""
+    (metadata,) = (
+        content.decode() for name, content in contents.items() if name.endswith(".dist-info/METADATA")
+    )
+    for line in (
+        "Name: kanonflow",
+        "Summary: Continuous",
+        "Keywords: k-anonymity",
+        "Requires-Python: >=3.11,<3.13",
+    ):
+        assert f"\n{line}" in metadata
+    assert "Classifier: Typing :: Typed" in metadata
+    assert "Classifier: Programming Language :: Python :: 3.11" in metadata
+    for never in ("Home-page:", "Project-URL:", "License:", "License-Expression:", "Author"):
+        assert f"\n{never}" not in metadata
+    assert (
+        "Requires-Dist: apache-beam<3,>=2.72\n" in metadata
+    )  # a range: a pipeline of one's own has a Beam already

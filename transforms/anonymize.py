@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -11,26 +12,32 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.metrics import Metrics
+from apache_beam.transforms.display import DisplayDataItem
+from apache_beam.transforms.error_handling import ErrorHandler
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.typehints.decorators import no_annotations
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.rejected import at_places
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.element_types import fields_of, records_schema
-from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, arrivals, from_ipc, to_ipc
+from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, Release, arrivals, from_ipc, to_ipc
 from kanonflow.transforms.rows.row_places import RowPlaces, places_of
 from kanonflow.transforms.rows.split import split_numbered
 from kanonflow.transforms.rows.unfit import LastRows, count_faults, count_unfit
 from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, check_source, partition_key
+from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
@@ -44,15 +51,29 @@ from kanonflow.transforms.windows.step import EarlierCohorts
 BATCH_ROWS = 4096
 
 
-class Anonymized(NamedTuple):
+class _Outputs(NamedTuple):
+    released: beam.PCollection
+    metrics: beam.PCollection
+    rejected: beam.PCollection
+
+
+class Anonymized(_Outputs):
     """released: PCollection[Release]. metrics: PCollection of records of metrics.avsc.
 
     rejected: PCollection[RejectedRows]; raw data, which must stay where the input is.
     """
 
-    released: beam.PCollection
-    metrics: beam.PCollection
-    rejected: beam.PCollection
+    bound: BoundPolicy
+
+    @functools.cached_property
+    def rows(self) -> beam.PCollection:
+        """PCollection[beam.Row], a row for each released record, with the fields of the release (``ReleasedRows``).
+
+        The step that makes them is in the pipeline if somebody asks: it costs more than to hand a release on.
+        """
+        producer = self.released.producer
+        place = "" if producer is None else producer.full_label.partition("/Window released")[0]
+        return self.released | f"{place}/Rows" >> ReleasedRows(self.bound)
 
 
 class KAnonymize(beam.PTransform):
@@ -116,12 +137,35 @@ class KAnonymize(beam.PTransform):
         self._epoch = epoch
         self._continued = continued
         self._on_unfit = on_unfit
+        self._error_handler: ErrorHandler | None = None
 
     @property
     def bound(self) -> BoundPolicy:
         """The policy bound to the records: final once the transform is applied, or ``input_schema`` is given."""
         self._was_told = True
         return self._bound
+
+    def with_error_handler(self, error_handler: ErrorHandler | None) -> KAnonymize:
+        """Hand rejected rows to one of Beam's error handlers, each as a row of ``beam_rows.REJECTED_ROW``; itself.
+
+        They are raw data, and so is what the handler makes of them. They stay in ``Anonymized.rejected`` as well. What
+        a sink rejects later (``Written.conflicts``) does not come here. None: there is no handler.
+        """
+        self._error_handler = error_handler
+        return self
+
+    def display_data(self) -> dict[str, Any]:
+        """What a runner shows of the step: its policy, and what that promises. Not the secret, nor where it is."""
+        policy = self._bound.policy
+        return {
+            "policy": DisplayDataItem(policy.name, label="Policy"),
+            "policy_digest": DisplayDataItem(policy_digest(policy).hex(), label="Digest of the policy"),
+            "k": DisplayDataItem(policy.k, label="k"),
+            "protect": DisplayDataItem(str(policy.protect), label="What is protected"),
+            "window": DisplayDataItem(
+                "none" if policy.window_ms is None else format_duration(policy.window_ms), label="Window"
+            ),
+        }
 
     @no_annotations
     def expand(self, records: beam.PCollection) -> Anonymized:
@@ -152,12 +196,25 @@ class KAnonymize(beam.PTransform):
                 continued=self._continued,
             )
         ).with_outputs(*tags, main="released")
-        rejected = (parts[REJECTED_TAG], solved[REJECTED_TAG]) | "Rejected" >> beam.Flatten()
-        return Anonymized(
-            self._window("released", solved.released),  # Release
-            self._window("metrics", solved[METRICS_TAG]),  # dict
-            self._window("rejected", rejected),  # RejectedRows
+        rejected = (
+            _of_type(RejectedRows, parts[REJECTED_TAG]),
+            _of_type(RejectedRows, solved[REJECTED_TAG]),
+        ) | "Rejected" >> beam.Flatten()
+        anonymized = Anonymized(
+            self._window("released", _of_type(Release, solved.released)),
+            self._window("metrics", _of_type(Mapping[str, Any], solved[METRICS_TAG])),
+            self._window("rejected", rejected),
         )
+        anonymized.bound = self._bound
+        if self._error_handler is not None:
+            # Not in the policy's windows: a row without a time would stand in one that begins before time does, which
+            # sinks of files cannot take.
+            self._error_handler.add_error_pcollection(
+                rejected
+                | "RejectedAsRows" >> RejectedAsRows()
+                | "Window errors" >> beam.WindowInto(records.windowing.windowfn)
+            )
+        return anonymized
 
     def _bind_to(self, element_type: Any) -> None:
         """Bind the policy to the elements' type, if that tells their fields and nothing else did.
@@ -211,6 +268,12 @@ def _bind(policy: Policy, schema: pa.Schema | type | None, text: bool) -> BoundP
 
 def _same(element: Any) -> Any:
     return element
+
+
+def _of_type(kind: Any, elements: beam.PCollection) -> beam.PCollection:
+    """The collection, with the type of its elements: that of a tagged output cannot be declared with its step."""
+    elements.element_type = convert_to_beam_type(kind)
+    return elements
 
 
 class GatherBatches(beam.DoFn):

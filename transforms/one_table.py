@@ -12,6 +12,7 @@ from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.rows.classify import classify
+from kanonflow.transforms.rows.data_frames import as_table
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret, check_source, partition_key
@@ -29,7 +30,7 @@ class AnonymizedTable(NamedTuple):
 
 
 def anonymize_table(
-    table: pa.Table,
+    table: Any,
     policy: Policy | str | os.PathLike[str],
     secret: Secret,
     *,
@@ -39,24 +40,27 @@ def anonymize_table(
 ) -> AnonymizedTable:
     """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
 
+    table: an Arrow table, a pandas or polars DataFrame, or another frame that gives itself as an Arrow stream
+    (``rows/data_frames.py`` says what becomes of nulls, categories and times). The index of pandas is ignored.
     policy: or the path of its file. text: all columns are text, as from CSV.
     epoch: with ``cohort: lasting``, of the promise, a number of 63 bits; every
     call begins with nobody known, so that two calls over the same people are two epochs, whatever it says.
 
-    Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected; SecretError
-    when the secret is none.
+    Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected; InputError
+    when the table is none, or has columns without a name of their own; SecretError when the secret is none.
     """
     check_source(secret)
     policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
     check_solver(policy)
-    bound = bind(policy, table.schema, text=text, source="the table")
-    classified = classify(table.select(list(bound.input_columns)), bound)
+    rows = as_table(table)
+    bound = bind(policy, rows.schema, text=text, source="the table")
+    classified = classify(rows.select(list(bound.input_columns)), bound)
     threads = threads or policy.solver.threads or os.cpu_count() or 1
     step = PartitionStep(bound, secret, threads, epoch=epoch, compressed=False)
     partitions: dict[bytes, PartitionInMemory] = {}
-    for values, number, rows in split(classified.rows, bound):
+    for values, number, part in split(classified.rows, bound):
         key = partition_key(secret, values)
-        partitions.setdefault(key, PartitionInMemory(step, key)).arrive(number, pa.Table.from_batches([rows]))
+        partitions.setdefault(key, PartitionInMemory(step, key)).arrive(number, pa.Table.from_batches([part]))
     released: list[pa.Table] = []
     metrics: list[dict[str, Any]] = []
     rejected = list(classified.rejected)

@@ -15,6 +15,7 @@ from kanonflow.pipelines.flink.flags import (
     split_flink_flags,
     with_stream_defaults,
 )
+from kanonflow.pipelines.options.beam_version import need_tested_beam
 from kanonflow.pipelines.options.cohort_flags import add_continue, add_forget
 from kanonflow.pipelines.options.compare_flags import add_compare
 from kanonflow.pipelines.options.export_flags import add_export
@@ -118,6 +119,8 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
             "--streaming: files that are there are a bounded input; for a feed see kanonflow stream"
         )
     runner, notes = _runner(arguments.runner)
+    if runner != DEFAULT_RUNNER:
+        need_tested_beam(f"--runner {runner}")
     if direct.direct_num_workers != 1:
         raise OptionsError(
             "--direct_num_workers must be 1: with more, stateful steps read old state and release windows"

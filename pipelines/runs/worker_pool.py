@@ -42,6 +42,7 @@ from apache_beam.runners.worker.worker_pool_main import (
     kill_process_gracefully,
 )
 
+from kanonflow.pipelines.options.beam_version import need_tested_beam
 from kanonflow.pipelines.runs.forked_worker import IMPORTED, run_worker
 
 LOOPBACK = "127.0.0.1"
@@ -247,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--service_port", type=int, default=50_000, help="default: %(default)s")
     parser.add_argument("--container_executable", help="what starts a worker in Beam's images")
     given = parser.parse_args(arguments)
+    need_tested_beam("this pool of workers")
     pool = WorkerPool(given.service_port, container_executable=given.container_executable)
     print(f"workers are started for those who ask at {pool.address}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

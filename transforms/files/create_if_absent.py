@@ -7,7 +7,11 @@ final)``, which fails when the final name exists, unlink. A crash at any point l
 Google Cloud Storage (gs://): one upload with the precondition that the object has no generation yet, which the
 service checks. An upload whose answer was lost and that is sent again finds its own object, which says the same.
 
-Elsewhere (s3://, hdfs://) and on file systems without hard links: a temporary file, then a rename if the
+S3 (s3://): one upload with the condition that no object has the name (``If-None-Match: *``), which the service checks,
+by the client that Beam has, with its credentials. A store that does not know the condition, and says so, is one of the
+others; one that ignores it overwrites where two workers upload in the same instant.
+
+Elsewhere (hdfs://) and on file systems without hard links: a temporary file, then a rename if the
 final name does not exist. Test and rename are two steps there, and object stores rename by copying: of
 two workers that commit the same name in the same instant, the later one wins. As both derive the file from
 the same slot, they hold the same bytes unless the input changed between two replays; a conflict that falls
@@ -27,6 +31,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+_FAILED_CONDITION, _CONFLICT, _NOT_IMPLEMENTED = 412, 409, 501
+_CONFLICT_TRIES = 4
+"""S3 answers with a conflict, and wants the request again, when another one for the name came in between."""
 
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
@@ -77,12 +85,17 @@ def create_if_absent(
 
     Raises:
         OSError: the file system refused (disk full, no permission...).
-        google.api_core.exceptions.GoogleAPICallError: the same, of gs://.
+        google.api_core.exceptions.GoogleAPICallError: the same, of gs://; botocore.exceptions.ClientError: of s3://.
     """
-    if FileSystems.get_scheme(path) == "gs":
+    scheme = FileSystems.get_scheme(path)
+    if scheme == "gs":
         return Outcome.CREATED if _upload_unless_exists(path, data) else _compare(path, data, same)
     if FileSystems.exists(path):
         return _compare(path, data, same)
+    if scheme == "s3":
+        put = _put_unless_exists(path, data)
+        if put is not None:
+            return Outcome.CREATED if put else _compare(path, data, same)
     folder, name = FileSystems.split(path)
     if is_local(path):
         mode = PRIVATE_FILE if private else PUBLIC_FILE
@@ -123,6 +136,31 @@ def _upload_unless_exists(path: str, data: bytes) -> bool:
     except PreconditionFailed:
         return False
     return True
+
+
+def _put_unless_exists(path: str, data: bytes) -> bool | None:
+    """Whether the object was created; None: the store, or a boto3 before 1.35, knows no such condition."""
+    from apache_beam.io.aws.s3io import S3IO, parse_s3_path
+    from botocore.exceptions import ClientError, ParamValidationError
+
+    # As above: Beam's client, which its options describe, with a request that Beam does not make.
+    client: Any = S3IO(options=FileSystems.get_filesystem(path)._options).client.client
+    bucket, name = parse_s3_path(path)
+    for tries_left in reversed(range(_CONFLICT_TRIES)):
+        try:
+            client.put_object(Bucket=bucket, Key=name, Body=data, IfNoneMatch="*")
+            return True
+        except ParamValidationError:
+            return None
+        except ClientError as error:
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if status == _FAILED_CONDITION:
+                return False
+            if status == _NOT_IMPLEMENTED:
+                return None
+            if status != _CONFLICT or not tries_left:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _compare(path: str, data: bytes, same: Callable[[bytes, bytes], bool]) -> Outcome:

@@ -31,7 +31,8 @@ class WriteMatchingRecords(beam.PTransform):
         self._output = output
 
     def expand(self, matching_records: beam.PCollection[MatchingRecord]) -> beam.PCollection[str]:
-        return matching_records | "Write" >> beam.ParDo(_WriteMatchingRecord(self._output))
+        write = beam.ParDo(_WriteMatchingRecord(self._output)).with_output_types(str)
+        return matching_records | "Write" >> write
 
 
 class _WriteMatchingRecord(beam.DoFn):

@@ -29,6 +29,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import no_annotations
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -197,7 +198,10 @@ def written_by(write: beam.DoFn, releases: beam.PCollection[Release]) -> Written
     """What a sink's step made of the releases, which says it by ``published`` and ``withheld``."""
     tags = CONFLICTS_TAG, METRICS_TAG, MATCHING_RECORDS_TAG
     written = releases | "Write" >> beam.ParDo(write).with_outputs(*tags, main=RELEASED_TAG)
-    return Written(*(written[tag] for tag in (RELEASED_TAG, *tags)))
+    outputs = Written(*(written[tag] for tag in (RELEASED_TAG, *tags)))
+    for output, kind in zip(outputs, (str, RejectedRows, Mapping[str, Any], MatchingRecord), strict=True):
+        output.element_type = convert_to_beam_type(kind)
+    return outputs
 
 
 def published(release: Release) -> Iterable[Any]:
