@@ -188,12 +188,13 @@ def _chart(
     longest: int = 0,
 ) -> Chart:
     """longest: characters of the longest label to the left of what is drawn."""
-    drawn = {}
-    for width in (WIDE, NARROW):
+
+    def drawn(width: int) -> str:
         sized = dict(mark)
         if bars is not None:
             sized["width"] = max(1.0, min(0.8 * (width - 60) / max(bars, 1), 40.0))
-        drawn[width] = svg_of(
+        size = _TEXT[width]
+        return svg_of(
             {
                 "data": {"values": list(rows)},
                 "mark": {**sized, "aria": False},
@@ -202,15 +203,11 @@ def _chart(
                 "height": _HEIGHT[width] if height is None else height,
                 "config": _config(width),
                 # Labels are measured in one font, and shown in what the reader's machine has, which may be wider.
-                "padding": {
-                    "left": 4 + min(longest, 30) * _TEXT[width] // 8,
-                    "right": 6,
-                    "top": 4,
-                    "bottom": 4,
-                },
+                "padding": {"left": 4 + min(longest, 30) * size // 8, "right": 6, "top": 4, "bottom": 4},
             }
         )
-    return Chart(drawn[WIDE], drawn[NARROW], said, legend)
+
+    return Chart(drawn(WIDE), drawn(NARROW), said, legend)
 
 
 def _config(width: int) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""All that is told of a run to those inside: exact metrics, what the run wrote of itself, and the last audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kanonflow.pipelines.analysis.query_error import QueryErrors
+from kanonflow.pipelines.report.published_fields import Fields, published_fields
+from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
+from kanonflow.pipelines.run_records.run_summary import read_json, read_summary, settings_of
+from kanonflow.pipelines.run_records.verdict import Verdict, judged_files, read_report, read_verdict, stands
+from kanonflow.schemas.policy import Policy
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """metrics: exact ones, of windows without a release too. run: restricted/run.json. summary: the closing table of a
+    run over files, {} without one. settings: of the policy, {} where it is not known. payload: restricted/check.json.
+    fields: of the releases. verdict, stands: of the last audit. report: its report, if it is of the files that are
+    there. errors: of queries; None: not measured."""
+
+    metrics: tuple[Mapping[str, Any], ...]
+    run: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    ended_at: str | None
+    settings: Mapping[str, str]
+    payload: Mapping[str, Any]
+    fields: Fields
+    verdict: Verdict | None
+    stands: bool
+    report: Mapping[str, Any] | None
+    errors: QueryErrors | None
+
+    @property
+    def released(self) -> tuple[Mapping[str, Any], ...]:
+        """The metrics of the releases that are out."""
+        return tuple(record for record in self.metrics if record["released"])
+
+
+def run_facts(output: Path, policy: Policy | None = None, errors: QueryErrors | None = None) -> RunFacts:
+    """What lies in a run's directory. policy: that of the run, where it did not write its settings down.
+
+    Raises InputError: metrics or a release are damaged.
+    """
+    restricted = output / "restricted"
+    told = read_summary(str(output))
+    verdict = read_verdict(output)
+    return RunFacts(
+        metrics=tuple(with_defaults(read_records(restricted / "metrics"))),
+        run=read_json(restricted / "run.json"),
+        summary=told.get("summary") or {},
+        ended_at=told.get("ended_at"),
+        settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
+        payload=read_json(restricted / "check.json"),
+        fields=published_fields(output / "release"),
+        verdict=verdict,
+        stands=verdict is not None and stands(verdict, judged_files(output)),
+        report=read_report(output),
+        errors=errors,
+    )
