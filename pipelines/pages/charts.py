@@ -24,6 +24,8 @@ _TEXT = {WIDE: 12, NARROW: 13}
 _MOST_MARKED = 40
 """Of so few points each is drawn on its line."""
 
+_DIGITS = re.compile(r"(\.\d\d)\d+")
+
 X = str | int | float | dt.datetime
 Values = Sequence[float | None]
 
@@ -44,7 +46,7 @@ def stacked_bars(said: str, x: Sequence[X], series: Mapping[str, Values]) -> Cha
     More series than there are colours: the last ones become one, "other".
     """
     series = _few(series, len(x))
-    rows = _long(x, series)
+    rows = [row for row in _long(x, series) if row["y"]]
     colours = _colours(list(series))
     order = {name: place for place, name in enumerate(series)}
     for row in rows:
@@ -248,10 +250,15 @@ def svg_of(spec: Mapping[str, Any]) -> str:
 
 
 def _lean(svg: str) -> str:
-    """Without what only a program that draws again would read: names of groups, empty paths, spoken parts."""
+    """Without what only a program that draws again would read: names of groups, empty paths, spoken parts, and digits
+    of places beyond a hundredth of a pixel."""
+    svg = re.sub(r' (?:d|transform|x2?|y2?)="[^"]*"', lambda place: _DIGITS.sub(r"\1", place[0]), svg)
     svg = re.sub(
-        r' (?:class|role|aria-[a-z]+|pointer-events|xmlns:xlink|version|font-family)="[^"]*"', "", svg
+        r' (?:class|role|aria-[a-z]+|pointer-events|xmlns:xlink|version|font-family|stroke-miterlimit)="[^"]*"',
+        "",
+        svg,
     )
+    svg = svg.replace(' opacity="1"', "").replace(' stroke-width="1"', "")
     svg = re.sub(r"<path[^>]*display=\"none\"[^>]*/>", "", svg)
     svg = re.sub(r'<path d="M0(?:\.5)?,0(?:\.5)?h[\d.]+v[\d.]+h-?[\d.]+Z"/>', "", svg)
     while (shorter := re.sub(r"<g[^<>]*></g>", "", svg)) != svg:

@@ -61,6 +61,13 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     folded: bool = True
 
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Of each column, whether it holds numbers."""
+        return tuple(
+            any(isinstance(row[place], Number) for row in self.rows) for place in range(len(self.head))
+        )
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -153,6 +160,13 @@ def share(value: float | None, digits: int = 1) -> Cell:
 def decimal(value: float | None, digits: int = 4) -> Cell:
     """A number with so many digits behind the point."""
     return None if value is None else Number(value, f"{value:.{digits}f}")
+
+
+def quantity(value: float | None) -> Cell:
+    """A number of any size, with its first four digits."""
+    if value is None:
+        return None
+    return Number(value, f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
 
 
 def _is_number(cell: Cell) -> bool:

@@ -70,6 +70,11 @@ def _head(facts: PublicFacts) -> Record:
 
 
 def _verdict(facts: PublicFacts) -> Iterator[Block]:
+    if facts.metrics:
+        yield _ledger(facts)
+        yield Paragraph(
+            "Waiting and rejected rows are rounded down, and counted only as far as several people share them."
+        )
     head = _head(facts)
     if head:
         yield Paragraph(promise(head["k"], head["protect"], head.get("cohort")))
@@ -80,11 +85,6 @@ def _verdict(facts: PublicFacts) -> Iterator[Block]:
             " audited, the verdict stands here."
         )
     yield from verdict_table(facts.verdict, stands=facts.stands)
-    if facts.metrics:
-        yield _ledger(facts)
-        yield Paragraph(
-            "Waiting and rejected rows are rounded down, and counted only as far as several people share them."
-        )
 
 
 def _ledger(facts: PublicFacts) -> Table:

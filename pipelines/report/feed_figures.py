@@ -54,7 +54,7 @@ def people_against_loss(steps: Sequence[Step]) -> Iterator[Figure | Paragraph]:
     chart = dots(
         f"Loss against people a window, {len(points)} points; the latest has {people:,.0f} people and a loss of"
         f" {loss:.4f}",
-        points,
+        points[:-1],
         "people a window",
         "loss",
         ("the latest window", (people, loss)),

@@ -147,7 +147,9 @@ def _seconds(high: Any, low: Any) -> float:
 def _example(field: ReleasedField, width: float | None) -> str:
     """Of a quasi-identifier, with the median width; its place is invented and follows from the declared domain."""
     if field.kind is Kind.SET:
-        return f"one of {', '.join('ABCDEFGH'[: max(1, min(int(width or 3), 8))])}{', ...' if (width or 3) > 8 else ''}"
+        named = "ABCDEFGH"[: max(1, min(int(width or 3), 8))]
+        more = ", ..." if (width or 3) > len(named) else ""
+        return "A" if named == "A" else f"one of {', '.join(named)}{more}"
     if pa.types.is_date(field.value) or pa.types.is_timestamp(field.value):
         first = dt.date(1980, 1, 1)
         return f"{first} to {first + dt.timedelta(days=int(min(width or 0, 36_000)))}"

@@ -15,6 +15,7 @@ from kanonflow.pipelines.pages.pages import (
     Table,
     count,
     decimal,
+    quantity,
     rows_of,
     share,
 )
@@ -132,8 +133,8 @@ def _fields(facts: RunFacts) -> Iterator[Block]:
             field.name,
             field.role,
             field.example,
-            decimal(field.median, 2),
-            decimal(field.ninth, 2),
+            quantity(field.median),
+            quantity(field.ninth),
             field.unit or None,
             decimal(means.get(field.name)),
         )

@@ -38,6 +38,8 @@ def risk_figures(records: Sequence[Record], steps: Sequence[Step]) -> Iterator[B
         )
         return
     cohort = records[-1].get("cohort")
+    if cohort is None and not any(record.get("linked_candidates") for record in records):
+        people = {}  # each row is its own individual
     yield Paragraph(
         "A candidate of a row is anybody whom it could belong to, for a reader within the promise. Prosecutor risk is"
         " the chance to be right about the row, or person, that is hidden worst; marketer risk is the mean over all of"
@@ -60,7 +62,7 @@ def risk_figures(records: Sequence[Record], steps: Sequence[Step]) -> Iterator[B
     yield Table("risk", "Prosecutor and marketer risk", head, rows_of(told), folded=False)
     yield _histogram("candidates_of_rows", "By row: candidates in its release", "rows", rows)
     if people:
-        yield _histogram("candidates_of_people", _OF_PEOPLE[cohort], "people", people)
+        yield _histogram("candidates_of_people", _OF_PEOPLE.get(cohort, "By person"), "people", people)
     yield from _over_releases(steps, cohort)
     yield from _activity(records)
 

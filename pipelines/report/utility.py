@@ -52,7 +52,7 @@ def utility_figures(errors: QueryErrors | None) -> Iterator[Block]:
     yield Paragraph(
         "Random queries over one or two quasi-identifiers, a range or about half of the categories, asked of the input"
         " and estimated from the releases. The error of a count is relative to the count, that of a mean to the mean"
-        " of the absolute values."
+        " of the absolute values. Of ten queries nine have no larger error than the 90% error."
     )
     rows: list[tuple[Cell, ...]] = [
         _row(what, spread, errors)
@@ -63,7 +63,7 @@ def utility_figures(errors: QueryErrors | None) -> Iterator[Block]:
         "asked for",
         "queries",
         "median error",
-        "of ten, nine are not above",
+        "90% error",
         "worst",
         "truth within the bounds",
     )
