@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.report.told_metrics import read_records
-from kanonflow.pipelines.run_records.verdict import Verdict, judged_files, read_verdict, stands
+from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.transforms.release.public_metrics import public_metrics_schema
 
@@ -28,12 +28,15 @@ class PublicFacts:
     stands: bool
 
 
-def public_facts(output: Path) -> PublicFacts:
-    """What may be told of a run. Raises InputError: a file of the public metrics is damaged."""
+def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
+    """What may be told of a run. judged: the files that are there (``judged_again``).
+
+    Raises InputError: a file of the public metrics is damaged.
+    """
     names = [field["name"] for field in public_metrics_schema(metrics_schema())["fields"]]
     metrics = tuple(
         {name: record[name] for name in names if name in record}
         for record in read_records(output / "metrics")
     )
     verdict = read_verdict(output)
-    return PublicFacts(metrics, verdict, verdict is not None and stands(verdict, judged_files(output)))
+    return PublicFacts(metrics, verdict, stands(verdict, judged))

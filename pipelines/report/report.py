@@ -23,6 +23,7 @@ from kanonflow.pipelines.report.restricted_page import restricted_page
 from kanonflow.pipelines.report.run_facts import run_facts
 from kanonflow.pipelines.report.utility import measured_errors
 from kanonflow.pipelines.run_records.replaced_file import replace_file
+from kanonflow.pipelines.run_records.verdict import judged_again
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 
@@ -55,14 +56,15 @@ def write_report(
     starting.start()
     written = []
     try:
+        judged = judged_again(root)
         if (root / "restricted").is_dir():
             errors = None
             if rows is not None and policy is not None:
                 errors = measured_errors(output, policy, rows.patterns, rows.delimiter, rows.input_format)
-            html = render_page(restricted_page(run_facts(root, policy, errors)))
+            html = render_page(restricted_page(run_facts(root, judged, policy, errors)))
             replace_file(root / "restricted" / REPORT, html.encode(), private=True)
             written.append(str(root / "restricted" / REPORT))
-        html = render_page(certificate(public_facts(root)))
+        html = render_page(certificate(public_facts(root, judged)))
         replace_file(root / CERTIFICATE, html.encode(), private=False)
     except OSError as error:
         raise InputError(f"{output}: its pages cannot be written ({error.strerror})") from None

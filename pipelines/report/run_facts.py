@@ -11,7 +11,7 @@ from kanonflow.pipelines.analysis.query_error import QueryErrors
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
 from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
 from kanonflow.pipelines.run_records.run_summary import read_json, read_summary, settings_of
-from kanonflow.pipelines.run_records.verdict import Verdict, judged_files, read_report, read_verdict, stands
+from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
 from kanonflow.schemas.policy import Policy
 
 
@@ -40,8 +40,12 @@ class RunFacts:
         return tuple(record for record in self.metrics if record["released"])
 
 
-def run_facts(output: Path, policy: Policy | None = None, errors: QueryErrors | None = None) -> RunFacts:
-    """What lies in a run's directory. policy: that of the run, where it did not write its settings down.
+def run_facts(
+    output: Path, judged: Judged | None, policy: Policy | None = None, errors: QueryErrors | None = None
+) -> RunFacts:
+    """What lies in a run's directory.
+
+    judged: the files that are there (``judged_again``). policy: the run's, where it did not write its settings down.
 
     Raises InputError: metrics or a release are damaged.
     """
@@ -57,7 +61,7 @@ def run_facts(output: Path, policy: Policy | None = None, errors: QueryErrors | 
         payload=read_json(restricted / "check.json"),
         fields=published_fields(output / "release"),
         verdict=verdict,
-        stands=verdict is not None and stands(verdict, judged_files(output)),
-        report=read_report(output),
+        stands=stands(verdict, judged),
+        report=read_report(output, judged),
         errors=errors,
     )

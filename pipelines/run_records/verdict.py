@@ -151,22 +151,27 @@ def read_verdict(output: str | Path) -> Verdict | None:
     return Verdict(**values)
 
 
-def read_report(output: str | Path) -> Mapping[str, Any] | None:
-    """The audit's whole report as ``verify --json`` prints it, if it is of the files that are there now."""
+def read_report(output: str | Path, judged: Judged | None) -> Mapping[str, Any] | None:
+    """The audit's whole report as ``verify --json`` prints it, if it is of the files that are there now: ``judged``."""
     told = read_json(Path(output) / "restricted" / NAME)
     report = told.get("report")
-    if not isinstance(report, dict) or told.get("digest") != judged_files(output).all_digest:
+    if judged is None or not isinstance(report, dict) or told.get("digest") != judged.all_digest:
         return None
     return report
+
+
+def judged_again(output: str | Path) -> Judged | None:
+    """What lies there now, for the verdict that is kept there; None, and no file is read, where none is."""
+    return judged_files(output) if (Path(output) / NAME).exists() else None
 
 
 def _json(told: Mapping[str, Any]) -> bytes:
     return json.dumps(told, indent=1).encode() + b"\n"
 
 
-def stands(verdict: Verdict, judged: Judged) -> bool:
-    """Whether the files are those that were judged."""
-    return verdict.digest == judged.digest
+def stands(verdict: Verdict | None, judged: Judged | None) -> bool:
+    """Whether the files are those that were judged; without a verdict they are not."""
+    return verdict is not None and judged is not None and verdict.digest == judged.digest
 
 
 def _lines(root: Path, folders: Sequence[str]) -> list[bytes]:

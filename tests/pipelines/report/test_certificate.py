@@ -119,7 +119,7 @@ def test_a_field_that_is_not_public_does_not_come_through(tmp_path: Path) -> Non
     html, _ = certificate(out)
     assert POISON not in html
     assert "918273645" not in html
-    (told,) = public_facts(out).metrics
+    (told,) = public_facts(out, None).metrics
     assert told.keys() == set(PUBLIC)
     assert not withheld & told.keys()
 

@@ -17,6 +17,7 @@ from kanonflow.pipelines.report.told_verdict import DIGEST_COMMAND
 from kanonflow.pipelines.run_records.verdict import (
     Verdict,
     VerdictError,
+    judged_again,
     judged_files,
     keep_verdict,
     read_report,
@@ -58,7 +59,7 @@ def test_a_verdict_is_read_as_it_was_kept(out: Path) -> None:
     assert read_verdict(out) == verdict
     assert (verdict.passed, verdict.judged_at) == (False, "2023-11-14T22:13:20+00:00")
     assert stands(verdict, judged_files(out))
-    report = read_report(out)
+    report = read_report(out, judged_files(out))
     assert report is not None
     assert report["failures"] == [SECRET_WORDS]
     assert stat.S_IMODE((out / "restricted/verdict.json").stat().st_mode) == 0o600
@@ -67,6 +68,15 @@ def test_a_verdict_is_read_as_it_was_kept(out: Path) -> None:
     assert "12345" not in public
     assert json.loads(public).keys() == set(Verdict.__dataclass_fields__)
     assert not [name for name in os.listdir(out) if name.endswith(".tmp")]
+
+
+def test_without_a_verdict_no_file_is_read_for_it(out: Path) -> None:
+    """A run's end does not wait for digests of what it wrote."""
+    assert judged_again(out) is None
+    assert not stands(None, judged_files(out))
+    verdict = keep(out)
+    assert judged_again(out) == judged_files(out)
+    assert not stands(verdict, None)
 
 
 def _change(out: Path) -> None:
@@ -108,7 +118,7 @@ def test_what_was_tampered_with_is_not_certified(tamper: Callable[[Path], None],
     verdict = keep(out)
     tamper(out)
     assert not stands(verdict, judged_files(out))
-    assert read_report(out) is None
+    assert read_report(out, judged_files(out)) is None
 
 
 def test_restricted_files_count_for_the_report_only(out: Path) -> None:
@@ -116,10 +126,10 @@ def test_restricted_files_count_for_the_report_only(out: Path) -> None:
     verdict = keep(out)
     (out / "restricted/beam.log").write_bytes(b"more")
     (out / "certificate.html").write_bytes(b"page")
-    assert read_report(out) is not None
+    assert read_report(out, judged_files(out)) is not None
     (out / "restricted/rejected/r.avro").write_bytes(b"others")
     assert stands(verdict, judged_files(out))
-    assert read_report(out) is None
+    assert read_report(out, judged_files(out)) is None
 
 
 @pytest.mark.parametrize("metrics", [True, False])
