@@ -145,3 +145,30 @@ def test_pages_are_readable_in_a_browser(browser: Any, tmp_path: Path) -> None:
     began = time.perf_counter()
     check_page(browser, page)
     assert time.perf_counter() - began < 60
+
+
+@pytest.mark.thorough
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "p { font-size: 10px; }",
+        "p { color: #888; }",
+        "@media (prefers-color-scheme: dark) { p { color: #555; } }",
+        "main { width: 500px; }",
+        ".chart svg { width: 200px; }",
+        ".chart text { fill: #999 !important; }",
+        "nav { visibility: hidden; }",
+        "summary { display: none; }",
+        'body { background: url("https://example.org/x.png"); }',
+    ],
+)
+def test_the_checks_find_what_is_planted(browser: Any, planted: str, tmp_path: Path) -> None:
+    """Small or faint text, in one scheme too, what is too wide, what no key reaches, and what is loaded."""
+    html = render_page(a_page(Paragraph("text " * 80), every_drawing()[0]))
+    page = tmp_path / "page.html"
+    page.write_text(html)
+    check_page(browser, page)
+    page.write_text(html.replace("</style>", f"{planted}</style>"))
+    with pytest.raises(AssertionError):
+        check_page(browser, page)
