@@ -23,7 +23,7 @@ from kanonflow.pipelines.report.feed_figures import feed_figures, people_against
 from kanonflow.pipelines.report.promise import premises, promise
 from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
-from kanonflow.pipelines.report.steps import Record, added, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.steps import Record, in_order, mean_of, steps, still_waiting
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 from kanonflow.pipelines.report.utility import utility_figures
 
@@ -75,10 +75,10 @@ def _verdict(facts: RunFacts) -> Iterator[Block]:
 
 
 def _ledger(facts: RunFacts) -> Table:
-    """From the closing table where there is one, which also knows rows that came into no window."""
+    """From the closing table where there is one; a stream has none."""
     summary = facts.summary
     released = summary.get("rows_released", sum(record["rows_released"] for record in facts.metrics))
-    rejected = summary.get("rejected") or added(record["rows_rejected"] for record in facts.metrics)
+    rejected = facts.rejected
     waiting = still_waiting(facts.metrics)
     waits = summary.get("rows_waiting", sum(waiting.values()))
     whole = summary.get("rows_read", released + waits + sum(rejected.values()))

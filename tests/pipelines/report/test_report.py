@@ -19,6 +19,7 @@ from tests.page_reading import ReadPage, read_page
 from tests.pipelines.report.told_runs import (
     FIRST,
     MODES,
+    SCHEMAS,
     ninety,
     record,
     release_schema,
@@ -237,6 +238,38 @@ def test_the_closing_table_settings_and_payload_are_told(tmp_path: Path) -> None
     assert page.tables["times"].records()["total (closing table)"] == ["12.5"]
     assert page.tables["times"].records()["the run ended"] == ["2024-06-01 12:00:00 UTC"]
     assert "nobody <else>" not in public.text
+
+
+def test_a_streams_directory_is_told(tmp_path: Path) -> None:
+    """It keeps neither policy nor closing table; its releases are in a topic, and what could not be read in files."""
+    draw = random.Random(2)
+    last = record("window", 3, draw, kind="expiry", released=False, rows_released=0, gcp=None, individuals=0)
+    out = write_run(tmp_path, [*ninety("window", 2), last], public=False, releases=False)
+    (out / "release").rmdir()
+    (out / "restricted/run.json").write_text(
+        json.dumps({"policy_name": "streamed", "job": {}, "sink": "topic"})
+    )
+    schema = json.loads((SCHEMAS / "rejected.avsc").read_text())
+    empty = {"message": "", "source": None, "row": {}}
+    reasons = ["bad_value"] * 3 + ["late"] * 2 + ["unparseable"]
+    write_avro(
+        out / "restricted/rejected/some.avro",
+        schema,
+        [empty | {"reason": each, "field": None, "window_end": None} for each in reasons],
+    )
+    page, public = pages(out)
+    ledger = page.tables["ledger"].records()
+    assert [ledger[f"rejected: {each}"][0] for each in ("bad_value", "late", "unparseable")] == [
+        "3",
+        "2",
+        "1",
+    ]
+    assert ledger["rows rejected"][0] == "6"
+    assert ledger["rows waiting"][0] == str(last["rows_waiting"])
+    assert "There is no release in this directory" in page.text
+    assert "The policy is not kept here" in page.text
+    assert "streamed" in page.text
+    assert "bad_value" not in public.text
 
 
 def test_widths_are_those_of_the_rows(tmp_path: Path) -> None:
