@@ -32,6 +32,7 @@ PYTEST_FLAGS ?= -n 2
 test: lint $(NUMBA_CACHE_DIR)/.compiled
 	$(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and not thorough"
 
+# Pages are opened in Chromium, which must be there in CI (apt-get install chromium); elsewhere these tests are skipped.
 test-thorough: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
 	$(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and thorough"
 
@@ -103,7 +104,7 @@ $(VENV)/.installed-test: setup.py pyproject.toml locks/test.lock | $(PY)
 	$(call install,test,test)
 	touch $(VENV)/.installed-cli $@
 
-RUN_EXTRAS := cli,kafka
+RUN_EXTRAS := cli,kafka,report
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 LOCKS_FIT = $(PY) -c "import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != 'linux')"
 # uv installs what pip would, by the same hashes, in seconds; it asks the index that pip is set to. INSTALLER=pip does
@@ -132,7 +133,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --python-version 3.11 --python-platfor
 LOCK := $(COMPILE_LOCK) setup.py locks/build.in
 lock:
 	$(COMPILE_LOCK) locks/installer.in --output-file locks/installer.lock
-	$(LOCK) --extra cli --extra kafka --output-file locks/run.lock
+	$(LOCK) --extra cli --extra kafka --extra report --output-file locks/run.lock
 	$(LOCK) --extra gcp --extra kafka --output-file locks/dataflow.lock
 	$(LOCK) --extra test --output-file locks/test.lock
 

@@ -56,6 +56,10 @@ AWS = [f"apache-beam[aws]{BEAM}", "boto3>=1.36,<2"]
 YAML = [f"apache-beam[yaml]{BEAM}"]
 # The pages of docs/ as a site (decision 065).
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
+# Pages of HTML with drawings in them, which are made here and not by whoever opens them.
+REPORT = ["jinja2>=3.1,<4", "vl-convert-python>=1.9,<2"]
+# docs/notebooks, which a test runs.
+NOTEBOOK = ["nbclient>=0.10,<1", "nbformat>=5.10,<6", "ipykernel>=6.29,<8"]
 TEST = [
     "pytest>=8",
     "pytest-timeout>=2",
@@ -148,6 +152,7 @@ setup(
     package_data={
         "kanonflow": ["py.typed"],
         "kanonflow.pipelines.flink": ["*.xml", "*.java"],
+        "kanonflow.pipelines.pages": ["*.j2", "*.css"],
         "kanonflow.schemas": ["*.avsc"],
         "kanonflow.solvers.kernels": ["*.json"],
         "kanonflow.policies": ["*.yaml"],
@@ -161,7 +166,8 @@ setup(
         "kafka": KAFKA,
         "yaml": YAML,
         "docs": DOCS,
-        "test": CLI + KAFKA + GCP + AWS + YAML + DOCS + TEST,
+        "report": REPORT,
+        "test": CLI + KAFKA + GCP + AWS + YAML + DOCS + REPORT + NOTEBOOK + TEST,
     },
     entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
 )

@@ -141,7 +141,7 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         policy = read_policy(str(path))
     # The feed follows from the arguments, so a demo that runs again is the same run.
     summary = anonymize_files(policy, [str(feed)], replace(options, resume=True))
-    return _conclude(summary, options.output, arguments)
+    return _conclude(summary, policy, options.output, arguments)
 
 
 def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -166,7 +166,7 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     summary = anonymize_files(policy, arguments.input, options, **_files_as_told(arguments))
     if summary is None:
         return DONE
-    return _conclude(summary, options.output, arguments)
+    return _conclude(summary, policy, options.output, arguments)
 
 
 def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -283,12 +283,23 @@ def _warn(policy: "Policy") -> None:  # type: ignore[name-defined] # noqa: F821
         tell(f"kanonflow: warning: {warning}", sys.stderr)
 
 
-def _conclude(summary: "RunSummary", output: str, arguments: argparse.Namespace) -> int:  # type: ignore[name-defined] # noqa: F821
+def _conclude(
+    summary: "RunSummary",  # type: ignore[name-defined] # noqa: F821
+    policy: "Policy",  # type: ignore[name-defined] # noqa: F821
+    output: str,
+    arguments: argparse.Namespace,
+) -> int:
+    from kanonflow.pipelines.report.after_run import report_run
+
+    table = json.loads(summary.to_json(output))
+    reported = report_run(output, policy, table, time.time_ns() // 1_000_000)
     if arguments.json:
         tell(summary.to_json(output))
     elif not arguments.quiet:
         tell(summary.render())
         tell(f"releases: {output}/release")
+    if reported and not arguments.quiet:
+        tell(reported, sys.stderr if arguments.json else sys.stdout)
     for note in summary.notes():
         tell(f"kanonflow: {note}", sys.stderr)
     for problem in summary.problems():
@@ -299,9 +310,11 @@ def _conclude(summary: "RunSummary", output: str, arguments: argparse.Namespace)
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.audit.audit import audit
     from kanonflow.pipelines.kafka.address import is_kafka_address
+    from kanonflow.pipelines.report.after_audit import AuditedRun
     from kanonflow.pipelines.runs.second_release import second_release_notes
 
     policy, told = Path(arguments.policy), _files_as_told(arguments)
+    audited = None
     checks = {
         name: getattr(arguments, name) for name in ("waiting", "matching_records", "known", "allow_empty")
     }
@@ -313,10 +326,13 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         places = stream_places(arguments.release, arguments.restricted, "--release")
         report = verify(policy, arguments.input, Path(places.directory), places.topic, **told, **checks)
     else:
+        audited = AuditedRun(arguments.release)
         report = audit(policy, arguments.input, Path(arguments.release), **told, **checks)
     tell(report.to_json() if arguments.json else report.render())
     for note in second_release_notes(arguments.restricted or arguments.release):
         tell(f"note: {note}", sys.stderr if arguments.json else sys.stdout)
+    if audited is not None:
+        tell(audited.conclude(report, policy, checks, time.time_ns() // 1_000_000), sys.stderr)
     return DONE if report.passed else AUDIT_FAILED
 
 
@@ -389,6 +405,25 @@ def _check(check: "PolicyCheck", stream_output: str | None, *, as_json: bool) ->
     tell(f"kept in {kept}", sys.stderr if as_json else sys.stdout)
 
 
+def _report(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.options.options import OptionsError
+    from kanonflow.pipelines.report.report import ReportInput, write_report
+
+    if arguments.input and arguments.policy is None:
+        raise OptionsError(
+            "--input: queries are asked of the input as the policy reads it; give --policy too"
+        )
+    policy = None
+    if arguments.policy is not None:
+        from kanonflow.schemas.policy_source import read_policy
+
+        policy = read_policy(arguments.policy)
+    rows = ReportInput(arguments.input, **_files_as_told(arguments)) if arguments.input else None
+    for path in write_report(arguments.directory.rstrip("/") or "/", policy, rows):
+        tell(path)
+    return DONE
+
+
 def _explain(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.commands.explain import explain_input
 
@@ -420,6 +455,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "rejected": _rejected,
     "verify": _verify,
     "export": _export,
+    "report": _report,
     "policy": _policy,
     "explain": _explain,
     "compare": _compare,

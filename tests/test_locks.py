@@ -10,7 +10,11 @@ import setuptools
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = {"run": ("cli", "kafka"), "dataflow": ("gcp", "kafka"), "test": ("test", "cli", "kafka", "gcp")}
+EXTRAS = {
+    "run": ("cli", "kafka", "report"),
+    "dataflow": ("gcp", "kafka"),
+    "test": ("test", "cli", "kafka", "gcp"),
+}
 """What each lock file has to hold, beside what every installation needs."""
 
 Pins = dict[str, tuple[str, int]]

@@ -21,6 +21,7 @@ from kanonflow.pipelines.options.compare_flags import add_compare
 from kanonflow.pipelines.options.export_flags import add_export
 from kanonflow.pipelines.options.json_flag import add_json
 from kanonflow.pipelines.options.rejected_flags import add_rejected
+from kanonflow.pipelines.options.report_flags import add_report
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
 from kanonflow.pipelines.options.stop_flags import add_stop
 from kanonflow.pipelines.options.verify_flags import add_checks
@@ -273,6 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     add_rejected(commands, EXIT_CODES)
     _add_verify(commands)
     add_export(commands, EXIT_CODES)
+    add_report(commands, _add_delimiter, _add_input_format, EXIT_CODES)
     _add_policy(commands)
     add_compare(commands, _add_policy_and_input, EXIT_CODES)
     _add_explain(commands)

@@ -1,4 +1,5 @@
-"""What ``policy check --for DIR`` found, kept where the stream that asks for it will write.
+"""What ``policy check --for DIR`` found, kept where the stream that asks for it will write; and what a run over files
+measured itself, for its report.
 
     DIR/restricted/check.json   digest of the policy, fields and figures of its payload, when it was measured
 
@@ -57,6 +58,11 @@ def write_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms:
             " feed, whole windows if you can"
         )
     refuse_open_places(output)
+    return keep_check(output, policy, figures, now_ms)
+
+
+def keep_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
+    """The same in a directory that a run has taken already."""
     restricted = restricted_directory(output)
     make_directory(restricted, private=True)
     path = FileSystems.join(restricted, _NAME)

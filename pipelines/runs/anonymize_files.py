@@ -22,6 +22,7 @@ from apache_beam.transforms.window import GlobalWindows
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
+from kanonflow.pipelines.run_records.payload_check import keep_check
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
@@ -122,8 +123,8 @@ def anonymize_files(
     proposed = refuse_misfits(files, bound, csv, ", ".join(patterns))
     compile_first(bound, terminal, here=not is_dataflow(options.runner), quiet=options.quiet)
     measured = measure_payload(files, bound, csv)
-    if not options.quiet and measured:
-        tell(measured, terminal)
+    if not options.quiet and measured.line:
+        tell(measured.line, terminal)
     contents = input_contents(files)
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
@@ -131,6 +132,8 @@ def anonymize_files(
     with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
+        if measured.figures is not None and measured.figures["rows"] and is_local(options.output):
+            keep_check(options.output, policy, measured.figures, time.time_ns() // 1_000_000)
         source = ReadBatches(files, bound.input_columns, csv, bound.attributes)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None

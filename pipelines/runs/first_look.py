@@ -7,7 +7,8 @@ that a run which resumes is not refused where it began.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.fit.input_fit import RunMisfitError
@@ -32,18 +33,26 @@ def refuse_misfits(
     return {field.name: field.proposed.render(field.name) for field in fit.fields if field.proposed}
 
 
-def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> str:
-    """A line that says what was measured, and how long that took; "" if there is nothing to measure.
+class Measured(NamedTuple):
+    """line: what was measured, and how long that took; "" if there was nothing to measure. figures: of the payload."""
+
+    line: str
+    figures: Mapping[str, Any] | None = None
+
+
+def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> Measured:
+    """What the payload tells beside its values.
 
     Of policies in which every risk is accepted nothing is. Raises PayloadRiskError: a field is above its limit.
     """
     open_fields = [field.name for field in bound.policy.payload if field.accept_risk is None]
     if not open_fields:
-        return ""
+        return Measured("")
     begin = time.perf_counter()
     risks = payload_risks(read_sample(files, bound, csv), bound)
     refusal = risks.refusal(bound.policy.name)
     if refusal is not None:
         raise refusal
     seconds = time.perf_counter() - begin
-    return f"payload within its limits: {', '.join(open_fields)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"
+    told = f"payload within its limits: {', '.join(open_fields)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"
+    return Measured(told, risks.figures())

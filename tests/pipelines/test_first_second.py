@@ -26,6 +26,7 @@ sys.exit(code)
         ("--version", 0),
         ("anonymize --help", 0),
         ("export --help", 0),
+        ("report --help", 0),
         ("policy schema", 0),
         ("anonymise", 2),
         ("verify --polcy p.yaml", 2),

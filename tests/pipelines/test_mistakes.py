@@ -19,6 +19,7 @@ import pytest
 
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.runs import anonymize_files
+from kanonflow.pipelines.runs.first_look import Measured
 from kanonflow.schemas.bound_policy import BoundPolicy
 from tests.pass_through import PassThrough
 
@@ -551,7 +552,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anonymize_files, "kanonymize", make)
     # What a run says before it begins is test_mistakes_in_data.py's; here the end judges by itself.
     monkeypatch.setattr(anonymize_files, "refuse_misfits", lambda *_: {})
-    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *_: "")
+    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *_: Measured(""))
 
 
 def run(command: str) -> int:

@@ -46,10 +46,15 @@ def digests_of(value: Any) -> Iterator[str]:
 
 
 def published(folder: Path) -> set[str]:
-    """All digests in the public part of an output: names, values, schemas, and the marks between Avro blocks."""
+    """All digests in the public part of an output: names, values, schemas, marks between Avro blocks, what the
+    certificate and the verdict say."""
     found: set[str] = set()
     for path in [each for each in folder.rglob("*") if "restricted" not in each.parts and each.is_file()]:
         found.update(digests_of(path.name))
+        if path.suffix in (".html", ".json"):
+            # Digits behind a point are a number's.
+            found.update(re.findall(r"(?<![0-9.])[0-9a-f]{16,}", path.read_text()))
+            continue
         with path.open("rb") as stream:
             reader = fastavro.reader(stream)
             records = list(reader)
@@ -76,6 +81,9 @@ def outputs(tmp_path: Path) -> list[Path]:
         places = ["--input", str(tmp_path / "in.csv"), "--output", str(folders[-1]), "--quiet"]
         given = ["--policy", str(tmp_path / "p.yaml"), "--secret-file", str(tmp_path / letter)]
         assert cli.main(["anonymize", *given, *places]) == 0
+        judged = ["--policy", str(tmp_path / "p.yaml"), "--release", str(folders[-1])]
+        assert cli.main(["verify", *judged, "--input", str(tmp_path / "in.csv")]) == 0
+        assert "passed" in (folders[-1] / "certificate.html").read_text()
     return folders
 
 
@@ -85,6 +93,7 @@ def test_every_public_digest_depends_on_the_secret(outputs: list[Path]) -> None:
     A release's row digest is of rows that all hold their release id, which is keyed.
     """
     first, second = map(published, outputs)
-    # Of each of two releases: its id, its sync mark, its row digest. Public metrics name no partition.
-    assert len(first) == len(second) == 2 * 3
+    # Of each of two releases: its id, its sync mark, its row digest. Public metrics name no partition. One of the list
+    # of files that were judged.
+    assert len(first) == len(second) == 2 * 3 + 1
     assert not first & second

@@ -18,6 +18,7 @@ from kanonflow.transforms.release.boxes import Ranges, ValueSets, field_ncp, gcp
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.gate import inside
+from kanonflow.transforms.release.metrics import histogram
 from kanonflow.transforms.release.node_boxes import Nodes
 from kanonflow.transforms.release.stages import Answer, Publication
 from kanonflow.transforms.roster.founding import Founded
@@ -59,6 +60,7 @@ def lasting_metrics(
             "minimum": int(sizes.min()),
             "mean": float(np.average(sizes, weights=presence.active)),
         },
+        "candidates_of_people": histogram(sizes, presence.active),
         "activity_candidates": activity_candidates(presence.active, due.policy.k),
         "rows_over_share": rows_over_share(presence, due.policy.k),
         "gcp_newcomers": None

@@ -43,9 +43,14 @@ def release_metrics(
     people = answer.people.of_row
     if people is not None and answer.kept is not None:
         people = people[answer.kept]
-    linked = None
+    common = None
     if graph and people is not None:
-        linked = linked_candidates(solution.graph, published.factor, people)
+        common = common_candidates(solution.graph, published.factor, people)
+    if graph:
+        of_rows = {str(bound.policy.k): published.rows.num_rows}
+        of_people = of_rows if common is None else histogram(common)
+    else:
+        of_rows, of_people = class_candidates(solution.partition.labels, people)
     guaranteed = guaranteed_candidates(publication.cohorts)
     return {
         "released": True,
@@ -74,8 +79,10 @@ def release_metrics(
         "deadline_struck": solution.deadline_struck,
         "solve_ms": answer.solve_ms,
         "publish_ms": publication.publish_ms,
-        "linked_candidates": linked,
-        "candidates_min": bound.policy.k if graph else _smallest_class(solution, people),
+        "linked_candidates": None if common is None else linked_candidates(common),
+        "candidates_min": min(map(int, of_rows)),
+        "candidates_of_rows": of_rows,
+        "candidates_of_people": of_people,
         "peer_retention": peer_retention(before, publication.cohorts),
         "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
         "tied_edges": solution.tied_edges,
@@ -99,27 +106,48 @@ def lattice_work(solution: Solution) -> dict[str, float | int | None]:
     }
 
 
-def _smallest_class(solution: Solution, people: NDArray[np.int64] | None) -> int:
-    """Individuals in the smallest class."""
-    labels = solution.partition.labels[solution.partition.labels >= 0].astype(np.int64)
-    who = np.arange(labels.size) if people is None else people
-    pairs = np.unique(labels * (int(who.max()) + 1) + who)
-    return int(np.unique(pairs // (int(who.max()) + 1), return_counts=True)[1].min())
+def histogram(values: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> dict[str, int]:
+    """How often each value occurs, or the sum of its weights, least value first; names of an Avro map are text."""
+    kinds, place = np.unique(values, return_inverse=True)
+    ones = np.ones(values.size, dtype=np.int64) if weights is None else weights
+    counts = np.zeros(kinds.size, dtype=np.int64)
+    np.add.at(counts, place, ones)
+    return {str(kind): count for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True)}
 
 
-def linked_candidates(
+def class_candidates(
+    labels: NDArray[np.int32], people: NDArray[np.int64] | None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Rows, and people, by how many people their class has.
+
+    labels: int32 (n,), the class of each row, below 0 where it waits. people: of the rows that do not; None: each row
+    is its own individual. O(n log n).
+    """
+    classes = labels[labels >= 0].astype(np.int64)
+    who = np.arange(classes.size) if people is None else people
+    pairs = np.unique(classes * (int(who.max()) + 1) + who)
+    size = np.bincount(pairs // (int(who.max()) + 1))
+    sizes = size[size > 0]
+    return histogram(size[classes]), histogram(sizes, sizes)
+
+
+def common_candidates(
     graph: GeneralizationGraph, factor: NDArray[np.int32], individuals: NDArray[np.int64]
-) -> dict[str, float]:
+) -> NDArray[np.int64]:
     """What is left of k when the payload links the rows of one individual (row mode).
 
-    For each individual: how many individuals are members of the slots of all of its rows. Returns the minimum, the
-    first percentile, the mean, and the share of individuals of whom only they themselves are left.
+    For each individual: how many individuals are members of the slots of all of its rows; int64 (people,).
     """
     people = int(individuals.max()) + 1
     owner = individuals[factor].astype(np.int64)
     pairs, slots = np.unique(owner[:, None] * people + individuals[graph.members], return_counts=True)
     first = pairs // people
-    common = np.bincount(first[slots == np.bincount(owner, minlength=people)[first]], minlength=people)
+    return np.bincount(first[slots == np.bincount(owner, minlength=people)[first]], minlength=people)
+
+
+def linked_candidates(common: NDArray[np.int64]) -> dict[str, float]:
+    """Of ``common_candidates`` the minimum, the first percentile, the mean, and the share of individuals of whom only
+    they themselves are left."""
     return {
         "minimum": int(common.min()),
         "percentile_1": float(np.percentile(common, 1)),

@@ -9,6 +9,7 @@ import pytest
 
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.runs import anonymize_files
+from kanonflow.pipelines.runs.first_look import Measured
 from tests.pipelines.test_mistakes import POLICY, RUN, VERIFY, rows
 
 pytestmark = pytest.mark.thorough
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.thorough
 def no_first_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run says before it begins is test_mistakes_in_data.py's; here it is too late for that."""
     monkeypatch.setattr(anonymize_files, "refuse_misfits", lambda *_: {})
-    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *_: "")
+    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *_: Measured(""))
 
 
 def records(folder: Path) -> list[dict[str, object]]:

@@ -54,6 +54,12 @@ def test_they_are_what_the_released_rows_tell(seed: int) -> None:
             "mean": sum(with_it) / len(with_it),
             "below_k": sum(each < k for each in with_it) / len(with_it),
         }
+        cohorts = Counter((each.partition, each.cohort) for each in course.entered.values())
+        sizes = [cohorts[course.entered[each].partition, course.entered[each].cohort] for each in here]
+        assert told["candidates_of_people"] == Counter(map(str, sizes))
+        assert told["epoch_candidates"]["minimum"] == min(map(int, told["candidates_of_people"]))
+        of_group = {group: len({who for who, other in rows if other == group}) for _, group in rows}
+        assert told["candidates_of_rows"] == Counter(str(of_group[group]) for _, group in rows)
         by_group: dict[int, Counter[int]] = defaultdict(Counter)
         for person, group in rows:
             by_group[group][person] += 1

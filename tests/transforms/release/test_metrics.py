@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from typing import Any
 
 import fastavro
@@ -11,7 +12,7 @@ import pytest
 
 from kanonflow.schemas.avro_schema import metrics_defaults, metrics_schema, rejected_schema
 from kanonflow.solvers.structures.graph import GeneralizationGraph
-from kanonflow.transforms.release.metrics import linked_candidates
+from kanonflow.transforms.release.metrics import class_candidates, common_candidates, linked_candidates
 from tests import naive
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, bound_feed, feed_policy, hourly, row
@@ -64,6 +65,9 @@ def test_numbers_of_a_release_agree(shape: str) -> None:
         assert (record["classes"] is None) == (shape != "classes")
         assert (record["linked_candidates"] is not None) == (shape == "people")
         assert record["ncp"].keys() == {"age", "job"}
+        assert sum(record["candidates_of_rows"].values()) == record["rows_released"]
+        assert sum(record["candidates_of_people"].values()) == record["individuals"]
+        assert min(map(int, record["candidates_of_rows"])) == record["candidates_min"]
 
 
 def test_what_released_nothing_has_its_ledger_and_its_window() -> None:
@@ -106,10 +110,29 @@ def test_linked_candidates_are_those_of_a_plain_count(seed: int) -> None:
     individuals = rng.permutation(6)[np.arange(n) % 6]
     factor = members[np.arange(n), int(rng.integers(k))]
     counts = naive.linked_candidates(members.tolist(), factor.tolist(), individuals.tolist())
-    found = linked_candidates(GeneralizationGraph(members), factor, individuals)
+    common = common_candidates(GeneralizationGraph(members), factor, individuals)
+    assert common.tolist() == counts
+    found = linked_candidates(common)
     assert found["minimum"] == min(counts)
     assert found["mean"] == pytest.approx(np.mean(counts))
     assert found["share_one"] == pytest.approx(np.mean([count == 1 for count in counts]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_candidates_of_classes_are_those_of_a_plain_count(seed: int) -> None:
+    """Rows and people, each by the people of its class; rows that wait are in none. Without individuals rows count."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(-1, 4, 40).astype(np.int32)
+    released = labels[labels >= 0].tolist()
+    owners = (rng.integers(0, 5, len(released)) * 4 + np.array(released)).astype(np.int64)
+    for people in (owners, None):
+        members: dict[int, set[int]] = {}
+        whose = list(range(len(released))) if people is None else people.tolist()
+        for label, person in zip(released, whose, strict=True):
+            members.setdefault(label, set()).add(person)
+        rows = Counter(str(len(members[label])) for label in released)
+        persons = Counter(str(len(each)) for each in members.values() for _ in each)
+        assert class_candidates(labels, people) == (rows, persons)
 
 
 def test_defaults_are_told_once_and_never_shared() -> None:

@@ -1,0 +1,159 @@
+"""The certificate of a run: a page for whoever gets the releases, made of ``PublicFacts`` and of nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kanonflow.pipelines.pages.pages import (
+    Block,
+    Cell,
+    Items,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    count,
+    decimal,
+    rows_of,
+    share,
+)
+from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
+from kanonflow.pipelines.report.promise import premises, promise
+from kanonflow.pipelines.report.public_facts import PublicFacts
+from kanonflow.pipelines.report.steps import Record, added, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.told_verdict import status, verdict_table
+
+_RESTRICTED = "The policy keeps the metrics of this run restricted, so nothing is told of it here."
+
+
+def certificate(facts: PublicFacts) -> Page:
+    """The page. A function of the facts alone."""
+    feed = steps(facts.metrics)
+    told = bool(facts.metrics)
+    sections = (
+        Section("verdict", "Verdict", tuple(_verdict(facts))),
+        Section("fields", "What is published of each field", tuple(_fields(facts))),
+        Section(
+            "feed",
+            "The feed over time",
+            tuple(feed_figures(feed, bounds=False)) if told else (Paragraph(_RESTRICTED),),
+        ),
+        Section(
+            "people",
+            "People a window against loss",
+            tuple(people_against_loss(feed)) if told else (Paragraph(_RESTRICTED),),
+        ),
+        Section("risk", "Risk", tuple(_risk(facts))),
+        Section("settings", "Settings", tuple(_settings(facts))),
+    )
+    name = _head(facts).get("policy")
+    return Page(
+        f"Certificate of the releases{f' under {name}' if name else ''}",
+        "kanonflow, for whoever has the releases",
+        status(facts.verdict, stands=facts.stands),
+        sections,
+        (
+            "Made from the public metrics of the releases and the verdict of their audit alone. It is a record and no"
+            " signature: whoever may write where it lies could have written it.",
+        ),
+    )
+
+
+def _head(facts: PublicFacts) -> Record:
+    """Policy and promise, as the latest release has them, else as the audit has."""
+    if facts.metrics:
+        return in_order(facts.metrics)[-1]
+    verdict = facts.verdict
+    if verdict is None:
+        return {}
+    return {"policy": verdict.policy, "k": verdict.k, "protect": verdict.protect, "cohort": verdict.cohort}
+
+
+def _verdict(facts: PublicFacts) -> Iterator[Block]:
+    if facts.metrics:
+        yield _ledger(facts)
+        yield Paragraph(
+            "Waiting and rejected rows are rounded down, and counted only as far as several people share them."
+        )
+    head = _head(facts)
+    if head:
+        yield Paragraph(promise(head["k"], head["protect"], head.get("cohort")))
+        yield Items(premises(head["k"], head["protect"], head.get("cohort")))
+    else:
+        yield Paragraph(
+            "Nothing is public of this run but its releases, each of which says its k in its schema. Once it is"
+            " audited, the verdict stands here."
+        )
+    yield from verdict_table(facts.verdict, stands=facts.stands)
+
+
+def _ledger(facts: PublicFacts) -> Table:
+    rejected = added(record["rows_rejected"] for record in facts.metrics)
+    waiting = still_waiting(facts.metrics)
+    rows: list[tuple[Cell, ...]] = [
+        ("releases", count(len(facts.metrics))),
+        ("rows released", count(sum(record["rows_released"] for record in facts.metrics))),
+        ("rows waiting, at least", count(sum(waiting.values()))),
+        ("rows rejected, at least", count(sum(rejected.values()))),
+    ]
+    rows += [(f"rejected: {reason}, at least", count(number)) for reason, number in rejected.items()]
+    return Table("ledger", "Rows by what became of them", ("", "rows"), rows_of(rows), folded=False)
+
+
+def _fields(facts: PublicFacts) -> Iterator[Block]:
+    if not facts.metrics:
+        yield Paragraph(_RESTRICTED)
+        return
+    names = dict.fromkeys(name for record in facts.metrics for name in record["ncp"])
+    if not names:
+        yield Paragraph(
+            "How much of each field is lost is not told: without a declared domain it would tell values."
+        )
+        return
+    yield Paragraph(
+        "Each quasi-identifier is published as a range, a set of values or a label that holds the values of all"
+        " candidates. 0 is the value itself, 1 is the whole domain."
+    )
+    means = {
+        name: mean_of(
+            [
+                {"loss": each["ncp"].get(name), "rows_released": each["rows_released"]}
+                for each in facts.metrics
+            ],
+            "loss",
+        )
+        for name in names
+    }
+    rows = rows_of((name, decimal(mean)) for name, mean in means.items())
+    yield Table("fields", "Loss by field", ("field", "mean loss"), rows, folded=False)
+
+
+def _risk(facts: PublicFacts) -> Iterator[Block]:
+    head = _head(facts)
+    if not head:
+        yield Paragraph("The bound follows from k, which each release says in its schema.")
+        return
+    what = "person" if head["protect"] == "individual" else "record"
+    yield Paragraph(
+        f"By the promise, nobody who knows no more than it allows finds out the right {what} with a probability above"
+        f" 1/{head['k']} ({1 / head['k']:.1%})."
+    )
+    rows: list[tuple[Cell, ...]] = [("k", count(head["k"])), ("highest risk promised", share(1 / head["k"]))]
+    yield Table("risk", "Risk as promised", ("", "value"), rows_of(rows), folded=False)
+
+
+def _settings(facts: PublicFacts) -> Iterator[Block]:
+    head = _head(facts)
+    rows: list[tuple[Cell, ...]] = [
+        (name, count(head[name]) if name == "k" else str(head[name]))
+        for name in ("policy", "k", "protect", "cohort", "epoch")
+        if head.get(name) is not None
+    ]
+    if facts.metrics:
+        ends = [record["window_end"] for record in facts.metrics if record["window_end"] is not None]
+        rows += [("first window ends", f"{min(ends):%Y-%m-%d %H:%M} UTC")] if ends else []
+        rows += [("last window ends", f"{max(ends):%Y-%m-%d %H:%M} UTC")] if ends else []
+    if rows:
+        yield Table("settings", "Settings that are public", ("", "setting"), rows_of(rows), folded=False)
+    else:
+        yield Paragraph("None of them is public.")

@@ -1,0 +1,191 @@
+"""What is published of each field: how wide its boxes are, in a sample of the released rows, and an invented example.
+
+Nothing but ``release/`` is read. The sample is of whole blocks of the files, evenly spread, each file's blocks counted
+without reading them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+
+from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, release_form
+from kanonflow.schemas.errors import InputError
+
+SAMPLE = 5_000
+"""Rows that are read, about; at least one block of each of the files it takes."""
+
+_DAY = 86_400.0
+_NUMBERS = "20", "3.50"
+
+
+class PublishedField(NamedTuple):
+    """role: quasi-identifier, as it is. example: invented. median, ninth: widths of its boxes, of ten rows nine are no
+    wider; None where there are none. unit: what they are counted in, "" for that of the field itself."""
+
+    name: str
+    role: str
+    example: str
+    median: float | None
+    ninth: float | None
+    unit: str
+
+
+class Fields(NamedTuple):
+    """fields: in the order of the release. rows, files: read; all_files: there are."""
+
+    fields: tuple[PublishedField, ...]
+    rows: int
+    files: int
+    all_files: int
+
+
+def published_fields(release: Path, sample: int = SAMPLE) -> Fields:
+    """What is published of each field of the releases in a folder. Deterministic.
+
+    sample: rows to read, about. Raises InputError: a file is damaged, or no release.
+    """
+    paths = sorted(path for path in release.glob("*.avro") if not path.name.startswith("."))
+    if not paths:
+        return Fields((), 0, 0, 0)
+    form = None
+    rows: list[Mapping[str, Any]] = []
+    read = 0
+    for path in _spread(paths, sample):
+        schema, found = _sampled(path, max(1, sample - len(rows)))
+        form = form or release_form(schema)
+        rows += found
+        read += 1
+        if len(rows) >= sample:
+            break
+    assert form is not None
+    told = [
+        _field(field, [row.get(field.name) for row in rows])
+        for field in form.fields
+        if field.kind is not Kind.OWN
+    ]
+    return Fields(tuple(told), len(rows), read, len(paths))
+
+
+def _spread(paths: Sequence[Path], sample: int) -> Iterator[Path]:
+    """Some of the files, evenly over all of them: as many as have ``sample`` rows if they are like the first."""
+    with paths[0].open("rb") as stream:
+        first = sum(block.num_records for block in _blocks(stream, paths[0]))
+    wanted = min(len(paths), max(1, math.ceil(sample / max(first, 1))))
+    for number in range(wanted):
+        yield paths[number * len(paths) // wanted]
+
+
+def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    """The schema of a file and rows of some of its blocks, evenly over all: they stand in the order of their boxes."""
+    data = BytesIO(path.read_bytes())
+    counts = [block.num_records for block in _blocks(data, path)]
+    blocks = max(1, round(len(counts) * min(1.0, most / max(sum(counts), 1))))
+    taken = {number * len(counts) // blocks for number in range(blocks)} if counts else set()
+    data.seek(0)
+    rows: list[Mapping[str, Any]] = []
+    reader = _blocks(data, path)
+    try:
+        for number, block in enumerate(reader):
+            if number in taken:
+                rows.extend(record for record in block if isinstance(record, dict))
+    except Exception as error:  # whatever the decoder trips over, the file is damaged
+        raise InputError(f"{path}: a damaged Avro file ({type(error).__name__})") from None
+    schema = reader.writer_schema
+    return (schema if isinstance(schema, dict) else {}), rows
+
+
+def _blocks(stream: Any, path: Path) -> Any:
+    try:
+        return fastavro.block_reader(stream)
+    except Exception as error:  # whatever the decoder trips over, the header is not one
+        raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
+
+
+def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:
+    if field.kind is Kind.EXACT:
+        return PublishedField(field.name, "as it is", _exact_example(field.value), None, None, "")
+    if field.kind is Kind.LABEL:
+        example = "a label of its hierarchy, which stands for all values below it"
+        return PublishedField(field.name, "quasi-identifier", example, None, None, "")
+    widths, unit = _widths(field, cells)
+    median = ninth = None
+    if widths:
+        median, ninth = np.quantile(widths, [0.5, 0.9], method="higher").tolist()
+    return PublishedField(field.name, "quasi-identifier", _example(field, median), median, ninth, unit)
+
+
+def _widths(field: ReleasedField, cells: Sequence[Any]) -> tuple[list[float], str]:
+    """Of boxes with values; of sets how many values they have."""
+    if field.kind is Kind.SET:
+        return [float(len(cell)) for cell in cells], "values"
+    temporal = pa.types.is_date(field.value) or pa.types.is_timestamp(field.value)
+    ends = [(cell["min"], cell["max"]) for cell in cells if cell["min"] is not None]
+    if temporal or pa.types.is_time(field.value):
+        day = not pa.types.is_time(field.value)
+        return [
+            _seconds(high, low) / (_DAY if day else 3600) for low, high in ends
+        ], "days" if day else "hours"
+    return [float(high - low) for low, high in ends], ""
+
+
+def _seconds(high: Any, low: Any) -> float:
+    if isinstance(high, dt.time):
+        high, low = (dt.datetime.combine(dt.date.min, each) for each in (high, low))
+    return float((high - low).total_seconds())
+
+
+def _example(field: ReleasedField, width: float | None) -> str:
+    """Of a quasi-identifier, with the median width; its place is invented and follows from the declared domain."""
+    if field.kind is Kind.SET:
+        named = "ABCDEFGH"[: max(1, min(int(width or 3), 8))]
+        more = ", ..." if (width or 3) > len(named) else ""
+        return "A" if named == "A" else f"one of {', '.join(named)}{more}"
+    if pa.types.is_date(field.value) or pa.types.is_timestamp(field.value):
+        first = dt.date(1980, 1, 1)
+        return f"{first} to {first + dt.timedelta(days=int(min(width or 0, 36_000)))}"
+    if pa.types.is_time(field.value):
+        return f"08:00 to {int(8 + min(width or 0, 15)):02d}:00"
+    low = _quarter(field)
+    high = low + (width or 0)
+    return f"{_short(low)} to {_short(high)}"
+
+
+def _quarter(field: ReleasedField) -> float:
+    """A round number a quarter into the declared domain; without one, 20."""
+    if field.domain is None:
+        return 20.0
+    try:
+        first, last = (float(Decimal(end)) for end in field.domain)
+    except ArithmeticError:
+        return 20.0
+    place = first + (last - first) / 4
+    step = 10.0 ** math.floor(math.log10(max(abs(last - first), 1e-12) / 4))
+    return round(place / step) * step
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _exact_example(kind: pa.DataType) -> str:
+    if pa.types.is_boolean(kind):
+        return "true"
+    if pa.types.is_integer(kind):
+        return _NUMBERS[0]
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return _NUMBERS[1]
+    if pa.types.is_date(kind):
+        return "1980-01-01"
+    if pa.types.is_timestamp(kind):
+        return "1980-01-01 08:00"
+    return "a word"

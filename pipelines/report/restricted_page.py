@@ -1,0 +1,239 @@
+"""The report of a run for those inside: exact numbers, which must not leave with the releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kanonflow.pipelines.pages.pages import (
+    Block,
+    Cell,
+    Items,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    count,
+    decimal,
+    quantity,
+    rows_of,
+    share,
+)
+from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
+from kanonflow.pipelines.report.promise import premises, promise
+from kanonflow.pipelines.report.risk_figures import risk_figures
+from kanonflow.pipelines.report.run_facts import RunFacts
+from kanonflow.pipelines.report.steps import Record, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.told_verdict import status, verdict_table
+from kanonflow.pipelines.report.utility import utility_figures
+
+
+def restricted_page(facts: RunFacts) -> Page:
+    """The page. A function of the facts alone."""
+    feed = steps(facts.metrics)
+    sections = (
+        Section("verdict", "Verdict", tuple(_verdict(facts))),
+        Section("fields", "What is published of each field", tuple(_fields(facts))),
+        Section("feed", "The feed over time", tuple(feed_figures(feed, bounds=True))),
+        Section("people", "People a window against loss", tuple(people_against_loss(feed))),
+        Section("risk", "Risk", tuple(risk_figures(facts.released, feed))),
+        Section("utility", "Utility", tuple(utility_figures(facts.errors))),
+        Section("payload", "Payload risks", tuple(_payload(facts))),
+        Section("settings", "Settings, versions, times", tuple(_settings(facts))),
+    )
+    name = facts.run.get("policy_name") or _head(facts).get("policy")
+    return Page(
+        f"Report of a run{f' under {name}' if name else ''}",
+        "kanonflow, restricted: exact numbers, for inside only",
+        status(facts.verdict, stands=facts.stands),
+        sections,
+        ("What may go with the releases is certificate.html in the folder above, and nothing of this page.",),
+    )
+
+
+def _head(facts: RunFacts) -> Record:
+    """Promise and policy, as the latest step tells them, else the audit."""
+    if facts.metrics:
+        return in_order(facts.metrics)[-1]
+    verdict = facts.verdict
+    if verdict is None:
+        return {}
+    return {"policy": verdict.policy, "k": verdict.k, "protect": verdict.protect, "cohort": verdict.cohort}
+
+
+def _verdict(facts: RunFacts) -> Iterator[Block]:
+    yield _ledger(facts)
+    if not facts.released:
+        yield Paragraph("Nothing was released.")
+    head = _head(facts)
+    if head:
+        yield Paragraph(promise(head["k"], head["protect"], head["cohort"]))
+        yield Items(premises(head["k"], head["protect"], head["cohort"]))
+    yield from verdict_table(facts.verdict, stands=facts.stands)
+    if facts.report is not None:
+        yield from _audit(facts.report)
+
+
+def _ledger(facts: RunFacts) -> Table:
+    """From the closing table where there is one; a stream has none."""
+    summary = facts.summary
+    released = summary.get("rows_released", sum(record["rows_released"] for record in facts.metrics))
+    rejected = facts.rejected
+    waiting = still_waiting(facts.metrics)
+    waits = summary.get("rows_waiting", sum(waiting.values()))
+    whole = summary.get("rows_read", released + waits + sum(rejected.values()))
+
+    def line(name: str, rows: int) -> tuple[Cell, ...]:
+        return name, count(rows), share(rows / whole if whole else None, 2)
+
+    told: list[tuple[Cell, ...]] = [
+        ("releases", count(len(facts.released)), None),
+        line("rows read", whole),
+        line("rows released", released),
+        line("rows waiting", waits),
+        *(line(f"waiting: {reason}", rows) for reason, rows in waiting.items()),
+        line("rows rejected", sum(rejected.values())),
+        *(line(f"rejected: {reason}", rows) for reason, rows in sorted(rejected.items()) if rows),
+        ("mean loss", decimal(mean_of(facts.released, "gcp")), None),
+    ]
+    if bound := mean_of(facts.released, "lower_bound"):  # 0 says nothing
+        told.append(("no answer loses less", decimal(bound), None))
+    return Table("ledger", "Rows by what became of them", ("", "rows", "share"), rows_of(told), folded=False)
+
+
+def _audit(report: Mapping[str, Any]) -> Iterator[Block]:
+    """The audit's own report."""
+    if report.get("failures"):
+        yield Paragraph("What the audit found:")
+        yield Items(tuple(map(str, report["failures"])))
+    figures = {name: value for name, value in report.get("figures", {}).items() if value is not None}
+    rows: list[tuple[Cell, ...]] = [
+        (name.replace("_", " "), count(value) if isinstance(value, int) else decimal(value))
+        for name, value in figures.items()
+        if isinstance(value, int | float)
+    ]
+    yield Table("audit", "Figures of the audit", ("", "value"), rows_of(rows))
+    if report.get("not_checked"):
+        told = [tuple(str(each).partition(": ")[::2]) for each in report["not_checked"]]
+        yield Table("not_checked", "What the audit did not check, and why", ("what", "why"), rows_of(told))
+
+
+def _fields(facts: RunFacts) -> Iterator[Block]:
+    fields = facts.fields
+    if not fields.fields:
+        yield Paragraph("There is no release in this directory to say it.")
+        return
+    yield Paragraph(
+        f"Widths are those of {fields.rows:,} rows in {fields.files:,} of {fields.all_files:,} releases: of ten rows"
+        " nine are no wider than the 90% width. Examples are invented; they have the median width."
+    )
+    means = {name: _mean_of_field(facts.released, name) for name in _lost(facts.released)}
+    rows = rows_of(
+        (
+            field.name,
+            field.role,
+            field.example,
+            quantity(field.median),
+            quantity(field.ninth),
+            field.unit or None,
+            decimal(means.get(field.name)),
+        )
+        for field in fields.fields
+    )
+    head = ("field", "published", "invented example", "median width", "90% width", "in", "mean loss")
+    yield Table("fields", "What is published of each field", head, rows, folded=False)
+
+
+def _lost(records: tuple[Record, ...]) -> dict[str, None]:
+    return dict.fromkeys(name for record in records for name in record["ncp"])
+
+
+def _mean_of_field(records: tuple[Record, ...], name: str) -> float | None:
+    return mean_of(
+        [{"loss": each["ncp"].get(name), "rows_released": each["rows_released"]} for each in records], "loss"
+    )
+
+
+def _payload(facts: RunFacts) -> Iterator[Block]:
+    accepted = facts.run.get("accepted_risks") or {}
+    risks = facts.payload.get("risks") or []
+    if risks:
+        yield Paragraph(
+            f"Measured on {facts.payload.get('rows', 0):,} rows of the input"
+            f" ({_moment(facts.payload.get('measured_at'))}): what a published value tells beside itself. Such a check"
+            " knows the attacks that it tries."
+        )
+        rows = rows_of(
+            (
+                str(each["field"]),
+                str(each["measure"]),
+                decimal(each["value"], 3),
+                decimal(each["limit"], 3),
+                str(each["verdict"]),
+            )
+            for each in risks
+        )
+        yield Table(
+            "payload",
+            "What payload tells",
+            ("field", "measure", "value", "limit", "verdict"),
+            rows,
+            folded=False,
+        )
+    else:
+        yield Paragraph(
+            "Nothing was measured, or it was not kept: the risk of every field is accepted, or the run is of an"
+            " earlier build. kanonflow policy check --input measures it."
+        )
+    if accepted:
+        told = rows_of((str(name), str(reason)) for name, reason in accepted.items())
+        yield Table("accepted", "Risks that were accepted", ("field", "reason"), told, folded=False)
+    else:
+        yield Paragraph("No risk was accepted by the policy.")
+
+
+def _settings(facts: RunFacts) -> Iterator[Block]:
+    settings = dict(facts.settings) or {
+        name: str(value)
+        for name, value in (
+            (name, _head(facts).get(name)) for name in ("policy", "k", "protect", "cohort", "solver")
+        )
+        if value is not None
+    }
+    if not facts.settings:
+        yield Paragraph("The policy is not kept here; kanonflow report DIR --policy POLICY says all of it.")
+    yield Table("settings", "Settings", ("key", "value"), rows_of(settings.items()))
+    yield Table("versions", "Versions", ("", "version"), rows_of(_versions(facts).items()))
+    yield Table("times", "Times", ("", "seconds"), rows_of(_times(facts)), folded=False)
+
+
+def _versions(facts: RunFacts) -> dict[str, str]:
+    told = dict(_head(facts).get("versions") or {})
+    told |= {name: str(value) for name, value in (facts.run.get("versions") or {}).items()}
+    if "kanonflow" in facts.run:
+        told["kanonflow, by which the run began"] = str(facts.run["kanonflow"])
+    for name in ("epoch",):
+        if facts.run.get(name):
+            told[name] = str(facts.run[name])
+    return told
+
+
+def _times(facts: RunFacts) -> Iterator[tuple[Cell, ...]]:
+    if facts.ended_at is not None:
+        yield "the run ended", _moment(facts.ended_at)
+    for name in ("total", "read", "solve", "publish"):
+        if f"{name}_seconds" in facts.summary:
+            yield f"{name} (closing table)", decimal(facts.summary[f"{name}_seconds"], 1)
+    solve = [record["solve_ms"] / 1e3 for record in facts.metrics]
+    publish = [record["publish_ms"] / 1e3 for record in facts.metrics]
+    yield "solving, all windows", decimal(sum(solve), 3)
+    yield "solving, the longest window", decimal(max(solve, default=None), 3)
+    yield "publishing, all windows", decimal(sum(publish), 3)
+    yield (
+        "windows whose search a deadline ended",
+        count(sum(bool(record["deadline_struck"]) for record in facts.metrics)),
+    )
+
+
+def _moment(iso: Any) -> str:
+    return str(iso).replace("T", " ").replace("+00:00", " UTC") if iso else "at a time that is not known"

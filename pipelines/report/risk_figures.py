@@ -1,0 +1,145 @@
+"""Figures of risk: how many candidates rows and people have, in one release and over several, as metrics tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kanonflow.pipelines.pages.charts import columns, line_chart
+from kanonflow.pipelines.pages.pages import (
+    Block,
+    Cell,
+    Figure,
+    Paragraph,
+    Table,
+    count,
+    decimal,
+    rows_of,
+    share,
+)
+from kanonflow.pipelines.report.feed_figures import window_name
+from kanonflow.pipelines.report.steps import Record, Step
+
+_MOST_COLUMNS = 30
+Histogram = Mapping[int, int]
+
+_OF_PEOPLE = {
+    "lasting": "By person: people of its cohort, over all releases of the epoch",
+    "window": "By person: people of its class, in one release",
+    None: "By person: people in the slots of all of its rows, in one release",
+}
+
+
+def risk_figures(records: Sequence[Record], steps: Sequence[Step]) -> Iterator[Block]:
+    """Histograms, risks and candidates over several releases. records: of releases, exact."""
+    rows, people = candidates(records, "candidates_of_rows"), candidates(records, "candidates_of_people")
+    if not rows:
+        yield Paragraph(
+            "There is no release, or none whose metrics tell how many candidates rows have (earlier builds did not)."
+        )
+        return
+    cohort = records[-1].get("cohort")
+    if cohort is None and not any(record.get("linked_candidates") for record in records):
+        people = {}  # each row is its own individual
+    yield Paragraph(
+        "A candidate of a row is anybody whom it could belong to, for a reader within the promise. Prosecutor risk is"
+        " the chance to be right about the row, or person, that is hidden worst; marketer risk is the mean over all of"
+        " them: the share that somebody who guesses each gets right. People are counted in each release anew."
+    )
+    told: list[tuple[Cell, ...]] = []
+    for what, found in (("rows", rows), ("people", people)):
+        if found:
+            told.append(
+                (
+                    f"by {what[:-1] if what == 'rows' else 'person'}",
+                    count(sum(found.values())),
+                    count(min(found)),
+                    decimal(mean(found), 2),
+                    share(1 / min(found)),
+                    share(marketer(found)),
+                )
+            )
+    head = ("", "counted", "fewest candidates", "mean", "prosecutor risk", "marketer risk")
+    yield Table("risk", "Prosecutor and marketer risk", head, rows_of(told), folded=False)
+    yield _histogram("candidates_of_rows", "By row: candidates in its release", "rows", rows)
+    if people:
+        yield _histogram("candidates_of_people", _OF_PEOPLE.get(cohort, "By person"), "people", people)
+    yield from _over_releases(steps, cohort)
+    yield from _activity(records)
+
+
+def candidates(records: Sequence[Record], name: str) -> dict[int, int]:
+    """A histogram of all releases together, fewest candidates first."""
+    total: dict[int, int] = {}
+    for record in records:
+        for number, counted in (record.get(name) or {}).items():
+            total[int(number)] = total.get(int(number), 0) + counted
+    return dict(sorted(total.items()))
+
+
+def mean(found: Histogram) -> float:
+    """Candidates on average."""
+    return sum(number * counted for number, counted in found.items()) / sum(found.values())
+
+
+def marketer(found: Histogram) -> float:
+    """The mean of 1 / candidates."""
+    return sum(counted / number for number, counted in found.items()) / sum(found.values())
+
+
+def _histogram(name: str, title: str, what: str, found: Histogram) -> Figure:
+    kept = {str(number): float(counted) for number, counted in list(found.items())[:_MOST_COLUMNS]}
+    if len(found) > _MOST_COLUMNS:
+        last = list(found)[_MOST_COLUMNS - 1]
+        kept.pop(str(last))
+        kept[f"{last}+"] = float(sum(counted for number, counted in found.items() if number >= last))
+    chart = columns(f"{title}: {min(found)} to {max(found)}", list(kept), list(kept.values()))
+    rows = rows_of((count(number), count(counted)) for number, counted in found.items())
+    return Figure(title, chart, Table(name, f"{what.capitalize()} by candidates", ("candidates", what), rows))
+
+
+def _over_releases(steps: Sequence[Step], cohort: str | None) -> Iterator[Block]:
+    told = [step for step in steps if step.candidates is not None]
+    title = "Fewest candidates of any row"
+    series: dict[str, list[float | None]] = {"in one release": [step.candidates for step in told]}
+    if any(step.over_releases is not None for step in told):
+        name = "over the epoch" if cohort == "lasting" else "over five releases, not promised"
+        series[name] = [step.over_releases for step in told]
+        title = "Over several releases: fewest candidates of anybody"
+    else:
+        yield Paragraph(
+            "What several releases tell together is neither promised nor measured under this policy."
+        )
+    names = [window_name(step) for step in told]
+    x = names if any(step.end is None for step in told) else [step.end for step in told]
+    chart = line_chart(
+        "Fewest candidates of anybody, by window", [each for each in x if each is not None], series
+    )
+    rows = rows_of(
+        (name, *(count(_whole(values[place])) for values in series.values()))
+        for place, name in enumerate(names)
+    )
+    table = Table("candidates", "Fewest candidates of each window", ("window", *series), rows)
+    yield Figure(title, chart, table)
+
+
+def _activity(records: Sequence[Record]) -> Iterator[Block]:
+    """With cohorts that last, what is left of k for who knows that somebody was active; not promised."""
+    told = [record["activity_candidates"] for record in records if record.get("activity_candidates")]
+    people = [record["individuals"] for record in records if record.get("activity_candidates")]
+    if not told:
+        return
+    below = sum(each["below_k"] * number for each, number in zip(told, people, strict=True)) / sum(people)
+    mean_left = sum(each["mean"] * number for each, number in zip(told, people, strict=True)) / sum(people)
+    rows: list[tuple[Cell, ...]] = [
+        ("fewest candidates then", count(min(each["minimum"] for each in told))),
+        ("mean", decimal(mean_left, 2)),
+        ("people with fewer than k", share(below)),
+    ]
+    yield Paragraph(
+        "Not promised, and measured: what is left for a reader who also knows that somebody has rows in one window."
+    )
+    yield Table("activity", "With one window of activity known", ("", "value"), rows_of(rows), folded=False)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,83 @@
+"""All that is told of a run to those inside: exact metrics, what the run wrote of itself, and the last audit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kanonflow.pipelines.analysis.query_error import QueryErrors
+from kanonflow.pipelines.commands.rejected import rejected_rows
+from kanonflow.pipelines.report.published_fields import Fields, published_fields
+from kanonflow.pipelines.report.steps import Record, added
+from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
+from kanonflow.pipelines.run_records.run_summary import read_json, read_summary, settings_of
+from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
+from kanonflow.schemas.policy import Policy
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """metrics: exact ones, of windows without a release too. rejected: rows by reason, those that came into no window
+    among them. run: restricted/run.json. summary: the closing table of a
+    run over files, {} without one. settings: of the policy, {} where it is not known. payload: restricted/check.json.
+    fields: of the releases. verdict, stands: of the last audit. report: its report, if it is of the files that are
+    there. errors: of queries; None: not measured."""
+
+    metrics: tuple[Mapping[str, Any], ...]
+    rejected: Mapping[str, int]
+    run: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    ended_at: str | None
+    settings: Mapping[str, str]
+    payload: Mapping[str, Any]
+    fields: Fields
+    verdict: Verdict | None
+    stands: bool
+    report: Mapping[str, Any] | None
+    errors: QueryErrors | None
+
+    @property
+    def released(self) -> tuple[Mapping[str, Any], ...]:
+        """The metrics of the releases that are out."""
+        return tuple(record for record in self.metrics if record["released"])
+
+
+def _rejected(output: Path, metrics: Sequence[Record]) -> Mapping[str, int]:
+    """Rows in ``restricted/rejected``, which has what came into no window too; by the metrics where that is empty."""
+    folder = output / "restricted" / "rejected"
+    kept = (
+        Counter(record["reason"] for record in rejected_rows(str(output))) if folder.is_dir() else Counter()
+    )
+    return kept or added(record["rows_rejected"] for record in metrics)
+
+
+def run_facts(
+    output: Path, judged: Judged | None, policy: Policy | None = None, errors: QueryErrors | None = None
+) -> RunFacts:
+    """What lies in a run's directory.
+
+    judged: the files that are there (``judged_again``). policy: the run's, where it did not write its settings down.
+
+    Raises InputError: metrics or a release are damaged.
+    """
+    restricted = output / "restricted"
+    told = read_summary(str(output))
+    verdict = read_verdict(output)
+    metrics = tuple(with_defaults(read_records(restricted / "metrics")))
+    return RunFacts(
+        metrics=metrics,
+        rejected=(told.get("summary") or {}).get("rejected") or _rejected(output, metrics),
+        run=read_json(restricted / "run.json"),
+        summary=told.get("summary") or {},
+        ended_at=told.get("ended_at"),
+        settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
+        payload=read_json(restricted / "check.json"),
+        fields=published_fields(output / "release"),
+        verdict=verdict,
+        stands=stands(verdict, judged),
+        report=read_report(output, judged),
+        errors=errors,
+    )

@@ -1,0 +1,47 @@
+"""The verdict of an audit in words, and the first thing that a page says."""
+
+from __future__ import annotations
+
+from kanonflow.pipelines.pages.pages import Cell, Status, Table, count, rows_of
+from kanonflow.pipelines.run_records.verdict import Verdict
+
+DIGEST_COMMAND = "find release metrics -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
+
+
+def status(verdict: Verdict | None, *, stands: bool) -> Status:
+    """Of a run's directory as it is now."""
+    if verdict is None:
+        return Status("open", "Not audited yet: kanonflow verify does that.")
+    when = f"{_moment(verdict.judged_at)}, by kanonflow {verdict.kanonflow}"
+    if not stands:
+        return Status(
+            "bad",
+            f"Not audited as it is now: files were changed, added or taken away since the audit of {when}.",
+        )
+    if not verdict.passed:
+        return Status("bad", f"The audit FAILED on {when}.")
+    so_far = ", over what was released so far" if verdict.waiting else ""
+    return Status("good", f"The audit passed on {when}{so_far}.")
+
+
+def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]:
+    """What the verdict is of, and how anybody finds out whether the files are still the same; nothing without one."""
+    if verdict is None:
+        return ()
+    rows: list[tuple[Cell, ...]] = [
+        ("verdict", ("passed" if verdict.passed else "FAILED") + ("" if stands else ", of other files")),
+        ("when", _moment(verdict.judged_at)),
+        ("by kanonflow", verdict.kanonflow),
+        ("releases read", count(verdict.releases)),
+        ("rows read in them", count(verdict.rows)),
+        ("matching records", "read" if verdict.matching_records else "not given"),
+        ("secret", "given" if verdict.secret else "not given"),
+        ("public files judged", count(verdict.files)),
+        ("digest of their list", verdict.digest),
+        ("how to work it out", DIGEST_COMMAND),
+    ]
+    return (Table("verdict", "What the audit judged", ("", "of the audit"), rows_of(rows)),)
+
+
+def _moment(iso: str) -> str:
+    return iso.replace("T", " ").replace("+00:00", " UTC")

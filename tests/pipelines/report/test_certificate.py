@@ -1,0 +1,192 @@
+"""Nothing but public metrics and the verdict flows into a certificate."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kanonflow.pipelines.report.public_facts import public_facts
+from kanonflow.pipelines.report.report import write_report
+from kanonflow.pipelines.run_records.verdict import Verdict, judged_files
+from tests.page_reading import ReadPage, read_page
+from tests.pipelines.report.told_runs import (
+    MODES,
+    PUBLIC,
+    exact_schema,
+    ninety,
+    public_schema,
+    shown,
+    write_avro,
+    write_run,
+)
+
+POISON = "POISON"
+
+
+def certificate(out: Path) -> tuple[str, ReadPage]:
+    """Made anew."""
+    html = Path(write_report(str(out))[-1]).read_text()
+    return html, read_page(html)
+
+
+def audited(out: Path, **changes: Any) -> None:
+    """Lay a verdict there."""
+    judged = judged_files(out)
+    told: dict[str, Any] = {"passed": True, "judged_at": "2024-06-01T12:00:00+00:00", "kanonflow": "9.9"}
+    told |= {
+        "policy": "invented",
+        "k": 5,
+        "protect": "individual",
+        "cohort": "lasting",
+        "releases": 4,
+        "rows": 77,
+    }
+    told |= {"waiting": False, "matching_records": False, "secret": True}
+    told |= {"files": judged.files, "digest": judged.digest}
+    (out / "verdict.json").write_text(json.dumps(told | changes))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_its_numbers_are_those_of_the_public_metrics(mode: str, tmp_path: Path) -> None:
+    """Rounded as they are there; exact ones are nowhere on the page."""
+    records = ninety(mode)
+    public = [shown(each) for each in records if each["released"]]
+    html, page = certificate(write_run(tmp_path, records))
+    assert page.tables["loss"].column("loss") == [each["gcp"] for each in public]
+    assert page.tables["rows"].column("released") == [each["rows_released"] for each in public]
+    if mode == "row":
+        assert "people" not in page.tables
+        assert "How many people the releases hold is not told" in page.text
+    else:
+        assert page.tables["people"].column("people") == [each["individuals"] for each in public]
+    ledger = dict(zip(page.tables["ledger"].shown(""), page.tables["ledger"].column("rows"), strict=True))
+    assert ledger["releases"] == len(public)
+    assert ledger["rows released"] == sum(each["rows_released"] for each in public)
+    assert ledger["rows waiting, at least"] == public[-1]["rows_waiting"]
+    rejected = sum(sum(each["rows_rejected"].values()) for each in public)
+    assert ledger["rows rejected, at least"] == rejected
+    rows = sum(each["rows_released"] for each in public)
+    age = sum(each["ncp"]["age"] * each["rows_released"] for each in public) / rows
+    assert page.tables["fields"].column("mean loss")[0] == pytest.approx(age, rel=1e-12)
+    for each in records:
+        for exact in (each["gcp"], each["lower_bound"], each["solve_ms"]):
+            assert exact is None or f'"{exact!r}"' not in html
+
+
+def test_restricted_files_change_nothing(tmp_path: Path) -> None:
+    """Byte for byte the same, whatever lies in ``restricted/`` or in the rows, or nothing."""
+    out = write_run(tmp_path, ninety("lasting", 12))
+    before, _ = certificate(out)
+    for path in (out / "restricted").rglob("*"):
+        if path.name == "run.json":
+            path.write_text(json.dumps({"policy_name": POISON, "accepted_risks": {POISON: POISON}}))
+        elif path.is_file():
+            write_avro(path, exact_schema(), ninety("row", 1, seed=99))
+    for name in ("summary.json", "check.json", "verdict.json"):
+        told = {
+            "settings": {POISON: POISON},
+            "summary": {"rows_read": 123456789},
+            "report": {"failures": [POISON]},
+        }
+        (out / "restricted" / name).write_text(json.dumps(told))
+    assert certificate(out)[0] == before
+    shutil.rmtree(out / "restricted")
+    assert certificate(out)[0] == before
+    for path in (out / "release").iterdir():
+        path.write_bytes(POISON.encode())
+    assert certificate(out)[0] == before
+
+
+def test_a_field_that_is_not_public_does_not_come_through(tmp_path: Path) -> None:
+    """Neither from a file in ``metrics/`` that holds all of them, nor from a verdict with more members."""
+    out = write_run(tmp_path, [])
+    (record,) = ninety("lasting", 1)
+    withheld = {field["name"] for field in exact_schema()["fields"]} - set(PUBLIC)
+    marked = record | {
+        "solver": POISON,
+        "start": POISON,
+        "domains": {POISON: POISON},
+        "versions": {POISON: POISON},
+    }
+    marked |= {"evaluations": 918273645, "lower_bound": 0.918273645, "partition": POISON, "kind": POISON}
+    write_avro(out / "metrics/all.avro", exact_schema(), [marked])
+    audited(out, more=POISON, failures=[POISON])
+    html, _ = certificate(out)
+    assert POISON not in html
+    assert "918273645" not in html
+    (told,) = public_facts(out, None).metrics
+    assert told.keys() == set(PUBLIC)
+    assert not withheld & told.keys()
+
+
+def test_the_allow_list_is_that_of_the_metrics() -> None:
+    """As their schema says it, read here once more."""
+    said = {
+        field["name"] for field in exact_schema()["fields"] if field.get("public", "withheld") != "withheld"
+    }
+    assert said == set(PUBLIC)
+    assert {field["name"] for field in public_schema()["fields"]} == said
+
+
+def test_restricted_metrics_leave_the_verdict_alone(tmp_path: Path) -> None:
+    """A policy that keeps its metrics tells what the audit knows, which the releases say too; before it, nothing."""
+    out = write_run(tmp_path, ninety("lasting", 4), public=False)
+    html, page = certificate(out)
+    assert "Not audited yet" in page.text
+    assert "1/5" not in page.text
+    assert "svg" not in page.tags
+    audited(out)
+    html, page = certificate(out)
+    assert "The audit passed on 2024-06-01 12:00:00 UTC, by kanonflow 9.9." in page.text
+    assert "at most 1/5" in page.text
+    assert page.tables["verdict"].records()["rows read in them"] == ["77"]
+    exact = {f'"{each["rows_released"]}"' for each in ninety("lasting", 4) if each["released"]}
+    assert not any(each in html for each in exact)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "kind"),
+    [
+        ({}, "The audit passed on", "good"),
+        ({"waiting": True}, "over what was released so far", "good"),
+        ({"passed": False}, "The audit FAILED on", "bad"),
+        ({"digest": "0" * 64}, "Not audited as it is now", "bad"),
+        ({"passed": False, "digest": "0" * 64}, "Not audited as it is now", "bad"),
+        ({"judged_at": 5}, "Not audited yet", "open"),
+    ],
+)
+def test_the_verdict_comes_first(changes: dict[str, Any], words: str, kind: str, tmp_path: Path) -> None:
+    """Passed, failed, of other files, or none; on both pages."""
+    out = write_run(tmp_path, ninety("window", 3))
+    audited(out, **changes)
+    for path in write_report(str(out)):
+        html = Path(path).read_text()
+        (status,) = re.findall(r'<p class="status (\w+)">([^<]*)</p>', html)
+        assert status[0] == kind
+        assert words in status[1]
+
+
+def test_a_page_is_no_way_into_a_browser(tmp_path: Path) -> None:
+    """Names from policies and verdicts are text."""
+    hostile = "<script>alert(1)</script>"
+    out = write_run(
+        tmp_path, [each | {"policy": hostile, "ncp": {hostile: 0.5}} for each in ninety("window", 3)]
+    )
+    audited(out, policy=hostile, kanonflow=hostile)
+    for path in write_report(str(out)):
+        page = read_page(Path(path).read_text())
+        assert "script" not in page.tags
+        assert hostile in page.text
+
+
+def test_every_member_of_a_verdict_is_public() -> None:
+    """What is added to it must be thought about: this list is the one that was."""
+    assert set(Verdict.__dataclass_fields__) == {
+        *("passed", "judged_at", "kanonflow", "policy", "k", "protect", "cohort", "releases", "rows"),
+        *("waiting", "matching_records", "secret", "files", "digest"),
+    }
