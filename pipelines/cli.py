@@ -392,7 +392,9 @@ def _check(check: "PolicyCheck", stream_output: str | None, *, as_json: bool) ->
 def _explain(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.commands.explain import explain_input
 
-    found = explain_input(arguments.policy, arguments.input, **_files_as_told(arguments))
+    found = explain_input(
+        arguments.policy, arguments.input, **_files_as_told(arguments), quick=arguments.quick
+    )
     tell(json.dumps(found.to_json(), indent=1) if arguments.json else found.render())
     return DONE
 

@@ -9,18 +9,28 @@ from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.risks.trails import read_feed
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.transforms.solver_check import check_solver
 
 
 def explain_input(
-    path: str, patterns: Sequence[str], delimiter: str | None = None, input_format: str | None = None
+    path: str,
+    patterns: Sequence[str],
+    delimiter: str | None = None,
+    input_format: str | None = None,
+    *,
+    quick: bool = False,
 ) -> Explanation:
     """The explanation of files under the policy at ``path``; of as many rows as ``read_feed`` takes.
+
+    quick: solve nothing.
 
     Rows that do not fit the policy are left out: whether they fit is what ``policy check`` says.
     Raises PolicyError, InputError.
     """
-    files, _, bound, csv = bind_input(read_policy(path), patterns, delimiter, input_format)
+    policy = read_policy(path)
+    check_solver(policy)
+    files, _, bound, csv = bind_input(policy, patterns, delimiter, input_format)
     rows = read_feed(files, bound, csv).rows
     if not rows.num_rows:
         raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
-    return explain(rows, bound)
+    return explain(rows, bound, quick=quick)
