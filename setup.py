@@ -47,6 +47,8 @@ RUNTIME = [
 CLI = ["rich>=13"]
 # Before 2.12 the registry's client had no OAuth, and the first ones followed redirects.
 KAFKA = ["confluent-kafka[schemaregistry]>=2.12,<3"]
+# Pages of HTML with drawings in them, which are made here and not by whoever opens them.
+REPORT = ["jinja2>=3.1,<4", "vl-convert-python>=1.9,<2"]
 GCP = ["apache-beam[gcp]==2.77.0"]
 TEST = [
     "pytest>=8",
@@ -61,6 +63,8 @@ TEST = [
     "pandas>=2.2,<3",
     "jsonschema>=4.20",
     "setuptools>=70.1",
+    # Drives a browser that is there already (chromium of the distribution); its own are not downloaded.
+    "playwright>=1.49,<2",
 ]
 
 # The folder of kernels as machine code that ``make wheel`` compiles (decision 058), for a wheel that carries them.
@@ -98,6 +102,7 @@ setup(
     package_dir=PACKAGES,
     package_data={
         "kanonflow.pipelines.flink": ["*.xml", "*.java"],
+        "kanonflow.pipelines.pages": ["*.j2", "*.css"],
         "kanonflow.schemas": ["*.avsc"],
         "kanonflow.solvers.kernels": ["*.json"],
         "kanonflow.policies": ["*.yaml"],
@@ -109,7 +114,8 @@ setup(
         "gcp": GCP,
         "kafka": KAFKA,
         "yaml": ["apache-beam[yaml]==2.77.0"],
-        "test": CLI + KAFKA + GCP + TEST,
+        "report": REPORT,
+        "test": CLI + KAFKA + GCP + REPORT + TEST,
     },
     entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
 )

@@ -13,7 +13,7 @@ that it may call were compiled ahead. A test that is about compiling is marked `
 
 import os
 import signal
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -40,6 +40,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(pytest.mark.skip(reason="needs KANONFLOW_DATA"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The machine's Chromium without a window, one for all tests that are marked ``browser``."""
+    from tests.page_checks import chromium
+
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if (path := chromium()) is None:
+        pytest.skip("needs chromium (apt-get install chromium)")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.hookimpl(wrapper=True)

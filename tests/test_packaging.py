@@ -44,7 +44,8 @@ def test_every_source_file_is_in_the_package(contents: dict[str, bytes]) -> None
         path
         for room in ROOMS
         for path in (ROOT / room).rglob("*")
-        if path.parent != FACE and path.suffix in (".py", ".avsc", ".json", ".yaml", ".xml", ".java")
+        if path.parent != FACE
+        and path.suffix in (".py", ".avsc", ".json", ".yaml", ".xml", ".java", ".j2", ".css")
     ]
     expected = {f"kanonflow/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
     expected["kanonflow/__init__.py"] = (FACE / "__init__.py").read_bytes()
