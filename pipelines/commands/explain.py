@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.fit.bound_input import bind_input
@@ -34,3 +35,15 @@ def explain_input(
     if not rows.num_rows:
         raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
     return explain(rows, bound, quick=quick)
+
+
+def write_page(found: Explanation, policy: str, target: Path) -> None:
+    """The explanation as HTML in a file. policy: where it is; its name is the page's. Raises InputError,
+    MissingExtraError."""
+    from kanonflow.pipelines.explain.page import explanation_page
+
+    page = explanation_page(found, read_policy(policy).name)
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--html {target}: cannot be written ({error.strerror})") from error

@@ -25,7 +25,8 @@ MANY_ALONE = 0.3
 MANY_NULLS = 0.5
 LEAST_GAIN = 0.05
 """Share of what is lost that a change must save; two samples of one policy differ by less."""
-_NARROWER = 0.9
+_NARROWER = 0.8
+"""Medians of sets are small whole numbers: 9 values and 8 may be the same."""
 _ENOUGH_OF_BEST = 2 / 3
 _MOST_SINGLE = 2
 _LITTLE_DEARER = 1.15
@@ -259,9 +260,12 @@ def _longer_window(plain: PlainStatistics, solved: Solved, bound: BoundPolicy) -
     if best < LEAST_GAIN:
         yield from small
         return
-    # Where windows have too few people, the next ones that have enough.
-    enough = [each.length_ms for each in plain.windows if each.small <= FEW_SMALL] if small else gains
-    good = [length for length, gain in gains.items() if gain >= _ENOUGH_OF_BEST * best and length in enough]
+    if small:
+        # Where windows have too few people, the next ones that have enough.
+        enough = [each.length_ms for each in plain.windows if each.small <= FEW_SMALL]
+        good = [length for length, gain in gains.items() if gain >= LEAST_GAIN and length in enough]
+    else:
+        good = [length for length, gain in gains.items() if gain >= _ENOUGH_OF_BEST * best]
     if not good:
         yield from small
         return

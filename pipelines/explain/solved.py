@@ -93,12 +93,12 @@ class Solved:
 
     def render(self) -> Iterator[str]:
         """The tables as lines."""
-        yield "solved: " + "; ".join(_sample_told(*each) for each in self.samples) + f" (seed {self.seed})"
+        yield "solved: " + "; ".join(sample_told(*each) for each in self.samples) + f" (seed {self.seed})"
         if self.left_out:
             yield f"- of the feed up to the first {MOST_PEOPLE:,} people; {self.left_out:,} rows came later"
         yield (
-            "loss: GCP of the published boxes. Widths are medians. rejected: by waiting too long, or by the solver."
-            " counts, means: median error of random queries. *: the policy"
+            "loss: GCP of the published boxes. Widths are medians. rejected: of the feed. held: put off by the solver"
+            " for another window. counts, means: median error of random queries. *: the policy"
         )
         yield from self._grid()
         titles = {
@@ -148,7 +148,7 @@ def _table(tried: Sequence[Tried]) -> Iterator[str]:
     """A line a variant: its figures, and the median width of the fields that lose most."""
     widest = sorted(tried[0].measures.fields, key=lambda each: -each.ncp)[:_SHOWN_FIELDS]
     names = [each.field for each in tried[0].measures.fields if each in widest]
-    table = [("", "loss", "rejected", "counts", "means", *names)]
+    table = [("", "loss", "rejected", "held", "counts", "means", *names)]
     for each in tried:
         found, there = each.measures, {width.field: width for width in each.measures.fields}
         table.append(
@@ -156,6 +156,7 @@ def _table(tried: Sequence[Tried]) -> Iterator[str]:
                 each.variant.name + ("" if each.variant.change else "*"),
                 "-" if found.loss is None else f"{found.loss:.4f}",
                 f"{found.rejected:.1%}",
+                f"{found.held:.1%}",
                 "-" if found.count_error is None else f"{found.count_error:.1%}",
                 "-" if found.mean_error is None else f"{found.mean_error:.1%}",
                 *(in_words(there[name]) if name in there else "-" for name in names),
@@ -164,7 +165,8 @@ def _table(tried: Sequence[Tried]) -> Iterator[str]:
     yield from aligned(table, left=(0,))
 
 
-def _sample_told(length: int | None, sample: WindowSample) -> str:
+def sample_told(length: int | None, sample: WindowSample) -> str:
+    """What was sampled, in words. length: of a window in ms; None: there is one."""
     of = (
         "the whole input"
         if length is None

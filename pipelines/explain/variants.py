@@ -20,8 +20,8 @@ from kanonflow.transforms.solver_check import check_solver
 
 KS = (3, 5, 10, 20)
 EVALUATIONS_PER_ROW = 1000.0
-"""Of the search of windows afresh and of rows, where a policy leaves it open: a fifth of a run's and less, at 1 to 2%
-more loss. Cohorts that last are searched as in a run."""
+"""Of the search of windows afresh and of rows, where a policy leaves it open: less than a run's, at up to 3% more loss.
+Cohorts that last are searched as in a run."""
 
 
 class Group(StrEnum):

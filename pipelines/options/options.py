@@ -465,6 +465,11 @@ def _add_explain(commands: Any) -> None:
     )
     _add_policy_and_input(explain)
     explain.add_argument("--quick", action="store_true", help="count only, and solve nothing")
+    explain.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page with drawings and all figures, too (pip install 'kanonflow[report]')",
+    )
     add_json(explain)
 
 

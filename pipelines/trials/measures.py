@@ -81,7 +81,10 @@ def measured(sample: SampleRelease, bound: BoundPolicy, *, queries: int = _QUERI
     rows = np.array([record["rows_released"] for record in metrics], dtype=np.int64)
     by_rows = np.array(weights) * rows
     whole = by_rows.sum()
-    lost = sum(len(each.result.rejected) for each in sample.tried)
+    policy = bound.policy
+    # Rows that may not wait until another window ends are rejected in between.
+    again = policy.window_ms is not None and policy.waiting_ms >= policy.window_ms
+    lost = sum(len(each.result.rejected) for each in sample.tried) if again else sample.held
     due = max(sample.due.num_rows, 1)
     never = sample.never / max(sample.rows, 1)
     errors = query_errors(sample.due, table, names=names, queries=queries, seed=_SEED) if queries else None

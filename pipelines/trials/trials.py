@@ -17,6 +17,7 @@ The secret is a fixed one: a trial repeats, says nothing of a run, and what it r
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,6 +49,8 @@ Int64s = NDArray[np.int64]
 NOT_SECRET = Secret(b"kanonflow compare publishes nothing at all")
 _ALWAYS = np.iinfo(np.int64).min
 _OPENS = 0.5
+_MOST_KINDS = 4
+_OF_A_KIND = 3
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,12 @@ class FeedWindows:
 
 class TriedWindow(NamedTuple):
     """A sampled window. result: as a run has it. due: how many rows were. opens: whether most of these are of people
-    who enter with it, as in the first window of a feed."""
+    who enter with it, as in the first window of a feed. like: its kind (``_kinds``)."""
 
     result: WindowResult
     due: int
     opens: bool
+    like: int
 
 
 class SampleRelease(NamedTuple):
@@ -92,7 +96,7 @@ class SampleRelease(NamedTuple):
 
     tried: sampled windows with rows due. due: the canonical rows due in them. released: those of them that went out, in
     the release's Arrow schema. rows: of the feed. at_once, never: of them, due with their own window, and with none.
-    opening: of them, due in windows that open.
+    of_kind: of them, due in windows of each kind.
     """
 
     tried: tuple[TriedWindow, ...]
@@ -101,7 +105,7 @@ class SampleRelease(NamedTuple):
     rows: int
     at_once: int
     never: int
-    opening: int
+    of_kind: tuple[int, ...]
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -115,18 +119,16 @@ class SampleRelease(NamedTuple):
 
     @property
     def weights(self) -> list[float]:
-        """Of the releases, how many rows of the feed each of their rows stands for.
+        """Of the releases, how many rows of the feed each of their rows stands for: those of windows of its kind.
 
-        There are few windows that open, they have many rows and small boxes: by chance a sample has too many of them,
-        or none. So they and the others count for as many rows as the feed has of either.
+        Without them a sample says as much of its luck as of the feed: windows that open are few and have small boxes,
+        and so have large ones, as the Mondays of a feed.
         """
-        opening, others = self.opening, self.rows - self.never - self.opening
         here = [each for each in self.tried if each.result.release is not None]
-        rows = {
-            opens: sum(each.result.metrics["rows_released"] for each in here if each.opens is opens)
-            for opens in (True, False)
-        }
-        return [(opening if each.opens else others) / rows[each.opens] for each in here]
+        rows = np.zeros(len(self.of_kind), dtype=np.int64)
+        for each in here:
+            rows[each.like] += each.result.metrics["rows_released"]
+        return [float(self.of_kind[each.like] / rows[each.like]) for each in here]
 
 
 def trial_feed(rows: pa.Table, bound: BoundPolicy) -> TrialFeed:
@@ -201,24 +203,28 @@ def try_policy(windows: FeedWindows, bound: BoundPolicy, *, threads: int = 1) ->
         known = simulation.entered[windows.trails.member]
     waits = 0 if policy.window_ms is None else policy.waiting_ms // policy.window_ms
     at = np.full(rows.num_rows, NEVER, dtype=np.int64)
-    opens = np.zeros(rows.num_rows, dtype=np.bool_)
     for number in range(len(feed.keys)):
         own = np.flatnonzero(feed.partition == number)
         at[own] = release_moments(windows.window[own], feed.who[own], known[own], waits, policy.k)
-        opens[own] = _opening(at[own], known[own])
-    places = zip(windows.sample.partition.tolist(), windows.sample.window.tolist(), strict=True)
+    moments = _moments(feed.partition, at, known)
+    taken = [
+        (place, number, window)
+        for number, window in zip(
+            windows.sample.partition.tolist(), windows.sample.window.tolist(), strict=True
+        )
+        if (place := moments.places.get((number, window))) is not None
+    ]
+    kind, of_kind = _kinds(moments, [place for place, _, _ in taken])
     tried: list[TriedWindow] = []
     due: list[pa.Table] = []
-    for number, window in places:
-        here = np.flatnonzero((at == window) & (feed.partition == number))
-        if not here.size:
-            continue
+    for place, number, window in taken:
+        here = np.flatnonzero(moments.of_row == place)
         due.append(rows.take(pa.array(here)))
         slot = ReleaseSlot(feed.keys[number], window_bounds(window, policy)[1], 0)
         founded = None if simulation is None else _founded(simulation, windows, number)
         warm = _warm(feed.domains[number], founded, bound)
         tried += [
-            TriedWindow(result, here.size, bool(opens[here[0]]))
+            TriedWindow(result, here.size, bool(moments.opens[place]), int(kind[place]))
             for result in _results(due[-1], bound, warm, founded, slot, threads)
         ]
     releases = [each.result.release for each in tried]
@@ -230,15 +236,54 @@ def try_policy(windows: FeedWindows, bound: BoundPolicy, *, threads: int = 1) ->
         rows.num_rows,
         int((at == windows.window).sum()),
         int((at == NEVER).sum()),
-        int((opens & (at != NEVER)).sum()),
+        of_kind,
     )
 
 
-def _opening(at: Int64s, known: Int64s) -> NDArray[np.bool_]:
-    """Rows due in windows in which most rows are of people who enter with them, bool (n,)."""
-    _, place, rows = np.unique(at, return_inverse=True, return_counts=True)
-    entering = np.bincount(place, weights=at == known, minlength=rows.size)
-    return np.asarray((entering > _OPENS * rows)[place])
+class _Moments(NamedTuple):
+    """Windows in which rows are due. of_row: int64 (n,), the one of each row, -1: none. places: of (partition, window).
+
+    rows: int64 (m,), due in each. opens: bool (m,), as of ``TriedWindow``."""
+
+    of_row: Int64s
+    places: dict[tuple[int, int], int]
+    rows: Int64s
+    opens: NDArray[np.bool_]
+
+
+def _moments(partition: Int64s, at: Int64s, known: Int64s) -> _Moments:
+    """at, known: as of ``release_moments``. O(n log n)."""
+    there = np.flatnonzero(at != NEVER)
+    pairs, place, rows = np.unique(
+        np.stack([at[there], partition[there]], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
+    place = place.reshape(-1)
+    of_row = np.full(at.size, -1, dtype=np.int64)
+    of_row[there] = place
+    entering = np.bincount(place, weights=(at == known)[there], minlength=rows.size)
+    places = {(number, window): index for index, (window, number) in enumerate(map(tuple, pairs.tolist()))}
+    return _Moments(of_row, places, rows.astype(np.int64), entering > _OPENS * rows)
+
+
+def _kinds(moments: _Moments, taken: Sequence[int]) -> tuple[Int64s, tuple[int, ...]]:
+    """The kind of each window, int64 (m,), and the rows of the feed in each kind; -1: none was taken.
+
+    Windows that open and others are of different kinds, and of each of the two those with more and with fewer rows, as
+    many kinds as there are ``_OF_A_KIND`` taken windows for each. taken: which are solved.
+    """
+    kind = np.full(moments.rows.size, -1, dtype=np.int64)
+    kinds = 0
+    for opens in (True, False):
+        own = moments.opens == opens
+        sizes = np.sort(moments.rows[[place for place in taken if own[place]]])
+        if not sizes.size:
+            continue
+        parts = max(1, min(_MOST_KINDS, sizes.size // _OF_A_KIND))
+        borders = sizes[np.arange(1, parts) * sizes.size // parts]
+        kind[own] = kinds + np.searchsorted(borders, moments.rows[own], side="right")
+        kinds += parts
+    of_kind = np.bincount(kind[kind >= 0], weights=moments.rows[kind >= 0], minlength=kinds)
+    return kind, tuple(of_kind.astype(np.int64).tolist())
 
 
 def _results(

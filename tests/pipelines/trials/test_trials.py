@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from kanonflow.pipelines.trials.measures import measured, median_widths
-from kanonflow.pipelines.trials.trials import NOT_SECRET, SampleRelease, feed_windows, trial_feed, try_policy
+from kanonflow.pipelines.trials.trials import (
+    NOT_SECRET,
+    SampleRelease,
+    _kinds,
+    _moments,
+    feed_windows,
+    trial_feed,
+    try_policy,
+)
 from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
 from tests.pipelines.trials.trial_feeds import bound_rows, feed, policy
 
@@ -77,9 +85,24 @@ def test_cohorts_are_exactly_those_of_a_run() -> None:
     first = min(ours, key=lambda place: place[1])
     assert ours[first]["gcp"] == theirs[first]["gcp"]
     assert ours[first]["individuals"] == theirs[first]["individuals"]
-    opening = [each for each in sample.tried if each.opens]
-    assert opening
-    assert sample.opening == sum(each.due for each in opening)
+    assert any(each.opens for each in sample.tried)
+    assert sum(sample.of_kind) == sample.due.num_rows
+
+
+def test_sampled_windows_stand_for_those_of_their_kind() -> None:
+    """A window that opens for those that do; of the others the small for the small. All rows have a kind."""
+    sizes = [90, 10, 11, 12, 13, 14, 15, 16, 50, 51, 52, 53, 54]
+    at = np.repeat(np.arange(len(sizes)), sizes)
+    known = np.where(at == 0, 0, -5)
+    moments = _moments(np.zeros(at.size, dtype=np.int64), at, known)
+    assert moments.opens.tolist() == [True] + [False] * 12
+    kind, of_kind = _kinds(moments, [0, 1, 2, 3, 8, 9, 10])
+    assert kind.tolist() == [0] + [1] * 7 + [2] * 5
+    assert of_kind == (90, sum(sizes[1:8]), sum(sizes[8:]))
+    # Without a window that opens in the sample, nothing is known of these.
+    kind, of_kind = _kinds(moments, [1, 8])
+    assert kind.tolist() == [-1] + [0] * 12
+    assert of_kind == (sum(sizes[1:]),)
 
 
 def test_who_waits_in_vain_is_known_without_a_solver() -> None:
@@ -122,3 +145,15 @@ def test_one_single_window_is_the_run_itself() -> None:
     assert widths == median_widths(whole.released, bound)
     thin, _ = both(table, head, 100)
     assert thin.due.num_rows == 100
+
+
+def test_held_rows_without_another_window_are_rejected() -> None:
+    """With a max_delay below a window nothing that a solver holds back is released later: it is lost, as in a run."""
+    table = feed(people=120, days=12)
+    head = {"cohort": "window", "max_delay": "12h"}
+    sample, whole = both(table, head)
+    found = measured(sample, bound_rows(table, policy(**head))[1])
+    assert sample.held > 0
+    assert found.held == 0.0
+    assert found.rejected == pytest.approx(len(whole.rejected) / table.num_rows, rel=0.25)
+    assert found.cost > (found.loss or 0.0)
