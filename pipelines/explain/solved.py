@@ -82,7 +82,7 @@ class Solved:
                     "window_ms": length,
                     "windows": sample.windows,
                     "tried": int(sample.window.size),
-                    "rows": sample.count,
+                    "rows": sample.row_count,
                     "thinned": sample.thinned,
                 }
                 for length, sample in self.samples
@@ -173,7 +173,7 @@ def sample_told(length: int | None, sample: WindowSample) -> str:
         else f"{sample.window.size} of {sample.windows} windows of {format_duration(length)}"
     )
     part = ", a part of its rows" if sample.thinned else ""
-    return f"{of} ({sample.count:,} rows{part})"
+    return f"{of} ({sample.row_count:,} rows{part})"
 
 
 def solve_variants(
@@ -202,7 +202,9 @@ def solve_variants(
         # Equal changes are equal policies: the policy itself stands in several groups.
         different = {repr(sorted(each.change.items())): each for each in asked}
         # Windows of many rows first, so that no worker is left with one of them at the end.
-        order = sorted(different, key=lambda key: -made[different[key].policy.window_ms or 0].sample.count)
+        order = sorted(
+            different, key=lambda key: -made[different[key].policy.window_ms or 0].sample.row_count
+        )
         found = dict(
             zip(
                 order,

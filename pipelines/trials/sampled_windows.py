@@ -23,7 +23,7 @@ class WindowSample(NamedTuple):
     thinned: bool = False
 
     @property
-    def count(self) -> int:
+    def row_count(self) -> int:
         """Rows of all sampled windows."""
         return int(self.rows.sum())
 
@@ -65,7 +65,7 @@ def thinned_out(
     Fewer rows lie further apart: what is lost on a part of a window is more than is lost on the whole.
     """
     stays = np.ones(window.size, dtype=np.bool_)
-    if sample.window.size == 1 and sample.count > most:
+    if sample.window.size == 1 and sample.row_count > most:
         here = np.flatnonzero((partition == sample.partition[0]) & (window == sample.window[0]))
         stays[here] = False
         stays[np.random.default_rng(seed).choice(here, most, replace=False)] = True

@@ -82,8 +82,11 @@ class FeedWindows:
 
 
 class TriedWindow(NamedTuple):
-    """A sampled window. result: as a run has it. due: how many rows were. opens: whether most of these are of people
-    who enter with it, as in the first window of a feed. like: its kind (``_kinds``)."""
+    """A sampled window, or a part of one.
+
+    result: as a run has it. due: rows, those of all parts with the first. opens: whether most of these are of people
+    who enter with it, as in the first window of a feed. like: its kind (``_kinds``).
+    """
 
     result: WindowResult
     due: int
@@ -124,11 +127,11 @@ class SampleRelease(NamedTuple):
         Without them a sample says as much of its luck as of the feed: windows that open are few and have small boxes,
         and so have large ones, as the Mondays of a feed.
         """
-        here = [each for each in self.tried if each.result.release is not None]
-        rows = np.zeros(len(self.of_kind), dtype=np.int64)
-        for each in here:
-            rows[each.like] += each.result.metrics["rows_released"]
-        return [float(self.of_kind[each.like] / rows[each.like]) for each in here]
+        due = np.zeros(len(self.of_kind), dtype=np.int64)
+        for each in self.tried:
+            due[each.like] += each.due
+        released = [each for each in self.tried if each.result.release is not None]
+        return [float(self.of_kind[each.like] / due[each.like]) for each in released]
 
 
 def trial_feed(rows: pa.Table, bound: BoundPolicy) -> TrialFeed:
@@ -224,8 +227,8 @@ def try_policy(windows: FeedWindows, bound: BoundPolicy, *, threads: int = 1) ->
         founded = None if simulation is None else _founded(simulation, windows, number)
         warm = _warm(feed.domains[number], founded, bound)
         tried += [
-            TriedWindow(result, here.size, bool(moments.opens[place]), int(kind[place]))
-            for result in _results(due[-1], bound, warm, founded, slot, threads)
+            TriedWindow(result, 0 if part else here.size, bool(moments.opens[place]), int(kind[place]))
+            for part, result in enumerate(_results(due[-1], bound, warm, founded, slot, threads))
         ]
     releases = [each.result.release for each in tried]
     tables = [from_ipc(release.ipc) for release in releases if release is not None]

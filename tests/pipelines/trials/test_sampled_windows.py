@@ -28,7 +28,7 @@ def test_windows_are_whole_and_within_the_budget(seed: int, partitions: int) -> 
         for one, other in zip(found.partition.tolist(), found.window.tolist(), strict=True)
     ]
     assert found.rows.tolist() == rows
-    assert 100 < found.count <= 200
+    assert 100 < found.row_count <= 200
     assert len(set(zip(found.partition.tolist(), found.window.tolist(), strict=True))) == len(rows)
     assert found.windows == len(set(zip(partition.tolist(), window.tolist(), strict=True)))
     again = sample_windows(partition[::-1], window[::-1], 200, seed)
@@ -54,7 +54,7 @@ def test_limits_are_kept() -> None:
     everything = sample_windows(partition, window, 10**9, 1)
     assert everything.window.tolist() == np.unique(window).tolist()
     assert sample_windows(partition, window, 0, 1).window.size == 1
-    assert sample_windows(partition[:0], window[:0], 10, 1).count == 0
+    assert sample_windows(partition[:0], window[:0], 10, 1).row_count == 0
 
 
 def test_a_window_alone_is_thinned_out() -> None:

@@ -55,8 +55,8 @@ def total(metrics: list[dict[str, Any]]) -> float:
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_losses_are_those_of_the_whole_course(protection: str) -> None:
-    """Of all windows: the loss is within 5% of the course's, each window's within 30% of its own, the shares within
-    1%. Of a third of the rows: within 12%."""
+    """Of all windows: the loss is within 5% of the course's, each window's within 30% of its own, the share that is
+    rejected within 1%. Of a third of the rows: within 12%."""
     table, head = feed(), PROTECTIONS[protection]
     sample, whole = both(table, head)
     ours, theirs = releases(sample.metrics), releases(whole.metrics)
