@@ -22,7 +22,7 @@ from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.commands.front_chart import as_page, front_chart
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
-from kanonflow.pipelines.trials.measures import measured
+from kanonflow.pipelines.trials.measured_release import measured
 from kanonflow.pipelines.trials.trials import NOT_SECRET, FeedWindows, feed_windows, trial_feed, try_policy
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy, bind
 from kanonflow.schemas.errors import InputError, PolicyError

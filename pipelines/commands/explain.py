@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.risks.trails import read_feed
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
-from kanonflow.transforms.solver_check import check_solver
 
 
 def explain_input(
@@ -28,13 +29,26 @@ def explain_input(
     Rows that do not fit the policy are left out: whether they fit is what ``policy check`` says.
     Raises PolicyError, InputError.
     """
-    policy = read_policy(path)
-    check_solver(policy)
-    files, _, bound, csv = bind_input(policy, patterns, delimiter, input_format)
+    files, _, bound, csv = bind_input(read_policy(path), patterns, delimiter, input_format)
     rows = read_feed(files, bound, csv).rows
     if not rows.num_rows:
         raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
+    if not quick:
+        _compile_first(bound)
     return explain(rows, bound, quick=quick)
+
+
+def _compile_first(bound: BoundPolicy) -> None:
+    """What the variants of a policy are solved with. Raises PolicyError: the policy itself has no solver."""
+    from kanonflow.pipelines.explain.variants import variants
+    from kanonflow.pipelines.runs.kernel_cache import compile_sets
+    from kanonflow.transforms.release.window_structures import needed_kernels
+    from kanonflow.transforms.solver_check import check_solver
+
+    check_solver(bound.policy)
+    found, _ = variants(bound, [], [])
+    sets = dict.fromkeys(name for each in found for name in needed_kernels(each.bound))
+    compile_sets(tuple(sets), sys.stderr)
 
 
 def write_page(found: Explanation, policy: str, target: Path) -> None:

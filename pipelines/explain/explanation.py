@@ -10,16 +10,18 @@ Everything is a count, a share, a loss or a width; no value of a record is told,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kanonflow.pipelines.explain.dependencies import redundant
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, plain_statistics
 from kanonflow.pipelines.explain.recommendations import Recommendation, recommendations
-from kanonflow.pipelines.explain.solved import Solved, solve_variants
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.printable import printable
+
+if TYPE_CHECKING:
+    from kanonflow.pipelines.explain.solved import Solved
 
 
 @dataclass(frozen=True)
@@ -60,5 +62,10 @@ def explain(rows: pa.Table, bound: BoundPolicy, *, quick: bool = False) -> Expla
     """
     plain = plain_statistics(rows, bound)
     follows = [each.dependent for each in redundant(plain.follows)]
-    solved = None if quick else solve_variants(rows, bound, follows)
+    solved = None
+    if not quick:
+        # Solvers take longer to load than a small feed to be counted.
+        from kanonflow.pipelines.explain.solved import solve_variants
+
+        solved = solve_variants(rows, bound, follows)
     return Explanation(plain, solved, recommendations(plain, solved, bound))

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kanonflow.pipelines.explain.dependencies import Dependency, redundant
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, Share
-from kanonflow.pipelines.explain.solved import Solved, Tried
 from kanonflow.pipelines.explain.variants import Group
 from kanonflow.pipelines.trials.measures import FieldWidth, Measures, in_words
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.durations import format_duration
+
+if TYPE_CHECKING:
+    from kanonflow.pipelines.explain.solved import Solved, Tried
 
 MOST = 5
 FEW_SMALL = 0.01

@@ -14,7 +14,8 @@ import pyarrow as pa
 from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS
 from kanonflow.pipelines.explain.variants import Group, Refused, Variant, variants
 from kanonflow.pipelines.terminal.aligned_columns import aligned
-from kanonflow.pipelines.trials.measures import Measures, in_words, measured
+from kanonflow.pipelines.trials.measured_release import measured
+from kanonflow.pipelines.trials.measures import Measures, in_words
 from kanonflow.pipelines.trials.sampled_windows import WindowSample
 from kanonflow.pipelines.trials.trials import FeedWindows, TrialFeed, feed_windows, trial_feed, try_policy
 from kanonflow.schemas.bound_policy import BoundPolicy

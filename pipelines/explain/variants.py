@@ -16,7 +16,6 @@ from kanonflow.schemas.durations import format_duration, parse_duration
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Cohort, Policy, Protection
 from kanonflow.schemas.policy_fields import Role
-from kanonflow.transforms.solver_check import check_solver
 
 KS = (3, 5, 10, 20)
 EVALUATIONS_PER_ROW = 1000.0
@@ -154,6 +153,8 @@ def _left_out(names: Sequence[str]) -> dict[str, Any]:
 
 def changed(bound: BoundPolicy, change: Mapping[str, Any]) -> BoundPolicy:
     """The bound policy under a change of its file, to be tried. Raises PolicyError: no policy, or no solver for it."""
+    from kanonflow.transforms.solver_check import check_solver
+
     policy = bound.policy
     parts = _sizes(policy, change) | _lengths(policy, change)
     if "cohort" in change or "protect" in change:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.trials.measures import measured, median_widths
+from kanonflow.pipelines.trials.measured_release import measured, median_widths
 from kanonflow.pipelines.trials.trials import (
     NOT_SECRET,
     SampleRelease,
