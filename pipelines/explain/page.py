@@ -30,7 +30,7 @@ from kanonflow.schemas.durations import format_duration
 
 _LOSS = (
     "Loss is the mean share of its domain that a published range or set covers (GCP); where rejected rows count, a row"
-    " that is rejected loses all. Widths are medians over the rows."
+    " that is rejected loses all. Widths are medians over the rows. * is the policy."
 )
 
 
@@ -79,7 +79,7 @@ def _of_solved(solved: Solved) -> Iterator[Section]:
     told.append(_table("grid", "k and windows: loss, shares and median widths", grid))
     yield Section("grid", "k and the window", tuple(told))
     titles = {
-        Group.WITHOUT: ("without", "Without a field", "Loss of the other fields without one"),
+        Group.WITHOUT: ("without", "Without a field", "Loss of the other fields without one, and of all"),
         Group.DELAY: ("delay", "How long rows may wait", "By max_delay: loss, shares and median widths"),
         Group.PROTECTION: ("protection", "What is promised", "By protection: loss, shares and median widths"),
     }
@@ -90,7 +90,9 @@ def _of_solved(solved: Solved) -> Iterator[Section]:
         blocks: list[Block] = []
         if group is Group.PROTECTION:
             blocks.append(Items(tuple(f"{each.variant.name}: {each.variant.promise}." for each in tried)))
-        names = [each.variant.name + ("" if each.variant.change else " (the policy)") for each in tried]
+        if group is Group.WITHOUT:
+            tried = (next(each for each in grid if not each.variant.change), *tried)
+        names = [_short(each) for each in tried]
         figures = _table(anchor, caption, tried)
         chart = bars(caption, names, [each.measures.loss for each in tried])
         blocks.append(Figure("Loss", chart, figures))
@@ -98,6 +100,13 @@ def _of_solved(solved: Solved) -> Iterator[Section]:
         if refused:
             blocks.append(Items(tuple(refused)))
         yield Section(anchor, title, tuple(blocks))
+
+
+def _short(each: Tried) -> str:
+    """Of a drawing's label, for which a phone has little room."""
+    if each.variant.group is Group.GRID:
+        return "all fields"
+    return each.variant.name if each.variant.change else f"{each.variant.name} *"
 
 
 def _grid(grid: Sequence[Tried]) -> Figure:
@@ -171,7 +180,8 @@ def _of_feed(plain: PlainStatistics) -> Iterator[Block]:
         chart = bars(
             caption, [each.fields[0] for each in single], [each.share for each in single], percent=True
         )
-        yield Figure("Whom fields single out", chart, everything)
+        alone = any(each.share for each in single)
+        yield Figure("Whom fields single out", chart if alone else None, everything)
     found = [
         *(
             (f"{each.dependent} follows from {' and '.join(each.by)}", share(each.share))

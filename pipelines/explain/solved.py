@@ -26,7 +26,7 @@ MOST_ROWS_OF_COHORTS = 36_000
 MOST_ROWS = 15_000
 """Of the sampled windows of one length together: merging cohorts that last takes a fifth of the time of other
 searches."""
-MOST_WINDOWS = 100
+MOST_WINDOWS = 60
 MOST_OF_A_WINDOW = 100_000
 MOST_PEOPLE = 10_000
 _LEAST_LENGTHS = 2

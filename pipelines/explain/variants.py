@@ -111,10 +111,10 @@ def _protections(policy: Policy) -> Iterator[tuple[Group, str, dict[str, Any], s
                     change |= {**_room_for(policy, people), "cohort_size": people}
                 yield (
                     group,
-                    f"lasting, cohorts of {people}",
+                    f"cohorts of {people}",
                     change,
-                    f"all rows of a person, over all releases, are one of {people} people's or more; not to who knows"
-                    " when somebody was active",
+                    f"lasting: all rows of a person, over all releases, are one of {people} people's or more; not to"
+                    " who knows when somebody was active",
                 )
         afresh = policy.protect is Protection.INDIVIDUAL and not policy.lasting
         yield (

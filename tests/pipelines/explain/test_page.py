@@ -47,8 +47,10 @@ def test_every_figure_of_a_drawing_stands_in_a_table(solved: Explanation) -> Non
     for row, exact in zip(grid.rows, grid.exact, strict=True):
         for place, length in enumerate(grid.head[1:], 1):
             assert float(exact[place]) == costs[f"{row[0].replace(' =', '')}, window {length}"]
+    (own,) = (each for each in solved.solved.of(Group.GRID) if not each.variant.change)
     for name, group in (("grid", Group.GRID), ("without", Group.WITHOUT), ("protection", Group.PROTECTION)):
         table, tried = page.tables[f"tried_{name}"], solved.solved.of(group)
+        tried = (own, *tried) if group is Group.WITHOUT else tried
         assert table.column("loss") == [each.measures.loss for each in tried]
         births = [
             next((width.median for width in each.measures.fields if width.field == "birth"), None)

@@ -181,7 +181,7 @@ def test_what_costs_little_fills_up(bound: BoundPolicy) -> None:
     others = {
         (Group.GRID, "k 10, window 1w"): measures(0.19),
         (Group.DELAY, "0"): measures(0.2, at_once=1.0),
-        (Group.PROTECTION, "lasting, cohorts of 10"): measures(0.22),
+        (Group.PROTECTION, "cohorts of 10"): measures(0.22),
     }
     found = recommendations(plain(), solved(bound, measures(0.2), others), bound)
     assert told(found) == ["k", "max_delay", "cohort_size"]
@@ -201,7 +201,7 @@ def test_categories_that_single_out_are_told(bound: BoundPolicy) -> None:
 def test_cohorts_that_last_are_named_where_they_lose_less() -> None:
     """To a policy that puts people together afresh."""
     afresh = canonical(honest_rows(60, 20), POLICY + "cohort: window\n")[1]
-    others = {(Group.PROTECTION, "lasting, cohorts of 5"): measures(0.1)}
+    others = {(Group.PROTECTION, "cohorts of 5"): measures(0.1)}
     (found,) = recommendations(plain(), solved(afresh, measures(0.2), others), afresh)
     assert found.sentence.startswith("cohort: lasting would lose 50% less")
     assert found.change == {"protect": None, "cohort": "lasting"}

@@ -66,7 +66,7 @@ def test_every_k_in_every_window_and_every_field() -> None:
         "region and tariff",
     ]
     assert names[Group.DELAY] == ["0", "2d"]
-    assert names[Group.PROTECTION] == ["lasting, cohorts of 5", "lasting, cohorts of 10", "window", "row"]
+    assert names[Group.PROTECTION] == ["cohorts of 5", "cohorts of 10", "window", "row"]
     assert sum(not each.change for each in found) == 3
     assert all(each.promise for each in found if each.group is Group.PROTECTION)
 
