@@ -425,10 +425,19 @@ def _report(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _explain(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.commands.explain import explain_input
+    from kanonflow.pipelines.commands.explain import explain_input, write_page
 
-    found = explain_input(arguments.policy, arguments.input, **_files_as_told(arguments))
+    if arguments.html is not None:
+        from kanonflow.pipelines.pages.missing_extra import needs
+
+        for module in ("jinja2", "vl_convert"):
+            needs(module)
+    found = explain_input(
+        arguments.policy, arguments.input, **_files_as_told(arguments), quick=arguments.quick
+    )
     tell(json.dumps(found.to_json(), indent=1) if arguments.json else found.render())
+    if arguments.html is not None:
+        write_page(found, arguments.policy, Path(arguments.html))
     return DONE
 
 

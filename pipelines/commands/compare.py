@@ -2,22 +2,29 @@
 
 Every setting is the whole product without the writing: windows, waiting rows, warm starts, publishing, the gate. What
 would be released is thrown away. The secret is a fixed one, so a comparison repeats and says nothing about a run.
+With ``rows`` the settings are tried on whole windows sampled over the files (``trials``), the same ones for all.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+import operator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kanonflow.pipelines.analysis.query_error import query_errors
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.commands.front_chart import as_page, front_chart
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
-from kanonflow.schemas.bound_policy import bind
+from kanonflow.pipelines.trials.measured_release import measured
+from kanonflow.pipelines.trials.trials import NOT_SECRET, FeedWindows, feed_windows, trial_feed, try_policy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy, bind
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import LATTICE_METHODS, Policy
 from kanonflow.schemas.policy_fields import (
@@ -32,10 +39,8 @@ from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
-from kanonflow.transforms.secret.seeds import Secret
 from kanonflow.transforms.solver_check import check_solver
 
-_NOT_SECRET = Secret(b"kanonflow compare publishes nothing at all")
 _SEED = 1
 
 
@@ -44,7 +49,8 @@ class Settings:
     """What to compare: every combination is one run. None and (): what the policy says.
 
     field: the sensitive field that limits are for. limits: l of kind, or t of distance; l = 1 or t = 1: no rule.
-    rows: only the first ones. evaluations: a row.
+    rows: of whole windows sampled over the files, about so many at most; of a window with more, so many of its rows.
+    evaluations: a row.
     """
 
     methods: Sequence[str] = ()
@@ -121,14 +127,24 @@ def compare(
         if field.name not in table.column_names:
             # Identifiers are never read; here they stand for themselves, as the policy expects them.
             table = table.append_column(field.name, pa.nulls(table.num_rows, pa.string()))
-    if settings.rows is not None:
-        table = table.slice(0, settings.rows)
     if table.num_rows == 0:
         raise InputError("the input has no rows to compare on")
     # As typed by the policy; what settings change plays no part in it.
     rows = classify(table.select(list(bound.input_columns)), bound).rows
+    if settings.rows is None:
+        for limit, changed in policies:
+            yield _outcome(changed, limit, table, rows, schema.text, settings)
+        return
+    if FAULT_COLUMN in rows.column_names:
+        rows = rows.filter(pc.is_null(rows.column(FAULT_COLUMN)))
+    if rows.num_rows == 0:
+        raise InputError("no row of the input fits the policy; policy check says why")
+    windows = feed_windows(trial_feed(rows, bound), bound, most=settings.rows, seed=_SEED)
     for limit, changed in policies:
-        yield _outcome(changed, limit, table, rows, schema.text, settings)
+        with_limit = bind(
+            changed, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns)
+        )
+        yield _sampled_outcome(with_limit, limit, windows, settings)
 
 
 def _limits(settings: Settings) -> Sequence[float | None]:
@@ -157,7 +173,7 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
         )
     most = policy.max_window_rows
     if settings.rows is not None:
-        # No window has more rows than are read, so solvers of small windows can be compared on the first rows.
+        # No window has more rows than that, so solvers of small windows can be compared on a part of a large one.
         most = min(most, max(settings.rows, LEAST_PART * k))
     # Sizes of lasting cohorts go with k: another k has its own defaults.
     size, intake = (policy.cohort_size, policy.intake) if k == policy.k else (None, None)
@@ -179,31 +195,71 @@ def _with_limit(field: Field, limit: float, settings: Settings) -> Field:
 def _outcome(
     policy: Policy, limit: float | None, table: pa.Table, rows: pa.Table, text: bool, settings: Settings
 ) -> Outcome:
-    found = anonymize_table(table, policy, _NOT_SECRET, text=text, threads=settings.threads)
+    found = anonymize_table(table, policy, NOT_SECRET, text=text, threads=settings.threads)
     releases = [record for record in found.metrics if record["released"]]
-    count = sum(record["rows_released"] for record in releases)
-    lost = len(found.rejected)
-    cost = sum(record["gcp_hull"] * record["rows_released"] for record in releases) + lost
+    bound = bind(policy, table.schema, text=text, source="the table")
+    count, lost = sum(record["rows_released"] for record in releases), len(found.rejected)
+    return _told(
+        bound,
+        limit,
+        settings,
+        releases,
+        [1.0] * len(releases),
+        lost / max(count + lost, 1),
+        rows,
+        found.released,
+    )
+
+
+def _sampled_outcome(
+    bound: BoundPolicy, limit: float | None, windows: FeedWindows, settings: Settings
+) -> Outcome:
+    """On sampled windows; rows that wait there for another one are neither released nor lost."""
+    threads = settings.threads or bound.policy.solver.threads or os.cpu_count() or 1
+    sample = try_policy(windows, bound, threads=threads)
+    rejected = measured(sample, bound, queries=0).rejected
+    return _told(
+        bound, limit, settings, sample.metrics, sample.weights, rejected, sample.due, sample.released
+    )
+
+
+def _told(
+    bound: BoundPolicy,
+    limit: float | None,
+    settings: Settings,
+    releases: Sequence[Mapping[str, Any]],
+    weights: Sequence[float],
+    rejected: float,
+    rows: pa.Table,
+    released: pa.Table,
+) -> Outcome:
+    """releases: their metrics; each counts by its rows times its weight. rejected: share of the rows that is lost.
+    rows, released: to be asked for counts and means."""
+    policy = bound.policy
+    by_rows = [record["rows_released"] * weight for record, weight in zip(releases, weights, strict=True)]
+
+    def mean(name: str) -> float | None:
+        values = [record[name] for record in releases]
+        return sum(map(operator.mul, values, by_rows)) / sum(by_rows) if releases else None
+
     limits = [
         value
         for record in releases
         for name, value in record["diversity"].items()
         if settings.field is not None and name.startswith(f"{settings.field}.")
     ]
-    worst = (max if settings.ts else min)(limits) if limits else None
-    bound = bind(policy, table.schema, text=text, source="the table")
     names = {column.published_name: column.name for column in bound.columns}
-    errors = query_errors(rows, ReleasedTable.of(found.released, bound), names=names, seed=_SEED)
-    shape = "rows" if policy.individual is None else "individuals"
+    errors = query_errors(rows, ReleasedTable.of(released, bound), names=names, seed=_SEED)
+    shape, share = "rows" if policy.individual is None else "individuals", 1.0 - rejected if releases else 0.0
     return Outcome(
         method=policy.solver.method,
         k=policy.k,
         limit=limit,
         shape=f"classes of {shape}" if policy.closed else "graph",
-        loss=cost / max(count + lost, 1),
-        bound=sum(r["lower_bound"] * r["rows_released"] for r in releases) / count if count else None,
-        released=count / max(count + lost, 1),
-        shown=worst,
+        loss=(mean("gcp_hull") or 0.0) * share + 1.0 - share,
+        bound=mean("lower_bound"),
+        released=share,
+        shown=(max if settings.ts else min)(limits) if limits else None,
         seconds=sum(record["solve_ms"] for record in releases) / 1000.0,
         count_error=None if errors.count is None else errors.count.median,
         mean_error=None if errors.mean is None else errors.mean.median,

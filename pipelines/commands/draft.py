@@ -8,12 +8,15 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TextIO
 
+import numpy as np
 import pyarrow as pa
 import yaml
 
+from kanonflow.pipelines.explain.dependencies import dependencies, redundant
 from kanonflow.pipelines.feeds.input_files import InputFile, InputSchema, find_inputs, input_schema
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import wrong_delimiter
+from kanonflow.pipelines.fit.column_facts import codes_of
 from kanonflow.pipelines.fit.found_types import FoundType, found_types
 from kanonflow.pipelines.fit.proposed_roles import Proposal, proposed_roles
 from kanonflow.pipelines.fit.text_mends import frequent_sign, likely_encoding
@@ -57,7 +60,7 @@ def draft_from_input(
     proposal = proposed_roles(columns, _K)
     name = PurePosixPath(files[0].name).name.split(".", 1)[0]
     said = csv if schema.csv else None
-    fields = _measured(proposal, name, said, files, schema, csv, terminal)
+    fields = _following(_measured(proposal, name, said, files, schema, csv, terminal), columns)
     return draft_policy(
         fields, name, csv=said, window_days=proposal.window_days, told=proposal.told, answered=answered
     )
@@ -118,6 +121,27 @@ def _measured(
         found = lasting_risks(read_feed(files, bound, csv), bound)
         mistakes += getattr(found.refusal(name), "mistakes", ())
     return _ask_about(proposal.fields, mistakes)
+
+
+def _following(
+    fields: Mapping[str, DraftedField], columns: Mapping[str, FoundType]
+) -> Mapping[str, DraftedField]:
+    """The fields, a remark on quasi-identifiers that follow from others: they would be widened twice."""
+    roles = {name: drafted.keys.get("role") for name, drafted in fields.items()}
+    quasis = [name for name, role in roles.items() if role == "quasi"]
+    people = [name for name, role in roles.items() if role == "individual"]
+    codes = {name: codes_of(columns[name].values) for name in quasis}
+    if people:
+        first = np.unique(codes_of(columns[people[0]].values), return_index=True)[1]
+        codes = {name: each[first] for name, each in codes.items()}
+    remarks = {
+        each.dependent: f"follows from {' and '.join(each.by)}: leave it out, or make it a level of a hierarchy"
+        for each in redundant(dependencies(codes))
+    }
+    return {
+        name: replace(drafted, reason="; ".join(filter(None, (drafted.reason, remarks.get(name)))))
+        for name, drafted in fields.items()
+    }
 
 
 def _ask_about(fields: Mapping[str, DraftedField], mistakes: Sequence[str]) -> Mapping[str, DraftedField]:

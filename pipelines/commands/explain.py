@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.risks.trails import read_feed
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
 
 
 def explain_input(
-    path: str, patterns: Sequence[str], delimiter: str | None = None, input_format: str | None = None
+    path: str,
+    patterns: Sequence[str],
+    delimiter: str | None = None,
+    input_format: str | None = None,
+    *,
+    quick: bool = False,
 ) -> Explanation:
     """The explanation of files under the policy at ``path``; of as many rows as ``read_feed`` takes.
+
+    quick: solve nothing.
 
     Rows that do not fit the policy are left out: whether they fit is what ``policy check`` says.
     Raises PolicyError, InputError.
@@ -23,4 +33,31 @@ def explain_input(
     rows = read_feed(files, bound, csv).rows
     if not rows.num_rows:
         raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
-    return explain(rows, bound)
+    if not quick:
+        _compile_first(bound)
+    return explain(rows, bound, quick=quick)
+
+
+def _compile_first(bound: BoundPolicy) -> None:
+    """What the variants of a policy are solved with. Raises PolicyError: the policy itself has no solver."""
+    from kanonflow.pipelines.explain.variants import variants
+    from kanonflow.pipelines.runs.kernel_cache import compile_sets
+    from kanonflow.transforms.release.window_structures import needed_kernels
+    from kanonflow.transforms.solver_check import check_solver
+
+    check_solver(bound.policy)
+    found, _ = variants(bound, [], [])
+    sets = dict.fromkeys(name for each in found for name in needed_kernels(each.bound))
+    compile_sets(tuple(sets), sys.stderr)
+
+
+def write_page(found: Explanation, policy: str, target: Path) -> None:
+    """The explanation as HTML in a file. policy: where it is; its name is the page's. Raises InputError,
+    MissingExtraError."""
+    from kanonflow.pipelines.explain.page import explanation_page
+
+    page = explanation_page(found, read_policy(policy).name)
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--html {target}: cannot be written ({error.strerror})") from error

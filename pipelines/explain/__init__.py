@@ -1,1 +1,1 @@
-"""What would other windows and fields do for this feed, as plain statistics of it tell, before anything is solved?"""
+"""What is this feed like under a policy, what would other policies lose on it, and what is there to do?"""

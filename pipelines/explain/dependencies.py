@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -65,6 +65,16 @@ def determined(by: Mapping[str, Int64s], quasis: Mapping[str, Int64s]) -> Iterat
             share = _follows(codes, values)
             if share is not None:
                 yield Dependency((name,), quasi, share)
+
+
+def redundant(follows: Sequence[Dependency]) -> tuple[Dependency, ...]:
+    """One dependency for each field that others say already; of two that say the same the one that comes later."""
+    found: list[Dependency] = []
+    for each in sorted(follows, key=lambda each: (len(each.by), -each.share)):
+        said = {one.dependent for one in found}
+        if each.dependent not in said and not set(each.by) & said:
+            found.append(each)
+    return tuple(found)
 
 
 def _follows(by: Int64s, values: Int64s) -> float | None:

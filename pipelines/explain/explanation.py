@@ -1,349 +1,71 @@
-"""What a feed is like under a policy, and in a few sentences what to do about it; nothing is solved, nothing released.
+"""What a feed is like under a policy, what other policies would lose on it, and in a few sentences what to do.
 
-    windows       people a window, for windows of an hour, a day, a week, four weeks       people_in_windows
-    alone         whom fields, pairs of them and all of them single out                    alone
-    follows       fields that follow from others                                           dependencies
-    payload       what names its person, tells a quasi-identifier, or rises with time      risks, dependencies
+    plain_statistics    people a window, whom fields single out, what follows from what, payload    counts alone
+    solved              loss and widths under another k, window, delay, protection, a field less    windows are solved
+    recommendations     at most five sentences, each with its figures and the change to try
 
-Everything is a count or a share; no value of a record is told.
+Everything is a count, a share, a loss or a width; no value of a record is told, and nothing is released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from kanonflow.pipelines.explain.alone import Alone, alone
-from kanonflow.pipelines.explain.dependencies import Dependency, dependencies, determined
-from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWindows, people_in_windows
-from kanonflow.pipelines.fit.column_facts import codes_of
-from kanonflow.pipelines.risks.field_values import ranks_of
-from kanonflow.pipelines.risks.payload_measures import order_within, own_repeats
-from kanonflow.pipelines.terminal.aligned_columns import aligned
+from kanonflow.pipelines.explain.dependencies import redundant
+from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, plain_statistics
+from kanonflow.pipelines.explain.recommendations import Recommendation, recommendations
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.printable import printable
-from kanonflow.schemas.value_units import to_units
 
-Int64s = NDArray[np.int64]
-
-MOST_SENTENCES = 5
-OWN_LIMIT = 0.1
-"""Share of rows, above what chance gives, that carry a value which their person alone repeats."""
-RISES = 0.95
-"""Rank correlation with time from which on a field rises or falls with it."""
-FEW_SMALL = 0.01
-MANY_SMALL = 0.05
-"""Shares of windows with fewer than k people: what is good, and what is worth a sentence."""
-MANY_ALONE = 0.3
-MANY_NULLS = 0.5
-_LEAST_ROWS = 50
-_MOST_ROWS = 50_000
-"""Of which what payload tells of quasi-identifiers is looked for; drawn at random."""
-
-
-class Share(NamedTuple):
-    """A figure of one field."""
-
-    field: str
-    share: float
+if TYPE_CHECKING:
+    from kanonflow.pipelines.explain.solved import Solved
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """rows, people: of the feed; without an individual each row is a person. k: of the policy.
+    """solved: None: nothing was. recommendations: the most pressing first."""
 
-    windows: () without a time; own: of the policy's window, None without one. alone, follows: of quasi-identifiers.
-    nulls: share of rows without a value. names, tells, rises: payload that names its person (its own values'
-    share), that tells a quasi-identifier, that rises or falls with time (rank correlation).
-    sentences: what to do, the most pressing first.
-    """
+    plain: PlainStatistics
+    solved: Solved | None
+    recommendations: tuple[Recommendation, ...]
 
-    rows: int
-    people: int
-    k: int
-    windows: tuple[PeopleInWindows, ...]
-    own: PeopleInWindows | None
-    alone: tuple[Alone, ...]
-    nulls: tuple[Share, ...]
-    follows: tuple[Dependency, ...]
-    names: tuple[Share, ...]
-    tells: tuple[Dependency, ...]
-    rises: tuple[Share, ...]
-    sentences: tuple[str, ...]
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What to do."""
+        return tuple(each.sentence for each in self.recommendations)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values."""
-        told = asdict(self)
-        for name in ("windows", "alone", "nulls", "follows", "names", "tells", "rises"):
-            told[name] = [each._asdict() for each in getattr(self, name)]
-        return told | {"own": None if self.own is None else self.own._asdict()}
+        return self.plain.to_json() | {
+            "solved": None if self.solved is None else self.solved.to_json(),
+            "recommendations": [each.to_json() for each in self.recommendations],
+            "sentences": list(self.sentences),
+        }
 
     def render(self) -> str:
         """The figures as text, the sentences at the end."""
-        lines = [f"{self.rows:,} rows of {self.people:,} people, k = {self.k}"]
-        lines += [*self._of_windows(), *self._of_alone(), *self._of_fields()]
-        lines += [
-            "what to do:",
-            *(f"{number}. {told}" for number, told in enumerate(self.sentences, 1)),
-        ]
+        lines = [self.plain.render(), *(() if self.solved is None else self.solved.render()), "what to do:"]
+        lines += [f"{number}. {told}" for number, told in enumerate(self.sentences, 1)]
         if not self.sentences:
             lines.append("nothing stands out.")
-        return "\n".join(map(printable, lines))
-
-    def _of_windows(self) -> Iterator[str]:
-        if not self.windows:
-            return
-        yield "people a window:"
-        head = ("window", "windows", "median", "a tenth below", f"fewer than {self.k}", "rows in these")
-        table = [head]
-        for each in self.windows:
-            own = " (the policy's)" if self.own == each else ""
-            table.append(
-                (
-                    format_duration(each.length_ms) + own,
-                    f"{each.windows:,}",
-                    f"{each.median:,.0f}",
-                    f"{each.tenth:,.0f}",
-                    f"{each.small:.1%}",
-                    f"{each.rows_in_small:.1%}",
-                )
-            )
-        yield from aligned(table, left=(0,))
-
-    def _of_alone(self) -> Iterator[str]:
-        single = [each for each in self.alone if len(each.fields) == 1]
-        pairs = sorted((each for each in self.alone if len(each.fields) == 2), key=lambda each: -each.share)
-        rest = [each for each in self.alone if len(each.fields) > 2]
-        if single:
-            yield "people whose value nobody else has:"
-            table = [
-                (" x ".join(each.fields) if len(each.fields) < 3 else "all of them", f"{each.share:.1%}")
-                for each in (*single, *pairs[:MOST_SENTENCES], *rest)
-            ]
-            yield from aligned([("fields", "share"), *table], left=(0,))
-
-    def _of_fields(self) -> Iterator[str]:
-        for each in self.nulls:
-            if each.share:
-                yield f"- {each.field}: missing in {each.share:.1%} of the rows"
-        for found in self.follows:
-            yield f"- {found.dependent} follows from {' and '.join(found.by)} ({found.share:.1%})"
-        for found in self.tells:
-            yield f"- {found.by[0]} tells {found.dependent} ({found.share:.1%} of the rows)"
-        for each in self.names:
-            yield f"- {each.field}: {each.share:.1%} of the rows carry a value that their person alone repeats"
-        for each in self.rises:
-            yield f"- {each.field}: rank correlation with time {each.share:.2f}"
+        return "\n".join(printable(line) for told in lines for line in told.split("\n"))
 
 
-def explain(rows: pa.Table, bound: BoundPolicy) -> Explanation:
+def explain(rows: pa.Table, bound: BoundPolicy, *, quick: bool = False) -> Explanation:
     """Look at a feed under a policy. Deterministic.
 
-    rows: canonical rows of the whole feed. O(n log n) a field, and O(f^3 p log p) of f quasi-identifiers and p people.
+    rows: canonical rows of the whole feed. quick: count, and solve nothing: O(n log n) a field, and O(f^3 p log p) of f
+    quasi-identifiers and p people.
     """
-    policy = bound.policy
-    who = (
-        np.arange(rows.num_rows)
-        if policy.individual is None
-        else codes_of(rows.column(policy.individual.name).combine_chunks())
-    )
-    times = None if policy.time is None else to_units(rows.column(policy.time.name))[0]
-    partition = _partition(rows, bound)
-    windows, own = _windows(times, who, partition, bound)
-    first = _first_rows(who, times)
-    quasis = {column.name: _codes(rows, column.name) for column in bound.quasis}
-    of_people = {name: codes[first] for name, codes in quasis.items()}
-    payload = {
-        column.name: _codes(rows, column.name)
-        for column in bound.payload
-        if column.name not in policy.partition_by
-    }
-    some = _some(rows.num_rows)
-    found = Explanation(
-        rows=rows.num_rows,
-        people=int(who.max(initial=-1)) + 1,
-        k=policy.k,
-        windows=windows,
-        own=own,
-        alone=alone(of_people),
-        nulls=tuple(
-            Share(column.name, rows.column(column.name).null_count / max(rows.num_rows, 1))
-            for column in bound.quasis
-        ),
-        follows=dependencies(of_people),
-        names=tuple(_names(payload, who, people=policy.individual is not None)),
-        tells=tuple(
-            determined(
-                {name: codes[some] for name, codes in payload.items()},
-                {name: codes[some] for name, codes in quasis.items()},
-            )
-        ),
-        rises=tuple(_rises(rows, [*payload, *quasis], times)),
-        sentences=(),
-    )
-    return _with_sentences(found, bound)
+    plain = plain_statistics(rows, bound)
+    follows = [each.dependent for each in redundant(plain.follows)]
+    solved = None
+    if not quick:
+        # Solvers take longer to load than a small feed to be counted.
+        from kanonflow.pipelines.explain.solved import solve_variants
 
-
-def _with_sentences(found: Explanation, bound: BoundPolicy) -> Explanation:
-    fields = asdict(found)
-    told = tuple(_sentences(found, bound))[:MOST_SENTENCES]
-    return Explanation(**{name: getattr(found, name) for name in fields} | {"sentences": told})
-
-
-def _sentences(found: Explanation, bound: BoundPolicy) -> Iterator[str]:
-    """What to do, the most pressing first: what undoes the promise, then what loses most."""
-    accepted = {field.name for field in bound.policy.fields if field.accept_risk is not None}
-    for each in found.names:
-        if each.field not in accepted:
-            yield (
-                f"{each.field} names its person: in {each.share:.0%} of the rows it has a value that its person alone"
-                " repeats. Leave it out (role: identifier), or publish it coarser."
-            )
-    tells: dict[str, list[str]] = {}
-    named = {each.field for each in found.names}  # what names a person tells all that is known of it
-    for one in found.tells:
-        if one.by[0] not in accepted | named:
-            tells.setdefault(one.by[0], []).append(one.dependent)
-    for name, quasis in tells.items():
-        yield (
-            f"{name} is published as it is and tells {_and(quasis)}, which is widened for nothing then. Leave"
-            f" {name} out (role: identifier), or publish it coarser (role: quasi)."
-        )
-    for each in found.rises:
-        if each.field not in accepted:
-            rises = "rises" if each.share > 0 else "falls"
-            yield f"{each.field} {rises} with time and tells when a row came. Leave it out (role: identifier)."
-    yield from _redundant(found.follows)
-    yield from _of_the_window(found)
-    # Nearly every number is alone, and its neighbours are near; of categories nobody is near.
-    categories = {column.name for column in bound.quasis if column.kind is None}
-    single = [
-        each
-        for each in found.alone
-        if len(each.fields) == 1 and each.fields[0] in categories and each.share > MANY_ALONE
-    ]
-    for lonely in sorted(single, key=lambda each: -each.share)[:1]:
-        yield (
-            f"{lonely.fields[0]} alone singles out {lonely.share:.0%} of the people, so most of what is lost is lost"
-            " there. Give it a hierarchy, feed it coarser, or leave it out if nobody needs it."
-        )
-    for each in found.nulls:
-        if each.share > MANY_NULLS:
-            yield f"{each.field} is missing in {each.share:.0%} of the rows. Leave it out if nobody needs it."
-
-
-def _redundant(follows: Sequence[Dependency]) -> Iterator[str]:
-    """One sentence a field that another one says already; of two that say the same the one that comes later."""
-    said: set[str] = set()
-    for each in sorted(follows, key=lambda each: (len(each.by), -each.share)):
-        if each.dependent in said or set(each.by) & said:
-            continue
-        said.add(each.dependent)
-        mutual = len(each.by) == 1 and any(
-            other.by == (each.dependent,) and other.dependent == each.by[0] for other in follows
-        )
-        if mutual:
-            yield (
-                f"{each.dependent} and {each.by[0]} say the same of a person. Leave one of them out (role:"
-                " identifier): both are widened as things are."
-            )
-        else:
-            yield (
-                f"{each.dependent} follows from {_and(each.by)} ({each.share:.0%}). Leave {each.dependent} out (role:"
-                f" identifier), or make it a level in a hierarchy of {each.by[0]}: it is widened beside"
-                f" {'it' if len(each.by) == 1 else 'them'} for nothing."
-            )
-
-
-def _of_the_window(found: Explanation) -> Iterator[str]:
-    own = found.own
-    if own is None or own.small <= MANY_SMALL:
-        return
-    has = f"A window of {format_duration(own.length_ms)} has fewer than k = {found.k} people in {own.small:.0%} of all"
-    better = [each for each in found.windows if each.length_ms > own.length_ms and each.small <= FEW_SMALL]
-    if better:
-        length = format_duration(better[0].length_ms)
-        yield (
-            f"{has} windows, whose rows wait or are rejected; one of {length} in {better[0].small:.0%}. Say window:"
-            f" {length}."
-        )
-    else:
-        yield f"{has} windows, and four weeks do not mend it. Say one single window, or a smaller k."
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _codes(rows: pa.Table, name: str) -> Int64s:
-    return codes_of(rows.column(name).combine_chunks())
-
-
-def _partition(rows: pa.Table, bound: BoundPolicy) -> Int64s:
-    partition = np.zeros(rows.num_rows, dtype=np.int64)
-    for name in bound.policy.partition_by:
-        codes = _codes(rows, name)
-        _, partition = np.unique(partition * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
-    return partition.astype(np.int64)
-
-
-def _windows(
-    times: Int64s | None, who: Int64s, partition: Int64s, bound: BoundPolicy
-) -> tuple[tuple[PeopleInWindows, ...], PeopleInWindows | None]:
-    if times is None or not times.size:
-        return (), None
-    policy = bound.policy
-    lengths = sorted({*LENGTHS_MS, *([policy.window_ms] if policy.window_ms else [])})
-    found = tuple(
-        people_in_windows(
-            times - (policy.window_offset_ms if length == policy.window_ms else 0),
-            who,
-            partition,
-            length,
-            policy.k,
-        )
-        for length in lengths
-    )
-    return found, next((each for each in found if each.length_ms == policy.window_ms), None)
-
-
-def _first_rows(who: Int64s, times: Int64s | None) -> Int64s:
-    """A row of each person, its first; int64 (p,)."""
-    order = np.argsort(who, kind="stable") if times is None else np.lexsort((times, who))
-    begins = np.append(True, np.diff(who[order]) > 0)[: who.size]
-    return order[begins]
-
-
-def _some(count: int) -> Int64s:
-    if count <= _MOST_ROWS:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(1).choice(count, _MOST_ROWS, replace=False))
-
-
-def _names(payload: dict[str, Int64s], who: Int64s, *, people: bool) -> Iterator[Share]:
-    if not people:
-        return
-    for name, codes in payload.items():
-        own = own_repeats(codes, who)
-        if own.rows >= _LEAST_ROWS and own.share > OWN_LIMIT + own.by_chance:
-            yield Share(name, own.share)
-
-
-def _rises(rows: pa.Table, names: Sequence[str], times: Int64s | None) -> Iterator[Share]:
-    if times is None:
-        return
-    for name in names:
-        array = rows.column(name).combine_chunks()
-        known = np.flatnonzero(np.asarray(array.is_valid()))
-        ranked = ranks_of(array.take(pa.array(known)))
-        if ranked is None or known.size < _LEAST_ROWS:
-            continue
-        order = order_within(ranked, times[known], np.zeros(known.size, dtype=np.int64))
-        if order.rows >= _LEAST_ROWS and abs(order.correlation) > RISES:
-            yield Share(name, order.correlation)
+        solved = solve_variants(rows, bound, follows)
+    return Explanation(plain, solved, recommendations(plain, solved, bound))

@@ -44,7 +44,9 @@ def add_compare(
         choices=[str(distance) for distance in ClosenessDistance],
         help="of t (default: the policy's, or equal)",
     )
-    compare.add_argument("--rows", type=int, metavar="N", help="only the first rows")
+    compare.add_argument(
+        "--rows", type=int, metavar="N", help="only whole windows sampled over the files, of about N rows"
+    )
     compare.add_argument("--evaluations", type=float, help="search budget: evaluations a row")
     compare.add_argument("--threads", type=int, help="solver threads (default: cores)")
     add_json(compare)

@@ -472,12 +472,19 @@ def _add_explain(commands: Any) -> None:
     explain = commands.add_parser(
         "explain",
         allow_abbrev=False,
-        help="say what a feed is like under a policy, and what to change",
+        help="say what a feed is like under a policy, what others would lose on it, and what to change",
         description="Counts people a window, people who are alone, fields that follow from others and payload that"
-        " tells too much, and says in at most five sentences what to do. Nothing is solved, and nothing is released.",
+        " tells too much; solves whole windows sampled over the feed under another k, window, max_delay, protection,"
+        " and without each field; and says in at most five sentences what to do. Nothing is released.",
         epilog=EXIT_CODES,
     )
     _add_policy_and_input(explain)
+    explain.add_argument("--quick", action="store_true", help="count only, and solve nothing")
+    explain.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page with drawings and all figures, too (pip install 'kanonflow[report]')",
+    )
     add_json(explain)
 
 

@@ -46,7 +46,7 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True)
 class FoundedPartition:
-    """A partition's roster at the end of the feed. members: int64, of the trails, in the order of their digests 0 .. .
+    """A partition's roster at the end of the feed. members: int64, of the trails, sorted.
 
     domains: of the boxes.
     """
@@ -98,9 +98,24 @@ def simulated_members(trails: Trails, most: int = MOST_PEOPLE) -> Numbers:
     return np.concatenate(taken) if taken else np.empty(0, dtype=np.int64)
 
 
-def simulate(trails: Trails, members: Numbers, bound: BoundPolicy, size: int) -> Simulation:
-    """Every intake of these members founded, in cohorts of ``size`` or more. Deterministic. Time: the solver's."""
+def simulate(
+    trails: Trails,
+    members: Numbers,
+    bound: BoundPolicy,
+    size: int,
+    *,
+    digests: NDArray[np.uint64] | None = None,
+    domains: Sequence[Domains] | None = None,
+) -> Simulation:
+    """Every intake of these members founded, in cohorts of ``size`` or more. Deterministic. Time: the solver's.
+
+    digests: uint64 (m,), of each member of the trails, by which rosters know them; None: their place among the members
+    of their partition. domains: of each partition, before anybody enters; None: those of nobody.
+    The search's seed is the policy's; without one it is always the same.
+    """
     bound = _of_size(bound, size)
+    given = bound.policy.solver.seed
+    seed = _SEED if given is None else given
     cohort = np.full(trails.partition.size, -1, dtype=np.int64)
     entered = np.full(trails.partition.size, NEVER, dtype=np.int64)
     sizes: list[Numbers] = []
@@ -111,30 +126,32 @@ def simulate(trails: Trails, members: Numbers, bound: BoundPolicy, size: int) ->
     ends = own_ends(trails.rows, bound)
     for partition in np.unique(trails.partition[members]):
         own = members[trails.partition[members] == partition]
+        names = np.arange(own.size).astype(np.uint64) if digests is None else digests[own]
         mine = np.isin(trails.pair_member, own)
         place = np.searchsorted(own, trails.pair_member[mine])
         enters = entry_windows(place, trails.pair_window[mine], bound.policy, size)
         entered[own] = enters
         roster = empty_roster(0)
-        domains: Domains = {}
+        known: Domains = {} if domains is None else domains[partition]
         rows = np.flatnonzero(np.isin(trails.member, own))
         at = np.searchsorted(own, trails.member[rows])
         for now in np.unique(enters[enters != NEVER]).tolist():
             seen = (enters[at] == now) & (trails.window[rows] <= now)
             pool = empty_pool(bound).having_seen(
-                at[seen].astype(np.uint64), ends[rows[seen]], trails.rows.take(pa.array(rows[seen])), bound
+                names[at[seen]], ends[rows[seen]], trails.rows.take(pa.array(rows[seen])), bound
             )
-            founded = found(pool, roster.head, bound, domains, seed=_SEED, threads=1)
-            roster, domains = roster.followed_by(founded.segment), founded.domains
+            founded = found(pool, roster.head, bound, known, seed=seed, threads=1)
+            roster, known = roster.followed_by(founded.segment), founded.domains
             losses.append(founded.solution.loss)
             intakes.append(pool.people.size)
             if largest is None or pool.people.size > largest.people.size:
                 largest = pool
         if roster.head.people:
             before = sum(each.size for each in sizes)
-            cohort[own[roster.people.astype(np.int64)]] = roster.cohort + before
+            entrants = np.flatnonzero(enters != NEVER)
+            cohort[own[entrants]] = roster.cohorts_of(names[entrants]) + before
             sizes.append(roster.members)
-            partitions.append(FoundedPartition(own, roster, domains))
+            partitions.append(FoundedPartition(own, roster, known))
     loss = float(np.average(losses, weights=intakes)) if intakes else float("nan")
     all_sizes = np.concatenate(sizes) if sizes else np.empty(0, dtype=np.int64)
     return Simulation(size, cohort, entered, all_sizes, loss, tuple(intakes), tuple(partitions), largest)

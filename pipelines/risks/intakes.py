@@ -18,7 +18,7 @@ def entry_windows(member: Numbers, window: Numbers, policy: Policy, size: int) -
     size: people a cohort, in the place of the policy's.
 
     All who were seen and are not in enter when there are ``intake`` of them, or when a row of one must leave, and
-    there are ``size`` at least. O(windows m).
+    there are ``size`` at least. Only with a release: k people must have rows at hand that could go out. O(windows m).
     """
     assert policy.window_ms is not None
     assert policy.intake is not None
@@ -26,15 +26,18 @@ def entry_windows(member: Numbers, window: Numbers, policy: Policy, size: int) -
     enters = np.full(count, NEVER, dtype=np.int64)
     waiting = policy.waiting_ms // policy.window_ms
     intake = max(policy.intake, size)
+    last = np.full(count, np.iinfo(np.int64).min, dtype=np.int64)
     order = np.argsort(window, kind="stable")
     member, window = member[order], window[order]
     pool = np.zeros(count, dtype=np.bool_)
     for now in np.union1d(window, window + waiting).tolist():
         new = member[_at(window, now)]
         pool[new[enters[new] == NEVER]] = True
+        last[new] = now
         many = int(pool.sum())
         due = member[_at(window, now - waiting)]
-        if many >= size and (many >= intake or bool(pool[due].any())):
+        at_hand = int((pool & (last >= now - waiting)).sum()) + int((enters[new] != NEVER).sum())
+        if many >= size and at_hand >= policy.k and (many >= intake or bool(pool[due].any())):
             enters[pool] = now
             pool[:] = False
     return enters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kanonflow.pipelines.risks.payload_sample import sample_kernels
@@ -30,7 +30,11 @@ def compile_first(
 
     here: as of ``kernels_of_run``. quiet, or no terminal: say nothing.
     """
-    names = kernels_of_run(bound, here=here)
+    compile_sets(kernels_of_run(bound, here=here), terminal, quiet=quiet)
+
+
+def compile_sets(names: Sequence[str], terminal: TextIO, *, quiet: bool = False) -> None:
+    """Compile what sets of kernels need and no cache holds, as ``compile_first`` does."""
     if not missing_units(names):
         return
     begin = time.perf_counter()

@@ -108,7 +108,7 @@ def test_certify_shows_how_far_the_loss_is_above_its_bound(policy: Policy, files
     assert f"{proven.gap:.1%}" in render([plain, proven], Settings())
 
 
-def test_solvers_of_small_windows_are_compared_on_the_first_rows(
+def test_solvers_of_small_windows_are_compared_on_a_part_of_a_large_one(
     policy: Policy, files: tuple[Path, Path]
 ) -> None:
     """Windows of 200,000 rows are beyond them, by the policy; as many rows as are read are not."""
@@ -116,6 +116,46 @@ def test_solvers_of_small_windows_are_compared_on_the_first_rows(
     assert [outcome.released for outcome in run(policy, files, settings)] == [1.0, 1.0]
     with pytest.raises(PolicyError, match="max_window_rows"):
         run(policy, files, replace(settings, rows=None))
+
+
+def feed_of_days(folder: Path, cohort: str) -> tuple[Policy, str]:
+    """Sixty days with some of eighty people each, and a policy over windows of a day."""
+    rng = np.random.default_rng(5)
+    lines = ["when,who,age,amount"]
+    ages = rng.integers(20, 80, 80)
+    for day in range(60):
+        for who in np.flatnonzero(rng.random(80) < 0.4):
+            month, date = divmod(day, 28)
+            lines.append(f"2020-{month + 1:02}-{date + 1:02} 10:00:00,p{who},{ages[who]},{rng.integers(9)}")
+    (folder / "days.csv").write_text("\n".join(lines) + "\n")
+    fields = {
+        "when": "time",
+        "who": "individual",
+        "age": {"role": "quasi", "type": "numeric", "as": "int", "domain": [0, 100]},
+        "amount": {"role": "sensitive", "as": "int"},
+    }
+    mapping = {"version": 1, "k": 3, "fields": fields, "window": "1d", "max_delay": "3d", "cohort": cohort}
+    return parse_policy(mapping | ({"intake": 30} if cohort == "lasting" else {}), "", "days"), str(
+        folder / "days.csv"
+    )
+
+
+@pytest.mark.parametrize("cohort", ["lasting", "window"])
+def test_sampled_windows_tell_what_the_whole_feed_loses(tmp_path: Path, cohort: str) -> None:
+    """A third of the rows, as whole days spread over the feed: the loss is within 15%, and says of another k what the
+    whole says. The first rows would have been those of people who had just come."""
+    policy, path = feed_of_days(tmp_path, cohort)
+    settings = Settings([], [3, 6], evaluations=100, threads=1)
+    whole = list(compare(policy, [path], settings))
+    part = list(compare(policy, [path], replace(settings, rows=700)))
+    for one, other in zip(part, whole, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=0.15)
+        assert one.released == pytest.approx(other.released, abs=0.03)
+        assert one.count_error is not None
+        assert one.bound is not None
+    assert part[0].loss < part[1].loss
+    again = list(compare(policy, [path], replace(settings, rows=700)))
+    assert [replace(one, seconds=0.0) for one in again] == [replace(one, seconds=0.0) for one in part]
 
 
 def test_what_is_infeasible_loses_every_row(policy: Policy, files: tuple[Path, Path]) -> None:

@@ -111,3 +111,29 @@ def test_the_demos_feed_is_drafted_and_fits(
     assert re.search(r"  booked_at: \{role: time", text)
     assert re.search(r"  birth_date: \{role: quasi, type: date", text)
     assert checked(text, feed, tmp_path) == 0, text + capsys.readouterr().out
+
+
+def test_fields_that_follow_from_others_are_remarked(tmp_path: Path) -> None:
+    """A region from its district, among the fields of people; the district is left alone."""
+    rng = np.random.default_rng(6)
+    lines = ["customer_id,booked,district,region,sector,amount"]
+    for row in range(2_000):
+        who = int(rng.integers(250))
+        lines.append(
+            f"{5_000 + who},2024-03-{1 + row % 28:02} {row % 24:02}:00:00,d{who % 24},r{who % 24 // 6},"
+            f"s{who * 7919 % 251 % 5},{rng.integers(900)}.{row % 90 + 10}"
+        )
+    feed = tmp_path / "feed.csv"
+    feed.write_text("\n".join(lines) + "\n")
+    text = draft_from_input([str(feed)], answered=True)
+    lines = text.splitlines()
+    # What is said of a field stands above it.
+    said = {
+        line.split(":")[0].strip(): lines[place - 1]
+        for place, line in enumerate(lines)
+        if "role: quasi" in line
+    }
+    assert {"district", "region", "sector"} <= said.keys()
+    assert "follows from district: leave it out" in said["region"]
+    assert "follows" not in said["district"] + said["sector"]
+    assert checked(text, feed, tmp_path) == 0

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -142,9 +141,7 @@ def test_pages_are_readable_in_a_browser(browser: Any, tmp_path: Path) -> None:
     page.write_text(
         render_page(a_page(Paragraph("text " * 80), Items(("one", "two")), table, *every_drawing()))
     )
-    began = time.perf_counter()
     check_page(browser, page)
-    assert time.perf_counter() - began < 60
 
 
 @pytest.mark.thorough

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from tests.pipelines.report.told_runs import (
     write_run,
 )
 
-MOST_BYTES, MOST_SECONDS = 500_000, 1.0
+MOST_BYTES = 500_000
 
 
 def pages(out: Path) -> tuple[ReadPage, ReadPage]:
@@ -313,16 +312,9 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     assert not (out / "certificate.html").exists()
 
 
-def test_pages_are_small_and_soon_there(tmp_path: Path) -> None:
-    """Ninety windows: both pages below 500 KB, and in a second of this process's time once it can draw."""
-    out = write_run(tmp_path, ninety("lasting"))
-    write_report(str(out))
-    spent = []
-    for _ in range(3):
-        began = time.process_time()
-        written = write_report(str(out))
-        spent.append(time.process_time() - began)
-    assert min(spent) < 2 * MOST_SECONDS  # the machine may be slower, and busy
+def test_pages_are_small(tmp_path: Path) -> None:
+    """Ninety windows: each page below 500 KB, and the one for inside readable by its owner only."""
+    written = write_report(str(write_run(tmp_path, ninety("lasting"))))
     assert all(Path(path).stat().st_size < MOST_BYTES for path in written)
     assert Path(written[0]).stat().st_mode & 0o777 == 0o600
 

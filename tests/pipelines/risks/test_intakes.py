@@ -29,14 +29,16 @@ def test_an_intake_by_deadline() -> None:
 
 
 def test_without_delay_at_the_end_of_the_own_window() -> None:
-    """One a window is never enough: the pool keeps who was seen, and has two in hour 1."""
-    assert entered(FEED, 2) == [1, 1, 3, 3, NEVER]
+    """One a window is never enough for a release, and without one nobody enters. Hour 4 has two: all who were seen."""
+    assert entered(FEED, 2) == [4, 4, 4, 4, 4]
 
 
 def test_a_deadline_with_too_few_people_passes() -> None:
     """a's row is gone after hour 1; a is still in the pool when b and c come, and enters with them."""
     rows = [("a", 0, 1), ("b", 5, 1), ("c", 5, 1)]
-    assert entered(rows, 3, max_delay="1h", intake=100, k=3) == [6, 6, 6]
+    assert entered(rows, 3, max_delay="1h", intake=100, k=2) == [6, 6, 6]
+    # But where three must be released together, b and c have nobody to be released with.
+    assert entered(rows, 3, max_delay="1h", intake=100, k=3) == [NEVER, NEVER, NEVER]
 
 
 def test_nobody_enters_twice_and_nobody_is_left_behind() -> None:

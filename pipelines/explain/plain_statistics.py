@@ -1,0 +1,243 @@
+"""What a feed is like under a policy, as counts of it tell; nothing is solved.
+
+    windows       people a window, for windows of an hour, a day, a week, four weeks       people_in_windows
+    alone         whom fields, pairs of them and all of them single out                    alone
+    follows       fields that follow from others                                           dependencies
+    payload       what names its person, tells a quasi-identifier, or rises with time      risks, dependencies
+
+Everything is a count or a share; no value of a record is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.explain.alone import Alone, alone
+from kanonflow.pipelines.explain.dependencies import Dependency, dependencies, determined
+from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWindows, people_in_windows
+from kanonflow.pipelines.fit.column_facts import codes_of
+from kanonflow.pipelines.risks.field_values import ranks_of
+from kanonflow.pipelines.risks.payload_measures import order_within, own_repeats
+from kanonflow.pipelines.terminal.aligned_columns import aligned
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.durations import format_duration
+from kanonflow.schemas.printable import printable
+from kanonflow.schemas.value_units import to_units
+
+Int64s = NDArray[np.int64]
+
+_MOST_PAIRS = 5
+OWN_LIMIT = 0.1
+"""Share of rows, above what chance gives, that carry a value which their person alone repeats."""
+RISES = 0.95
+"""Rank correlation with time from which on a field rises or falls with it."""
+_LEAST_ROWS = 50
+_MOST_ROWS = 50_000
+"""Of which what payload tells of quasi-identifiers is looked for; drawn at random."""
+
+
+class Share(NamedTuple):
+    """A figure of one field."""
+
+    field: str
+    share: float
+
+
+@dataclass(frozen=True)
+class PlainStatistics:
+    """rows, people: of the feed; without an individual each row is a person. k: of the policy.
+
+    windows: () without a time; own: of the policy's window, None without one. alone, follows: of quasi-identifiers.
+    nulls: share of rows without a value. names, tells, rises: payload that names its person (its own values'
+    share), that tells a quasi-identifier, that rises or falls with time (rank correlation).
+    """
+
+    rows: int
+    people: int
+    k: int
+    windows: tuple[PeopleInWindows, ...]
+    own: PeopleInWindows | None
+    alone: tuple[Alone, ...]
+    nulls: tuple[Share, ...]
+    follows: tuple[Dependency, ...]
+    names: tuple[Share, ...]
+    tells: tuple[Dependency, ...]
+    rises: tuple[Share, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        told = asdict(self)
+        for name in ("windows", "alone", "nulls", "follows", "names", "tells", "rises"):
+            told[name] = [each._asdict() for each in getattr(self, name)]
+        return told | {"own": None if self.own is None else self.own._asdict()}
+
+    def render(self) -> str:
+        """The figures as text."""
+        lines = [f"{self.rows:,} rows of {self.people:,} people, k = {self.k}"]
+        lines += [*self._of_windows(), *self._of_alone(), *self._of_fields()]
+        return "\n".join(map(printable, lines))
+
+    def _of_windows(self) -> Iterator[str]:
+        if not self.windows:
+            return
+        yield "people a window:"
+        head = ("window", "windows", "median", "a tenth below", f"fewer than {self.k}", "rows in these")
+        table = [head]
+        for each in self.windows:
+            own = " (the policy's)" if self.own == each else ""
+            table.append(
+                (
+                    format_duration(each.length_ms) + own,
+                    f"{each.windows:,}",
+                    f"{each.median:,.0f}",
+                    f"{each.tenth:,.0f}",
+                    f"{each.small:.1%}",
+                    f"{each.rows_in_small:.1%}",
+                )
+            )
+        yield from aligned(table, left=(0,))
+
+    def _of_alone(self) -> Iterator[str]:
+        single = [each for each in self.alone if len(each.fields) == 1]
+        pairs = sorted((each for each in self.alone if len(each.fields) == 2), key=lambda each: -each.share)
+        rest = [each for each in self.alone if len(each.fields) > 2]
+        if single:
+            yield "people whose value nobody else has:"
+            table = [
+                (" x ".join(each.fields) if len(each.fields) < 3 else "all of them", f"{each.share:.1%}")
+                for each in (*single, *pairs[:_MOST_PAIRS], *rest)
+            ]
+            yield from aligned([("fields", "share"), *table], left=(0,))
+
+    def _of_fields(self) -> Iterator[str]:
+        for each in self.nulls:
+            if each.share:
+                yield f"- {each.field}: missing in {each.share:.1%} of the rows"
+        for found in self.follows:
+            yield f"- {found.dependent} follows from {' and '.join(found.by)} ({found.share:.1%})"
+        for found in self.tells:
+            yield f"- {found.by[0]} tells {found.dependent} ({found.share:.1%} of the rows)"
+        for each in self.names:
+            yield f"- {each.field}: {each.share:.1%} of the rows carry a value that their person alone repeats"
+        for each in self.rises:
+            yield f"- {each.field}: rank correlation with time {each.share:.2f}"
+
+
+def plain_statistics(rows: pa.Table, bound: BoundPolicy) -> PlainStatistics:
+    """Count a feed under a policy. Deterministic.
+
+    rows: canonical rows of the whole feed. O(n log n) a field, and O(f^3 p log p) of f quasi-identifiers and p people.
+    """
+    policy = bound.policy
+    who = (
+        np.arange(rows.num_rows)
+        if policy.individual is None
+        else codes_of(rows.column(policy.individual.name).combine_chunks())
+    )
+    times = None if policy.time is None else to_units(rows.column(policy.time.name))[0]
+    partition = _partition(rows, bound)
+    windows, own = _windows(times, who, partition, bound)
+    first = _first_rows(who, times)
+    quasis = {column.name: _codes(rows, column.name) for column in bound.quasis}
+    of_people = {name: codes[first] for name, codes in quasis.items()}
+    payload = {
+        column.name: _codes(rows, column.name)
+        for column in bound.payload
+        if column.name not in policy.partition_by
+    }
+    some = _some(rows.num_rows)
+    return PlainStatistics(
+        rows=rows.num_rows,
+        people=int(who.max(initial=-1)) + 1,
+        k=policy.k,
+        windows=windows,
+        own=own,
+        alone=alone(of_people),
+        nulls=tuple(
+            Share(column.name, rows.column(column.name).null_count / max(rows.num_rows, 1))
+            for column in bound.quasis
+        ),
+        follows=dependencies(of_people),
+        names=tuple(_names(payload, who, people=policy.individual is not None)),
+        tells=tuple(
+            determined(
+                {name: codes[some] for name, codes in payload.items()},
+                {name: codes[some] for name, codes in quasis.items()},
+            )
+        ),
+        rises=tuple(_rises(rows, [*payload, *quasis], times)),
+    )
+
+
+def _codes(rows: pa.Table, name: str) -> Int64s:
+    return codes_of(rows.column(name).combine_chunks())
+
+
+def _partition(rows: pa.Table, bound: BoundPolicy) -> Int64s:
+    partition = np.zeros(rows.num_rows, dtype=np.int64)
+    for name in bound.policy.partition_by:
+        codes = _codes(rows, name)
+        _, partition = np.unique(partition * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
+    return partition.astype(np.int64)
+
+
+def _windows(
+    times: Int64s | None, who: Int64s, partition: Int64s, bound: BoundPolicy
+) -> tuple[tuple[PeopleInWindows, ...], PeopleInWindows | None]:
+    if times is None or not times.size:
+        return (), None
+    policy = bound.policy
+    lengths = sorted({*LENGTHS_MS, *([policy.window_ms] if policy.window_ms else [])})
+    found = tuple(
+        people_in_windows(
+            times - (policy.window_offset_ms if length == policy.window_ms else 0),
+            who,
+            partition,
+            length,
+            policy.k,
+        )
+        for length in lengths
+    )
+    return found, next((each for each in found if each.length_ms == policy.window_ms), None)
+
+
+def _first_rows(who: Int64s, times: Int64s | None) -> Int64s:
+    """A row of each person, its first; int64 (p,)."""
+    order = np.argsort(who, kind="stable") if times is None else np.lexsort((times, who))
+    begins = np.append(True, np.diff(who[order]) > 0)[: who.size]
+    return order[begins]
+
+
+def _some(count: int) -> Int64s:
+    if count <= _MOST_ROWS:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(1).choice(count, _MOST_ROWS, replace=False))
+
+
+def _names(payload: dict[str, Int64s], who: Int64s, *, people: bool) -> Iterator[Share]:
+    if not people:
+        return
+    for name, codes in payload.items():
+        own = own_repeats(codes, who)
+        if own.rows >= _LEAST_ROWS and own.share > OWN_LIMIT + own.by_chance:
+            yield Share(name, own.share)
+
+
+def _rises(rows: pa.Table, names: Sequence[str], times: Int64s | None) -> Iterator[Share]:
+    if times is None:
+        return
+    for name in names:
+        array = rows.column(name).combine_chunks()
+        known = np.flatnonzero(np.asarray(array.is_valid()))
+        ranked = ranks_of(array.take(pa.array(known)))
+        if ranked is None or known.size < _LEAST_ROWS:
+            continue
+        order = order_within(ranked, times[known], np.zeros(known.size, dtype=np.int64))
+        if order.rows >= _LEAST_ROWS and abs(order.correlation) > RISES:
+            yield Share(name, order.correlation)

@@ -1,0 +1,196 @@
+"""Policies beside the one that is explained: another k, window, delay, protection, or a field less.
+
+One thing is changed at a time, but for k and the window, which are tried together: every k of ``KS`` with every window.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.durations import format_duration, parse_duration
+from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.policy import Cohort, Policy, Protection
+from kanonflow.schemas.policy_fields import Role
+
+KS = (3, 5, 10, 20)
+EVALUATIONS_PER_ROW = 1000.0
+"""Of the search of windows afresh and of rows, where a policy leaves it open: less than a run's, at up to 3% more loss.
+Cohorts that last are searched as in a run."""
+
+
+class Group(StrEnum):
+    """What is varied."""
+
+    GRID = "k and window"
+    WITHOUT = "without"
+    DELAY = "max_delay"
+    PROTECTION = "protection"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A policy to be tried. name: in tables. change: the keys of a policy file that make it of the one explained, {} of
+    that itself; ``fields`` by name. promise: of a protection, in a line."""
+
+    group: Group
+    name: str
+    change: Mapping[str, Any]
+    bound: BoundPolicy
+    promise: str = ""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy alone."""
+        return self.bound.policy
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A policy that cannot be. why: what the policy's rules say."""
+
+    group: Group
+    name: str
+    why: str
+
+
+def variants(
+    bound: BoundPolicy, windows: Sequence[int], follows: Sequence[str]
+) -> tuple[tuple[Variant, ...], tuple[Refused, ...]]:
+    """All variants of a policy, and those that are none.
+
+    windows: lengths in ms beside the policy's own. follows: quasi-identifiers that say nothing that others do not; they
+    are left out one by one as any field is, and all of them together.
+    """
+    found: list[Variant] = []
+    refused: list[Refused] = []
+    for group, name, change, promise in _asked(bound.policy, windows, follows):
+        try:
+            found.append(Variant(group, name, change, changed(bound, change), promise))
+        except PolicyError as error:
+            refused.append(Refused(group, name, "; ".join(error.mistakes)))
+    return tuple(found), tuple(refused)
+
+
+def _asked(
+    policy: Policy, windows: Sequence[int], follows: Sequence[str]
+) -> Iterator[tuple[Group, str, dict[str, Any], str]]:
+    own = policy.window_ms
+    for k in sorted({*KS, policy.k}):
+        for window in sorted({*windows, own}) if own is not None else [None]:
+            change: dict[str, Any] = {} if k == policy.k else {"k": k, **_room_for(policy, k)}
+            if window is not None and window != own:
+                change["window"] = format_duration(window)
+            told = "" if window is None else f", window {format_duration(window)}"
+            yield Group.GRID, f"k {k}{told}", change, ""
+    quasis = [field.name for field in policy.fields if field.role is Role.QUASI]
+    if len(quasis) > 1:
+        for name in quasis:
+            yield Group.WITHOUT, name, _left_out([name]), ""
+        if 1 < len(follows) < len(quasis):
+            yield Group.WITHOUT, " and ".join(follows), _left_out(follows), ""
+    if own is not None:
+        for delay in sorted({0, policy.max_delay_ms, 2 * own}):
+            value: str | int = format_duration(delay) if delay else 0
+            yield Group.DELAY, str(value), {} if delay == policy.max_delay_ms else {"max_delay": value}, ""
+    yield from _protections(policy)
+
+
+def _protections(policy: Policy) -> Iterator[tuple[Group, str, dict[str, Any], str]]:
+    k, group = policy.k, Group.PROTECTION
+    if policy.individual is not None:
+        if policy.window_ms is not None:
+            size = policy.cohort_size or k
+            for people in (size, 2 * size):
+                change: dict[str, Any] = {} if policy.lasting else {"protect": None, "cohort": "lasting"}
+                if people != size:
+                    change |= {**_room_for(policy, people), "cohort_size": people}
+                yield (
+                    group,
+                    f"cohorts of {people}",
+                    change,
+                    f"lasting: all rows of a person, over all releases, are one of {people} people's or more; not to"
+                    " who knows when somebody was active",
+                )
+        afresh = policy.protect is Protection.INDIVIDUAL and not policy.lasting
+        yield (
+            group,
+            "window",
+            {} if afresh else {"protect": None, "cohort": "window", "cohort_size": None, "intake": None},
+            f"all rows of a person in a release are one of {k} people's or more; fewer to who links releases",
+        )
+    rows = policy.protect is Protection.ROW
+    yield (
+        group,
+        "row",
+        {} if rows else {"protect": "row", "cohort": None, "cohort_size": None, "intake": None},
+        f"a row by itself is one of {k} {'people' if policy.individual else 'rows'}'s; fewer to who links rows",
+    )
+
+
+def _room_for(policy: Policy, people: int) -> dict[str, Any]:
+    """What else a file must say where cohorts have so many people at least, and it says another number."""
+    change: dict[str, Any] = {}
+    if policy.lasting and policy.cohort_size is not None and policy.k < policy.cohort_size < people:
+        change["cohort_size"] = people
+    if policy.lasting and policy.intake is not None and not _is_default(policy) and policy.intake < people:
+        change["intake"] = None
+    return change
+
+
+def _is_default(policy: Policy) -> bool:
+    """Whether the intake is the one that a policy has which says none."""
+    return dataclasses.replace(policy, intake=None).intake == policy.intake
+
+
+def _left_out(names: Sequence[str]) -> dict[str, Any]:
+    return {"fields": {name: {"role": "identifier"} for name in names}}
+
+
+def changed(bound: BoundPolicy, change: Mapping[str, Any]) -> BoundPolicy:
+    """The bound policy under a change of its file, to be tried. Raises PolicyError: no policy, or no solver for it."""
+    from kanonflow.transforms.solver_check import check_solver
+
+    policy = bound.policy
+    parts = _sizes(policy, change) | _lengths(policy, change)
+    if "cohort" in change or "protect" in change:
+        parts |= {
+            "protect": None if change.get("protect") is None else Protection(change["protect"]),
+            "cohort": None if change.get("cohort") is None else Cohort(change["cohort"]),
+        }
+        if change.get("cohort") != "lasting":
+            parts |= {"cohort_size": None, "intake": None, "max_outdated": None}
+    left_out = change.get("fields", {})
+    parts["fields"] = tuple(
+        dataclasses.replace(field, role=Role.IDENTIFIER, quasi=None) if field.name in left_out else field
+        for field in policy.fields
+    )
+    made = dataclasses.replace(policy, **parts)
+    if not made.lasting and made.solver.evaluations_per_row is None:
+        solver = dataclasses.replace(made.solver, evaluations_per_row=EVALUATIONS_PER_ROW)
+        made = dataclasses.replace(made, solver=solver)
+    check_solver(made)
+    columns = tuple(column for column in bound.columns if column.name not in left_out)
+    return dataclasses.replace(bound, policy=made, columns=columns)
+
+
+def _sizes(policy: Policy, change: Mapping[str, Any]) -> dict[str, Any]:
+    """k and the sizes that go with it; those that the policy left open are open still."""
+    size, intake = policy.cohort_size, policy.intake
+    if policy.lasting:
+        size = None if size == policy.k else size
+        intake = None if _is_default(policy) else intake
+    return {
+        "k": change.get("k", policy.k),
+        "cohort_size": change.get("cohort_size", size),
+        "intake": change.get("intake", intake),
+    }
+
+
+def _lengths(policy: Policy, change: Mapping[str, Any]) -> dict[str, Any]:
+    lengths = {key: parse_duration(change[key]) for key in ("window", "max_delay") if key in change}
+    return {f"{key}_ms": length for key, length in lengths.items()} | ({"state_ttl_ms": 0} if lengths else {})

@@ -1,0 +1,1 @@
+"""What would a policy release of this feed, tried on whole windows sampled over it?"""
