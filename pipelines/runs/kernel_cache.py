@@ -33,7 +33,7 @@ def compile_first(
     compile_sets(kernels_of_run(bound, here=here), terminal, quiet=quiet)
 
 
-def compile_sets(names: Sequence[str], terminal: TextIO, *, quiet: bool = False) -> None:
+def compile_sets(names: Sequence[str], terminal: TextIO | None, *, quiet: bool = False) -> None:
     """Compile what sets of kernels need and no cache holds, as ``compile_first`` does."""
     if not missing_units(names):
         return
