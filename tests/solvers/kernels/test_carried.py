@@ -70,6 +70,8 @@ def compiled() -> Iterator[Compiled]:
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
     """A room with one file of two kernels, imported anew at each call, with an empty cache of numba's at each."""
     caches = iter(range(100))
+    # Bytecode is told from that of an edited file by size and second alone.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def imported(divisor: str = "2.0") -> ModuleType:
         monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / f"numba{next(caches)}"))
