@@ -57,8 +57,10 @@ def test_the_yaml_pipeline_runs(feed: Path) -> None:
         ["bash", "-ec", command.replace("python ", f"{sys.executable} ", 1)], capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    released, rejected = rows_of("out-yaml", "released"), rows_of("out-yaml", "rejected")
+    released, rejected = rows_of("out-yaml", "released"), rows_of("restricted", "rejected-0")
     assert len(released) + len(rejected) == ROWS + 1
+    assert Path("restricted").stat().st_mode & 0o777 == 0o700
+    assert not list(Path("out-yaml").glob("rejected*"))
     assert len(released) > ROWS / 2
     assert released[0]["zip"].startswith("012")
     assert {"age_min", "age_max", "age_mid", "age_nulls"} <= set(released[0])
@@ -72,7 +74,7 @@ def test_the_python_runs(feed: Path, capfd: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     for block in blocks("python"):
         exec(block, names)
-    released, rejected = rows_of("out-rows", "released"), rows_of("out-rows", "rejected")
+    released, rejected = rows_of("out-rows", "released"), rows_of("restricted", "rejected-rows")
     assert len(released) + len(rejected) == ROWS + 1
     assert set(released[0]) == {"zip", "least", "amount"}
     assert [each["row"]["booked_at"] for each in rejected if each["field"] == "booked_at"] == ["nonsense"]

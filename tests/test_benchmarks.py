@@ -49,6 +49,7 @@ from benchmarks.result_files import ResultTable, shown
 from benchmarks.stream_courses import our_course, read_sparkov
 from benchmarks.window_chain import chain
 from kanonflow.pipelines.runs import anonymize_files
+from kanonflow.pipelines.runs.first_look import Measured
 from kanonflow.pipelines.terminal.summary import RunSummary
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.solvers.problem.budget import Budget
@@ -163,7 +164,7 @@ def test_formats_of_releases_hold_the_same(
     """On a small feed: the same cells, and the audit passes in both, or the benchmark fails."""
     assert data.is_file()
     # So few amounts tell when their row came; the command would refuse them.
-    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *given: "")
+    monkeypatch.setattr(anonymize_files, "measure_payload", lambda *given: Measured(""))
     results = tmp_path / "results"
     assert release_formats.main(["--data", "sparkov", "--turns", "1", "--results", str(results)]) == 0
     (table,) = json.loads((results / "release_formats.json").read_text())["tables"]

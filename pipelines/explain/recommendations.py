@@ -31,6 +31,8 @@ _NARROWER = 0.8
 """Medians of sets are small whole numbers: 9 values and 8 may be the same."""
 _ENOUGH_OF_BEST = 2 / 3
 _MOST_SINGLE = 2
+# Cost of a policy that releases next to nothing: then everything costs as much.
+_NOTHING_LEFT = 0.95
 _LITTLE_DEARER = 1.15
 _OF_OTHERS = {"others", "field", "before", "after", "unit"}
 _WORDS = {3_600_000: "an hour", 86_400_000: "a day", 7 * 86_400_000: "a week", 28 * 86_400_000: "four weeks"}
@@ -233,7 +235,8 @@ def _small_windows(plain: PlainStatistics) -> Iterator[Recommendation]:
         )
     else:
         yield Recommendation(
-            f"{_has(plain)} windows, and four weeks do not mend it. Say one single window, or a smaller k.",
+            f"{_has(plain)} windows, and four weeks do not mend it. Say one single window: leave the time field and"
+            " window out.",
             "window",
             {"window": None},
             own.small,
@@ -380,6 +383,8 @@ def _lasting(solved: Solved, bound: BoundPolicy) -> Iterator[Recommendation]:
 def _for_little(solved: Solved, bound: BoundPolicy) -> Iterator[Recommendation]:
     """What costs little or nothing and gives something else: a larger k, no waiting, larger cohorts."""
     policy, own = bound.policy, solved.own
+    if own.cost >= _NOTHING_LEFT:
+        return
     dearer = [
         each
         for each in solved.of(Group.GRID)
@@ -392,7 +397,7 @@ def _for_little(solved: Solved, bound: BoundPolicy) -> Iterator[Recommendation]:
         length = best.variant.policy.window_ms or 0
         within = (
             ""
-            if length == policy.window_ms
+            if length == (policy.window_ms or 0)
             else f" in a window of {_WORDS.get(length, format_duration(length))}"
         )
         yield Recommendation(

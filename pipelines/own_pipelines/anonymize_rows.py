@@ -21,6 +21,9 @@ from kanonflow.transforms.secret.seeds import SecretError
 from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 
 NESTED = "nested"
+GOOD = "rows"
+"""The output of released records."""
+_BEAMS_NAMES = ("good", "None")
 FLAT = (*(str(form) for form in Flat), NESTED)
 
 
@@ -69,10 +72,16 @@ class AnonymizeRows(beam.PTransform):
                 "error_handling: say {output: NAME}, and what becomes of that output. Rows that do not fit the"
                 " policy, or have too few peers, come there; they are raw data"
             )
+        output = error_handling["output"]
+        if not isinstance(output, str) or output in ("", GOOD, *_BEAMS_NAMES):
+            raise InputError(
+                f"error_handling: output: give the rejected rows a name of their own, as rejected; {GOOD!r} names the"
+                " released ones, and good and None mean something to Beam"
+            )
         self._anonymize = KAnonymize(policy, secret, threads=threads)
         self._flat = flat
         self._plain = plain
-        self._errors = error_handling["output"]
+        self._errors = output
 
     @no_annotations
     def expand(self, rows: beam.PCollection) -> dict[str, beam.PCollection]:
@@ -84,7 +93,7 @@ class AnonymizeRows(beam.PTransform):
         # which sinks of files cannot take.
         windows = rows.windowing.windowfn
         return {
-            "rows": anonymized.released | "Rows" >> released | "Windows" >> beam.WindowInto(windows),
+            GOOD: anonymized.released | "Rows" >> released | "Windows" >> beam.WindowInto(windows),
             self._errors: anonymized.rejected
             | "Rejected" >> RejectedAsRows()
             | "Windows of rejected" >> beam.WindowInto(windows),

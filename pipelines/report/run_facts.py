@@ -13,6 +13,7 @@ from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
 from kanonflow.pipelines.report.steps import Record, added
 from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
+from kanonflow.pipelines.run_records.payload_check import MEASURED
 from kanonflow.pipelines.run_records.run_summary import read_json, read_summary, settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
 from kanonflow.schemas.policy import Policy
@@ -22,7 +23,8 @@ from kanonflow.schemas.policy import Policy
 class RunFacts:
     """metrics: exact ones, of windows without a release too. rejected: rows by reason, those that came into no window
     among them. run: restricted/run.json. summary: the closing table of a
-    run over files, {} without one. settings: of the policy, {} where it is not known. payload: restricted/check.json.
+    run over files, {} without one. settings: of the policy, {} where it is not known. payload:
+    restricted/measured.json, or check.json.
     fields: of the releases. verdict, stands: of the last audit. report: its report, if it is of the files that are
     there. errors: of queries; None: not measured."""
 
@@ -74,7 +76,7 @@ def run_facts(
         summary=told.get("summary") or {},
         ended_at=told.get("ended_at"),
         settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
-        payload=read_json(restricted / "check.json"),
+        payload=read_json(restricted / MEASURED) or read_json(restricted / "check.json"),
         fields=published_fields(output / "release"),
         verdict=verdict,
         stands=stands(verdict, judged),

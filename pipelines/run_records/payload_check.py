@@ -1,7 +1,8 @@
 """What ``policy check --for DIR`` found, kept where the stream that asks for it will write; and what a run over files
 measured itself, for its report.
 
-    DIR/restricted/check.json   digest of the policy, fields and figures of its payload, when it was measured
+    DIR/restricted/check.json      digest of the policy, fields and figures of its payload, when it was measured
+    DIR/restricted/measured.json   the same of a run; no stream goes by it, for a check looks at more
 
 A stream cannot measure its payload before it has it, and what it published cannot be taken back. So a sample of the
 feed is measured before, and the stream wants to see that it was, under the policy that it runs.
@@ -27,6 +28,7 @@ from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, 
 from kanonflow.transforms.sinks.sinks import restricted_directory
 
 _NAME = "check.json"
+MEASURED = "measured.json"
 _ACCEPTED = "accepted"
 
 
@@ -58,14 +60,18 @@ def write_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms:
             " feed, whole windows if you can"
         )
     refuse_open_places(output)
-    return keep_check(output, policy, figures, now_ms)
+    return _keep(_NAME, output, policy, figures, now_ms)
 
 
-def keep_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
-    """The same in a directory that a run has taken already."""
+def keep_measured(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
+    """What a run over files measured, in the directory that it has taken; the file's path."""
+    return _keep(MEASURED, output, policy, figures, now_ms)
+
+
+def _keep(name: str, output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
     restricted = restricted_directory(output)
     make_directory(restricted, private=True)
-    path = FileSystems.join(restricted, _NAME)
+    path = FileSystems.join(restricted, name)
     told = {
         "policy_name": policy.name,
         "policy": check_digest(policy),

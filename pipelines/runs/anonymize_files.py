@@ -22,7 +22,7 @@ from apache_beam.transforms.window import GlobalWindows
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
-from kanonflow.pipelines.run_records.payload_check import keep_check
+from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
@@ -133,7 +133,7 @@ def anonymize_files(
         for note in directory.notes:
             tell(note, terminal)
         if measured.figures is not None and measured.figures["rows"] and is_local(options.output):
-            keep_check(options.output, policy, measured.figures, time.time_ns() // 1_000_000)
+            keep_measured(options.output, policy, measured.figures, time.time_ns() // 1_000_000)
         source = ReadBatches(files, bound.input_columns, csv, bound.attributes)
         shipped = shipped_secret(source_of_secret, directory, replaced)
         published = earlier_releases(options, policy, Remake.STOP) if options.resume else None

@@ -32,7 +32,7 @@ def as_table(frame: Any) -> pa.Table:
     elif _is_from("polars", frame) and hasattr(frame, "collect"):
         raise InputError("the table is a query of polars that has not run; give frame.collect()")
     elif hasattr(frame, "__arrow_c_stream__") and _is_frame(frame):
-        table = _without_views(pa.table(frame))
+        table = _of_stream(frame)
     else:
         kind = type(frame)
         raise InputError(
@@ -40,6 +40,22 @@ def as_table(frame: Any) -> pa.Table:
         )
     _check_names(table.column_names)
     return table
+
+
+def _of_stream(frame: Any) -> pa.Table:
+    # Objects of Python leave polars as addresses, and no error.
+    kinds = dict(frame.schema) if _is_from("polars", frame) else {}
+    objects = [str(name) for name, kind in kinds.items() if str(kind) == "Object"]
+    if objects:
+        raise InputError(
+            f"column {', '.join(objects)}: holds objects of Python; make text or numbers of them"
+        )
+    try:
+        return _without_views(pa.table(frame))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:  # whose texts may hold values
+        raise InputError(
+            f"the table has a type that Arrow does not have ({type(error).__name__}); cast it"
+        ) from None
 
 
 def _without_views(table: pa.Table) -> pa.Table:

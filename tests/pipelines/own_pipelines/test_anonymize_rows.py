@@ -129,6 +129,10 @@ def test_options_are_checked_with_the_pipeline(feed: Path) -> None:
     for wrong in (None, {}, {"output": "a", "threshold": "b"}):
         with pytest.raises(InputError, match=r"error_handling: say \{output: NAME\}"):
             AnonymizeRows("policy.yaml", secret_file="secret", error_handling=wrong)
+    # Under the name of the released rows the rejected ones would be written in their place.
+    for name in ("rows", "good", "", None, 3):
+        with pytest.raises(InputError, match="error_handling: output: give the rejected rows a name"):
+            AnonymizeRows("policy.yaml", secret_file="secret", error_handling={"output": name})
     with pytest.raises(PolicyError, match="cannot be read"):
         AnonymizeRows("none.yaml", secret_file="secret", error_handling=errors)
 

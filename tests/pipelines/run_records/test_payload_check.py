@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.run_records.payload_check import UncheckedError, refuse_unchecked
+from kanonflow.pipelines.run_records.payload_check import UncheckedError, keep_measured, refuse_unchecked
 from kanonflow.schemas.policy_source import read_policy
 
 POLICY = """\
@@ -109,3 +109,12 @@ def test_where_every_risk_is_accepted_there_is_nothing_to_measure(places: Path) 
         )
     )
     refuse_unchecked(str(places / "out"), read_policy(str(places / "p.yaml")))
+
+
+def test_what_a_run_measured_lets_no_stream_pass(places: Path) -> None:
+    """A run over files looks at less than a check does, which refuses what cohorts that last would tell."""
+    policy = read_policy(str(places / "p.yaml"))
+    path = keep_measured(str(places / "out"), policy, {"rows": 3, "records": 3, "risks": []}, 0)
+    assert Path(path).name == "measured.json"
+    with pytest.raises(UncheckedError, match="nobody has measured"):
+        refuse_unchecked(str(places / "out"), policy)

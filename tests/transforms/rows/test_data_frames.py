@@ -200,3 +200,13 @@ def test_neither_library_is_loaded_before_a_frame_brings_it() -> None:
     program = "import sys; from kanonflow.transforms.rows import data_frames; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"pandas", "polars"} & set(ran.stdout.split())
+
+
+def test_objects_of_python_are_refused_and_not_published_as_addresses() -> None:
+    """Polars hands them to Arrow as pointers of this process. Types that Arrow does not have are told, too."""
+    frame = pl.DataFrame([pl.Series("note", [object(), object()], dtype=pl.Object)])
+    with pytest.raises(InputError, match="column note: holds objects of Python"):
+        as_table(frame)
+    wide = pl.DataFrame([pl.Series("n", [1, 2], dtype=pl.Int128)])
+    with pytest.raises(InputError, match="a type that Arrow does not have"):
+        as_table(wide)
