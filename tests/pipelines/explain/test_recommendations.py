@@ -205,3 +205,21 @@ def test_cohorts_that_last_are_named_where_they_lose_less() -> None:
     (found,) = recommendations(plain(), solved(afresh, measures(0.2), others), afresh)
     assert found.sentence.startswith("cohort: lasting would lose 50% less")
     assert found.change == {"protect": None, "cohort": "lasting"}
+
+
+def test_no_sentence_advises_a_smaller_k(bound: BoundPolicy) -> None:
+    """Neither where it would lose next to nothing, nor where no window has people enough."""
+    others = {(Group.GRID, f"k 3, window {length}"): measures(0.001) for length in ("1d", "1w", "4w")}
+    own = PeopleInWindows(DAY, 30, 3.0, 1.0, 0.9, 0.9)
+    thin = plain(own=own, windows=(own, PeopleInWindows(FOUR, 2, 4.0, 3.0, 0.9, 0.9)))
+    for feed in (plain(), thin):
+        for found in recommendations(feed, solved(bound, measures(0.2), others), bound):
+            assert found.change.get("k", 5) >= 5
+            assert "smaller k" not in found.sentence
+    (said,) = (each for each in recommendations(thin, None, bound) if each.kind == "window")
+    assert "one single window" in said.sentence
+
+
+def test_where_nothing_is_released_nothing_costs_little(bound: BoundPolicy) -> None:
+    """Everything costs as much as losing every row."""
+    assert recommendations(plain(), solved(bound, measures(1.0, rejected=1.0), {}), bound) == ()
