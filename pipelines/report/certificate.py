@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from kanonflow.pipelines.pages.pages import (
     Block,
     Cell,
-    Items,
     Page,
     Paragraph,
     Section,
@@ -18,9 +17,9 @@ from kanonflow.pipelines.pages.pages import (
     share,
 )
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
-from kanonflow.pipelines.report.promise import premises, promise
 from kanonflow.pipelines.report.public_facts import PublicFacts
 from kanonflow.pipelines.report.steps import Record, added, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.told_promise import no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 
 _RESTRICTED = "The policy keeps the metrics of this run restricted, so nothing is told of it here."
@@ -77,8 +76,13 @@ def _verdict(facts: PublicFacts) -> Iterator[Block]:
         )
     head = _head(facts)
     if head:
-        yield Paragraph(promise(head["k"], head["protect"], head.get("cohort")))
-        yield Items(premises(head["k"], head["protect"], head.get("cohort")))
+        lost = no_promise(facts.verdict, released_again=facts.released_again)
+        yield from told_promise(head, lost)
+        if lost is None and not facts.stands:
+            yield Paragraph(
+                "Whether these rows were released a second time, which ends the promise, is told here as far as it is"
+                " known once they are audited."
+            )
     else:
         yield Paragraph(
             "Nothing is public of this run but its releases, each of which says its k in its schema. Once it is"
@@ -132,6 +136,9 @@ def _risk(facts: PublicFacts) -> Iterator[Block]:
     head = _head(facts)
     if not head:
         yield Paragraph("The bound follows from k, which each release says in its schema.")
+        return
+    if lost := no_promise(facts.verdict, released_again=facts.released_again):
+        yield Paragraph(lost)
         return
     what = "person" if head["protect"] == "individual" else "record"
     yield Paragraph(

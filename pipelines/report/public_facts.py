@@ -27,6 +27,11 @@ class PublicFacts:
     verdict: Verdict | None
     stands: bool
 
+    @property
+    def released_again(self) -> bool:
+        """Whether the verdict knows of another release of these rows; that stays so, whatever becomes of the files."""
+        return self.verdict is not None and self.verdict.second_release
+
 
 def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
     """What may be told of a run. judged: the files that are there (``judged_again``).

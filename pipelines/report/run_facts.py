@@ -13,6 +13,7 @@ from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
 from kanonflow.pipelines.report.steps import Record, added
 from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
+from kanonflow.pipelines.run_records.released_again import released_again
 from kanonflow.pipelines.run_records.run_summary import read_json, read_summary, settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
 from kanonflow.schemas.policy import Policy
@@ -23,8 +24,8 @@ class RunFacts:
     """metrics: exact ones, of windows without a release too. rejected: rows by reason, those that came into no window
     among them. run: restricted/run.json. summary: the closing table of a
     run over files, {} without one. settings: of the policy, {} where it is not known. payload: restricted/check.json.
-    fields: of the releases. verdict, stands: of the last audit. report: its report, if it is of the files that are
-    there. errors: of queries; None: not measured."""
+    fields: of the releases. released_again: whether another release of these rows is known. verdict, stands: of the
+    last audit. report: its report, if it is of the files that are there. errors: of queries; None: not measured."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
@@ -34,6 +35,7 @@ class RunFacts:
     settings: Mapping[str, str]
     payload: Mapping[str, Any]
     fields: Fields
+    released_again: bool
     verdict: Verdict | None
     stands: bool
     report: Mapping[str, Any] | None
@@ -76,6 +78,7 @@ def run_facts(
         settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
         payload=read_json(restricted / "check.json"),
         fields=published_fields(output / "release"),
+        released_again=released_again(output) or (verdict is not None and verdict.second_release),
         verdict=verdict,
         stands=stands(verdict, judged),
         report=read_report(output, judged),

@@ -36,6 +36,10 @@ def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]
         ("rows read in them", count(verdict.rows)),
         ("matching records", "read" if verdict.matching_records else "not given"),
         ("secret", "given" if verdict.secret else "not given"),
+        (
+            "another release of its rows",
+            "known: the promise is lost" if verdict.second_release else "none known",
+        ),
         ("public files judged", count(verdict.files)),
         ("digest of their list", verdict.digest),
         ("how to work it out", DIGEST_COMMAND),

@@ -12,6 +12,7 @@ import pytest
 
 from kanonflow.pipelines.report.public_facts import public_facts
 from kanonflow.pipelines.report.report import write_report
+from kanonflow.pipelines.run_records.released_again import LOSS
 from kanonflow.pipelines.run_records.verdict import Verdict, judged_files
 from tests.page_reading import ReadPage, read_page
 from tests.pipelines.report.told_runs import (
@@ -46,7 +47,7 @@ def audited(out: Path, **changes: Any) -> None:
         "releases": 4,
         "rows": 77,
     }
-    told |= {"waiting": False, "matching_records": False, "secret": True}
+    told |= {"waiting": False, "matching_records": False, "secret": True, "second_release": False}
     told |= {"files": judged.files, "digest": judged.digest}
     (out / "verdict.json").write_text(json.dumps(told | changes))
 
@@ -171,6 +172,47 @@ def test_the_verdict_comes_first(changes: dict[str, Any], words: str, kind: str,
         assert words in status[1]
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("stale", [{}, {"digest": "0" * 64}])
+def test_rows_that_were_released_again_are_promised_nothing(
+    mode: str, public: bool, stale: dict[str, str], tmp_path: Path
+) -> None:
+    """By either page, also where files have changed since; and no bound is told of them."""
+    out = write_run(tmp_path, ninety(mode, 3), public=public)
+    audited(out, second_release=True, **MODES[mode], **stale)
+    inside, outside = (read_page(Path(path).read_text()) for path in write_report(str(out)))
+    for page in (inside, outside):
+        assert LOSS in page.text
+        assert "1/5" not in page.text
+    assert "risk" not in outside.tables
+    assert outside.tables["verdict"].records()["another release of its rows"] == [
+        "known: the promise is lost"
+    ]
+
+
+@pytest.mark.parametrize(
+    "word", [{"second_release_of": ".."}, {"second_releases": [{"directory": "second-2"}]}]
+)
+def test_the_report_knows_of_a_second_release_before_an_audit(word: dict[str, Any], tmp_path: Path) -> None:
+    """From what the run wrote of itself, which the certificate does not see: it says that nobody has looked."""
+    out = write_run(tmp_path, ninety("row", 3))
+    (out / "restricted/run.json").write_text(json.dumps(word))
+    inside, outside = (read_page(Path(path).read_text()) for path in write_report(str(out)))
+    assert LOSS in inside.text
+    assert "1/5" not in inside.text
+    assert "Whether these rows were released a second time" in outside.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_promise_names_its_premises(mode: str, tmp_path: Path) -> None:
+    """Those that the user alone can see to: each row once, and quasi-identifiers classified as such."""
+    for path in write_report(str(write_run(tmp_path, ninety(mode, 3)))):
+        text = read_page(Path(path).read_text()).text
+        assert "one policy, one secret, one run" in text
+        assert "The quasi-identifiers are classified as such" in text
+
+
 def test_a_page_is_no_way_into_a_browser(tmp_path: Path) -> None:
     """Names from policies and verdicts are text."""
     hostile = "<script>alert(1)</script>"
@@ -188,5 +230,5 @@ def test_every_member_of_a_verdict_is_public() -> None:
     """What is added to it must be thought about: this list is the one that was."""
     assert set(Verdict.__dataclass_fields__) == {
         *("passed", "judged_at", "kanonflow", "policy", "k", "protect", "cohort", "releases", "rows"),
-        *("waiting", "matching_records", "secret", "files", "digest"),
+        *("waiting", "matching_records", "secret", "second_release", "files", "digest"),
     }
