@@ -49,23 +49,19 @@ def certificate(facts: PublicFacts) -> Page:
     return Page(
         f"Certificate of the releases{f' under {name}' if name else ''}",
         "kanonflow, for whoever has the releases",
-        status(facts.verdict, stands=facts.stands),
+        status(facts.verdict, stands=facts.stands, public=True),
         sections,
         (
-            "Made from the public metrics of the releases and the verdict of their audit alone. It is a record and no"
-            " signature: whoever may write where it lies could have written it.",
+            "Made from what is public alone: the metrics of the releases or else their schema, and the"
+            " verdict of their audit. It is a record and no signature: whoever may write where it lies could have"
+            " written it.",
         ),
     )
 
 
 def _head(facts: PublicFacts) -> Record:
-    """Policy and promise, as the latest release has them, else as the audit has."""
-    if facts.metrics:
-        return in_order(facts.metrics)[-1]
-    verdict = facts.verdict
-    if verdict is None:
-        return {}
-    return {"policy": verdict.policy, "k": verdict.k, "protect": verdict.protect, "cohort": verdict.cohort}
+    """Policy and promise, as the latest release has them. An audit has those of whatever policy was given to it."""
+    return in_order(facts.metrics)[-1] if facts.metrics else facts.stated
 
 
 def _verdict(facts: PublicFacts) -> Iterator[Block]:
@@ -85,8 +81,8 @@ def _verdict(facts: PublicFacts) -> Iterator[Block]:
             )
     else:
         yield Paragraph(
-            "Nothing is public of this run but its releases, each of which says its k in its schema. Once it is"
-            " audited, the verdict stands here."
+            "Nothing is public of this run but its releases, and none of them is here. Each of them says its k in its"
+            " schema."
         )
     yield from verdict_table(facts.verdict, stands=facts.stands)
 

@@ -52,6 +52,10 @@ def write_report(
     root = Path(output)
     if "://" in output or not any((root / name).is_dir() for name in ("release", "restricted", "metrics")):
         raise InputError(f"{output}: holds nothing of a run; give its --output on this machine")
+    if not (root / "restricted").is_dir() and (
+        root.resolve().name == "restricted" or (root / "run.json").exists()
+    ):
+        raise InputError(f"{output}: is the restricted part of a run; give the directory that holds it")
     starting = threading.Thread(target=_start_drawing, daemon=True)
     starting.start()
     written = []

@@ -52,13 +52,8 @@ def restricted_page(facts: RunFacts) -> Page:
 
 
 def _head(facts: RunFacts) -> Record:
-    """Promise and policy, as the latest step tells them, else the audit."""
-    if facts.metrics:
-        return in_order(facts.metrics)[-1]
-    verdict = facts.verdict
-    if verdict is None:
-        return {}
-    return {"policy": verdict.policy, "k": verdict.k, "protect": verdict.protect, "cohort": verdict.cohort}
+    """Promise and policy, as the latest step tells them, else the releases."""
+    return in_order(facts.metrics)[-1] if facts.metrics else facts.stated
 
 
 def _verdict(facts: RunFacts) -> Iterator[Block]:

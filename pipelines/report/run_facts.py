@@ -11,6 +11,7 @@ from typing import Any
 from kanonflow.pipelines.analysis.query_error import QueryErrors
 from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
+from kanonflow.pipelines.report.stated_promise import stated_promise
 from kanonflow.pipelines.report.steps import Record, added
 from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
 from kanonflow.pipelines.run_records.released_again import released_again
@@ -22,16 +23,18 @@ from kanonflow.schemas.policy import Policy
 @dataclass(frozen=True)
 class RunFacts:
     """metrics: exact ones, of windows without a release too. rejected: rows by reason, those that came into no window
-    among them. run: restricted/run.json. summary: the closing table of a
-    run over files, {} without one. settings: of the policy, {} where it is not known. payload: restricted/check.json.
-    fields: of the releases. released_again: whether another release of these rows is known. verdict, stands: of the
-    last audit. report: its report, if it is of the files that are there. errors: of queries; None: not measured."""
+    among them. run: restricted/run.json. summary: the closing table of a run over files, {} without one. stated: what
+    releases say of their promise, {} where metrics or nothing does. settings: of the policy, {} where it is not known.
+    payload: restricted/check.json. fields: of the releases. released_again: whether another release of these rows is
+    known. verdict, stands: of the last audit, of all files that it judged. report: its report, if it is of the files
+    that are there. errors: of queries; None: not measured."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
     run: Mapping[str, Any]
     summary: Mapping[str, Any]
     ended_at: str | None
+    stated: Mapping[str, Any]
     settings: Mapping[str, str]
     payload: Mapping[str, Any]
     fields: Fields
@@ -67,7 +70,7 @@ def run_facts(
     """
     restricted = output / "restricted"
     told = read_summary(str(output))
-    verdict = read_verdict(output)
+    verdict, report = read_verdict(output), read_report(output, judged)
     metrics = tuple(with_defaults(read_records(restricted / "metrics")))
     return RunFacts(
         metrics=metrics,
@@ -75,12 +78,13 @@ def run_facts(
         run=read_json(restricted / "run.json"),
         summary=told.get("summary") or {},
         ended_at=told.get("ended_at"),
+        stated={} if metrics else stated_promise(output / "release"),
         settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
         payload=read_json(restricted / "check.json"),
         fields=published_fields(output / "release"),
         released_again=released_again(output) or (verdict is not None and verdict.second_release),
         verdict=verdict,
-        stands=stands(verdict, judged),
-        report=read_report(output, judged),
+        stands=stands(verdict, judged) and report is not None,
+        report=report,
         errors=errors,
     )
