@@ -105,7 +105,7 @@ def release_schema(path: Path) -> Any:
     """
     try:
         with path.open("rb") as stream:
-            if not _is_parquet(path):
+            if not is_parquet(path):
                 schema = json.loads(fastavro.reader(stream).metadata["avro.schema"])
             else:
                 told = pyarrow.parquet.read_metadata(stream).metadata or {}
@@ -113,19 +113,20 @@ def release_schema(path: Path) -> Any:
     except OSError as error:
         raise _unreadable(path, error) from error
     except Exception as error:  # whatever the decoder trips over, the header is not one
-        article = "a" if _is_parquet(path) else "an"
+        article = "a" if is_parquet(path) else "an"
         raise InputError(
             f"{path}: not {article} {_kind(path)} file, or damaged ({type(error).__name__})"
         ) from None
     return schema
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """By the file's name."""
     return path.suffix == ReleaseFormat.PARQUET.suffix
 
 
 def _kind(path: Path) -> str:
-    return "Parquet" if _is_parquet(path) else "Avro"
+    return "Parquet" if is_parquet(path) else "Avro"
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
@@ -156,7 +157,7 @@ def _tables(path: Path, form: ReleaseForm, epoch: str | None) -> Iterator[pa.Tab
     """The rows of a file in tables of the form's columns. Raises InputError: it is damaged."""
     try:
         with path.open("rb") as stream:
-            if _is_parquet(path):
+            if is_parquet(path):
                 for batch in pyarrow.parquet.ParquetFile(stream).iter_batches(BATCH_ROWS):
                     yield _table(batch.num_rows, _columns_of(batch, form), form, epoch, path)
             else:

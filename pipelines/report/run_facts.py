@@ -14,8 +14,9 @@ from kanonflow.pipelines.report.published_fields import Fields, published_fields
 from kanonflow.pipelines.report.stated_promise import stated_promise
 from kanonflow.pipelines.report.steps import Record, added
 from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
+from kanonflow.pipelines.report.told_records import told_check, told_run, told_summary
 from kanonflow.pipelines.run_records.released_again import released_again
-from kanonflow.pipelines.run_records.run_summary import read_json, read_summary, settings_of
+from kanonflow.pipelines.run_records.run_summary import settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
 from kanonflow.schemas.policy import Policy
 
@@ -66,21 +67,21 @@ def run_facts(
 
     judged: the files that are there (``judged_again``). policy: the run's, where it did not write its settings down.
 
-    Raises InputError: metrics or a release are damaged.
+    Raises InputError: metrics, a release or what the run wrote of itself are damaged.
     """
     restricted = output / "restricted"
-    told = read_summary(str(output))
+    told = told_summary(restricted)
     verdict, report = read_verdict(output), read_report(output, judged)
     metrics = tuple(with_defaults(read_records(restricted / "metrics")))
     return RunFacts(
         metrics=metrics,
         rejected=(told.get("summary") or {}).get("rejected") or _rejected(output, metrics),
-        run=read_json(restricted / "run.json"),
+        run=told_run(restricted),
         summary=told.get("summary") or {},
         ended_at=told.get("ended_at"),
         stated={} if metrics else stated_promise(output / "release"),
         settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
-        payload=read_json(restricted / "check.json"),
+        payload=told_check(restricted),
         fields=published_fields(output / "release"),
         released_again=released_again(output) or (verdict is not None and verdict.second_release),
         verdict=verdict,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +14,12 @@ from kanonflow.schemas.avro_schema import metrics_defaults
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.printable import printable
 
-_NEEDED = ("window_end", "rows_released", "rows_rejected", "waiting_reasons")
+_NEEDED: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("rows_rejected", "waiting_reasons", "ncp"), (dict,)),
+    **dict.fromkeys(("rows_released", "k"), (int,)),
+    **dict.fromkeys(("policy", "protect"), (str,)),
+    "window_end": (dt.datetime, type(None)),
+}
 
 
 def read_records(folder: Path, public: Collection[str] | None = None) -> list[Mapping[str, Any]]:
@@ -32,7 +38,11 @@ def read_records(folder: Path, public: Collection[str] | None = None) -> list[Ma
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
         except Exception as error:  # whatever the decoder trips over, the file is damaged
             raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
-        if any(name not in record for record in found for name in _NEEDED):
+        if not all(
+            name in record and isinstance(record[name], kinds)
+            for record in found
+            for name, kinds in _NEEDED.items()
+        ):
             raise InputError(f"{path}: holds no metrics of releases")
         if more := [] if public is None else [name for name in names if name not in public]:
             raise InputError(
