@@ -57,7 +57,10 @@ _CHECK: _Shape = {"rows": _count, "risks": _risks}
 
 
 def told_summary(restricted: Path) -> Mapping[str, Any]:
-    """``summary.json``; {} where there is none, or it is no JSON. Raises InputError: a key of it is of another kind than runs write."""
+    """``summary.json``; {} where there is none, or it is no JSON.
+
+    Raises InputError: a key of it is of another kind than runs write.
+    """
     told = _read(restricted / NAME, _SUMMARY)
     _refuse(restricted / NAME, told.get("summary", {}), _TABLE)
     return told
