@@ -58,7 +58,7 @@ def open_releases(directories: Sequence[str | Path]) -> ReleasedFiles:
         found, strangers = _release_files(str(directory))
         files += found
         others += strangers
-    heads = [(path, _schema(path)) for path in files]
+    heads = [(path, release_schema(path)) for path in files]
     names: dict[str, Path] = {}
     for path in files:
         if (other := names.setdefault(path.stem, path)) is not path:
@@ -80,23 +80,32 @@ def _release_files(directory: str) -> tuple[list[Path], int]:
     folder = root / "release" if (root / "release").is_dir() else root
     if not folder.is_dir():
         raise InputError(f"{directory}: no such folder; give the --output of a run")
-    entries = sorted(folder.iterdir())
-    found = [
-        path
-        for path in entries
-        if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file()
-    ]
+    found = release_paths(folder)
     if not found:
         raise InputError(
             f"{folder}: no releases here; give the --output of a run that has released something"
         )
-    return found, len(entries) - len(found)
+    return found, len(list(folder.iterdir())) - len(found)
 
 
-def _schema(path: Path) -> Mapping[str, Any]:
+def release_paths(folder: Path) -> list[Path]:
+    """The files of a folder that have the names of releases, in order; [] where there is no such folder."""
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [
+        path
+        for path in entries
+        if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    ]
+
+
+def release_schema(path: Path) -> Any:
+    """What the head of a release's file says of its rows: an Avro schema, if it is a release's; nothing is checked.
+
+    Raises InputError: the file is damaged, or of neither format.
+    """
     try:
         with path.open("rb") as stream:
-            if not _is_parquet(path):
+            if not is_parquet(path):
                 schema = json.loads(fastavro.reader(stream).metadata["avro.schema"])
             else:
                 told = pyarrow.parquet.read_metadata(stream).metadata or {}
@@ -104,19 +113,20 @@ def _schema(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise _unreadable(path, error) from error
     except Exception as error:  # whatever the decoder trips over, the header is not one
-        article = "a" if _is_parquet(path) else "an"
+        article = "a" if is_parquet(path) else "an"
         raise InputError(
             f"{path}: not {article} {_kind(path)} file, or damaged ({type(error).__name__})"
         ) from None
     return schema
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """By the file's name."""
     return path.suffix == ReleaseFormat.PARQUET.suffix
 
 
 def _kind(path: Path) -> str:
-    return "Parquet" if _is_parquet(path) else "Avro"
+    return "Parquet" if is_parquet(path) else "Avro"
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
@@ -147,7 +157,7 @@ def _tables(path: Path, form: ReleaseForm, epoch: str | None) -> Iterator[pa.Tab
     """The rows of a file in tables of the form's columns. Raises InputError: it is damaged."""
     try:
         with path.open("rb") as stream:
-            if _is_parquet(path):
+            if is_parquet(path):
                 for batch in pyarrow.parquet.ParquetFile(stream).iter_batches(BATCH_ROWS):
                     yield _table(batch.num_rows, _columns_of(batch, form), form, epoch, path)
             else:

@@ -15,13 +15,16 @@ def add_report(commands: Any, add_delimiter: _Adds, add_input_format: _Adds, exi
         "report",
         allow_abbrev=False,
         help="write a run's pages: a report for inside, a certificate for whoever has the releases",
-        description="Writes DIR/restricted/report.html, with exact numbers, and DIR/certificate.html, made of public"
-        " metrics and the verdict of the last verify alone. One file each, without scripts, readable offline"
+        description="Writes DIR/restricted/report.html, with exact numbers, and DIR/certificate.html, made of what is"
+        " public and the verdict of the last verify alone. One file each, without scripts, readable offline"
         " (docs/report.md). Needs the extra: pip install 'kanonflow[report]'.",
         epilog=exit_codes,
     )
     report.add_argument(
-        "directory", metavar="DIR", help="the --output of a run, finished or not, or its --restricted"
+        "directory",
+        metavar="DIR",
+        help="the --output of a run, finished or not, or of a stream into a topic its --restricted: the directory"
+        " that holds restricted/, and never restricted/ itself",
     )
     report.add_argument(
         "--policy", metavar="FILE", help="the run's policy, for settings that a stream does not keep"

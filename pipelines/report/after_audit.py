@@ -11,6 +11,7 @@ from typing import Any
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.pages.missing_extra import MissingExtraError
 from kanonflow.pipelines.report.report import write_report
+from kanonflow.pipelines.run_records.released_again import released_again
 from kanonflow.pipelines.run_records.verdict import (
     NAME,
     Judged,
@@ -48,6 +49,7 @@ class AuditedRun:
                 waiting=bool(checks.get("waiting")),
                 matching_records=bool(checks.get("matching_records")),
                 secret=checks.get("recipe") is not None or checks.get("people_key") is not None,
+                second_release=released_again(self._output),
             )
             keep_verdict(self._output, verdict, report, self._before)
         except VerdictError as error:

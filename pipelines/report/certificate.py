@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from kanonflow.pipelines.pages.pages import (
     Block,
     Cell,
-    Items,
     Page,
     Paragraph,
     Section,
@@ -18,9 +17,9 @@ from kanonflow.pipelines.pages.pages import (
     share,
 )
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
-from kanonflow.pipelines.report.promise import premises, promise
 from kanonflow.pipelines.report.public_facts import PublicFacts
 from kanonflow.pipelines.report.steps import Record, added, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.told_promise import no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 
 _RESTRICTED = "The policy keeps the metrics of this run restricted, so nothing is told of it here."
@@ -50,23 +49,19 @@ def certificate(facts: PublicFacts) -> Page:
     return Page(
         f"Certificate of the releases{f' under {name}' if name else ''}",
         "kanonflow, for whoever has the releases",
-        status(facts.verdict, stands=facts.stands),
+        status(facts.verdict, stands=facts.stands, public=True),
         sections,
         (
-            "Made from the public metrics of the releases and the verdict of their audit alone. It is a record and no"
-            " signature: whoever may write where it lies could have written it.",
+            "Made from what is public alone: the metrics of the releases or else their schema, and the"
+            " verdict of their audit. It is a record and no signature: whoever may write where it lies could have"
+            " written it.",
         ),
     )
 
 
 def _head(facts: PublicFacts) -> Record:
-    """Policy and promise, as the latest release has them, else as the audit has."""
-    if facts.metrics:
-        return in_order(facts.metrics)[-1]
-    verdict = facts.verdict
-    if verdict is None:
-        return {}
-    return {"policy": verdict.policy, "k": verdict.k, "protect": verdict.protect, "cohort": verdict.cohort}
+    """Policy and promise, as the latest release has them. An audit has those of whatever policy was given to it."""
+    return in_order(facts.metrics)[-1] if facts.metrics else facts.stated
 
 
 def _verdict(facts: PublicFacts) -> Iterator[Block]:
@@ -77,12 +72,17 @@ def _verdict(facts: PublicFacts) -> Iterator[Block]:
         )
     head = _head(facts)
     if head:
-        yield Paragraph(promise(head["k"], head["protect"], head.get("cohort")))
-        yield Items(premises(head["k"], head["protect"], head.get("cohort")))
+        lost = no_promise(facts.verdict, released_again=facts.released_again)
+        yield from told_promise(head, lost)
+        if lost is None and not facts.stands:
+            yield Paragraph(
+                "Whether these rows were released a second time, which ends the promise, is told here as far as it is"
+                " known once they are audited."
+            )
     else:
         yield Paragraph(
-            "Nothing is public of this run but its releases, each of which says its k in its schema. Once it is"
-            " audited, the verdict stands here."
+            "Nothing is public of this run but its releases, and none of them is here. Each of them says its k in its"
+            " schema."
         )
     yield from verdict_table(facts.verdict, stands=facts.stands)
 
@@ -132,6 +132,9 @@ def _risk(facts: PublicFacts) -> Iterator[Block]:
     head = _head(facts)
     if not head:
         yield Paragraph("The bound follows from k, which each release says in its schema.")
+        return
+    if lost := no_promise(facts.verdict, released_again=facts.released_again):
+        yield Paragraph(lost)
         return
     what = "person" if head["protect"] == "individual" else "record"
     yield Paragraph(

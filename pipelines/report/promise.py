@@ -32,6 +32,11 @@ def premises(k: int, protect: str, cohort: str | None) -> tuple[str, ...]:
     told = [
         "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
         " of the GDPR: that depends on who the readers are, what they can know, and what the payload says.",
+        "Each row is released once: one policy, one secret, one run, no copies in the input. Of rows that are released"
+        f" again fewer than {k} candidates are left, and of some only one. A release of them in another place is not"
+        " seen from here.",
+        "The quasi-identifiers are classified as such: a field that somebody can look up, and that is published as it"
+        " is, can tell whose row it is.",
         "The payload must not point at the attributes: who can tell from a published value which of the"
         f" {k} it belongs to guesses better than 1/{k}.",
         "What all candidates have in common is certain for each of them.",

@@ -1,8 +1,9 @@
 """What a certificate may say: an allow-list, and the only door through which anything comes to one.
 
-Read are ``OUT/metrics``, of whose records the fields that metrics.avsc calls public, and ``OUT/verdict.json``, of
-which the members of ``Verdict``. Whether the public files are those that were judged takes their bytes, of which
-nothing but the answer comes through.
+Read are ``OUT/metrics``, whose files must have no fields but those that metrics.avsc calls public, and
+``OUT/verdict.json``, of which the members of ``Verdict``; without metrics also what the schemas in ``OUT/release`` say
+of the promise. Whether the public files are those that were judged takes their bytes, of which nothing but the answer
+comes through.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kanonflow.pipelines.report.stated_promise import stated_promise
 from kanonflow.pipelines.report.told_metrics import read_records
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
 from kanonflow.schemas.avro_schema import metrics_schema
@@ -20,23 +22,31 @@ from kanonflow.transforms.release.public_metrics import public_metrics_schema
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """metrics: the public records of releases. verdict: of the last audit, None without one; stands: whether the files
+    """metrics: the public records of releases. stated: what releases say of their promise, {} where metrics or nothing
+    does. verdict: of the last audit, None without one; stands: whether the files
     that it judged are those that are there."""
 
     metrics: tuple[Mapping[str, Any], ...]
+    stated: Mapping[str, Any]
     verdict: Verdict | None
     stands: bool
+
+    @property
+    def released_again(self) -> bool:
+        """Whether the verdict knows of another release of these rows; that stays so, whatever becomes of the files."""
+        return self.verdict is not None and self.verdict.second_release
 
 
 def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
     """What may be told of a run. judged: the files that are there (``judged_again``).
 
-    Raises InputError: a file of the public metrics is damaged.
+    Raises InputError: a file of the public metrics is damaged or not public, or without metrics a release is damaged.
     """
     names = [field["name"] for field in public_metrics_schema(metrics_schema())["fields"]]
     metrics = tuple(
         {name: record[name] for name in names if name in record}
-        for record in read_records(output / "metrics")
+        for record in read_records(output / "metrics", names)
     )
     verdict = read_verdict(output)
-    return PublicFacts(metrics, verdict, stands(verdict, judged))
+    stated = {} if metrics else stated_promise(output / "release")
+    return PublicFacts(metrics, stated, verdict, stands(verdict, judged))

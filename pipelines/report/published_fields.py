@@ -1,7 +1,7 @@
 """What is published of each field: how wide its boxes are, in a sample of the released rows, and an invented example.
 
-Nothing but ``release/`` is read. The sample is of whole blocks of the files, evenly spread, each file's blocks counted
-without reading them.
+Nothing but ``release/`` is read. The sample is evenly spread over the files, and in each of them: whole blocks of Avro,
+which are counted without reading them, and rows of Parquet.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, release_form
+from kanonflow.pipelines.analysis.released_files import is_parquet, release_paths, release_schema
 from kanonflow.schemas.errors import InputError
 
 SAMPLE = 5_000
-"""Rows that are read, about; at least one block of each of the files it takes."""
+"""Rows that are read, about; of Avro at least one block of each of the files it takes."""
 
 _DAY = 86_400.0
 _NUMBERS = "20", "3.50"
@@ -54,7 +56,7 @@ def published_fields(release: Path, sample: int = SAMPLE) -> Fields:
 
     sample: rows to read, about. Raises InputError: a file is damaged, or no release.
     """
-    paths = sorted(path for path in release.glob("*.avro") if not path.name.startswith("."))
+    paths = release_paths(release)
     if not paths:
         return Fields((), 0, 0, 0)
     form = None
@@ -78,15 +80,24 @@ def published_fields(release: Path, sample: int = SAMPLE) -> Fields:
 
 def _spread(paths: Sequence[Path], sample: int) -> Iterator[Path]:
     """Some of the files, evenly over all of them: as many as have ``sample`` rows if they are like the first."""
-    with paths[0].open("rb") as stream:
-        first = sum(block.num_records for block in _blocks(stream, paths[0]))
+    first = _rows(paths[0])
     wanted = min(len(paths), max(1, math.ceil(sample / max(first, 1))))
     for number in range(wanted):
         yield paths[number * len(paths) // wanted]
 
 
+def _rows(path: Path) -> int:
+    with path.open("rb") as stream:
+        if is_parquet(path):
+            return _parquet(stream, path).metadata.num_rows
+        return sum(block.num_records for block in _blocks(stream, path))
+
+
 def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """The schema of a file and rows of some of its blocks, evenly over all: they stand in the order of their boxes."""
+    """The schema of a file and some of its rows, evenly over all: they stand in the order of their boxes."""
+    if is_parquet(path):
+        schema = release_schema(path)
+        return (schema if isinstance(schema, dict) else {}), _sampled_parquet(path, most)
     data = BytesIO(path.read_bytes())
     counts = [block.num_records for block in _blocks(data, path)]
     blocks = max(1, round(len(counts) * min(1.0, most / max(sum(counts), 1))))
@@ -102,6 +113,34 @@ def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str
         raise InputError(f"{path}: a damaged Avro file ({type(error).__name__})") from None
     schema = reader.writer_schema
     return (schema if isinstance(schema, dict) else {}), rows
+
+
+def _sampled_parquet(path: Path, most: int) -> list[Mapping[str, Any]]:
+    """About ``most`` rows, read a row group at a time."""
+    rows: list[Mapping[str, Any]] = []
+    with path.open("rb") as stream:
+        file = _parquet(stream, path)
+        count = file.metadata.num_rows
+        taken = min(count, most)
+        places = [number * count // taken for number in range(taken)]
+        first = 0
+        try:
+            for number in range(file.num_row_groups):
+                last = first + file.metadata.row_group(number).num_rows
+                inside = [place - first for place in places if first <= place < last]
+                if inside:
+                    rows += file.read_row_group(number).take(inside).to_pylist()
+                first = last
+        except Exception as error:  # whatever the decoder trips over, the file is damaged
+            raise InputError(f"{path}: a damaged Parquet file ({type(error).__name__})") from None
+    return rows
+
+
+def _parquet(stream: Any, path: Path) -> pyarrow.parquet.ParquetFile:
+    try:
+        return pyarrow.parquet.ParquetFile(stream)
+    except Exception as error:  # whatever the decoder trips over, the footer is not one
+        raise InputError(f"{path}: not a Parquet file, or damaged ({type(error).__name__})") from None
 
 
 def _blocks(stream: Any, path: Path) -> Any:

@@ -9,6 +9,7 @@ has it who was given the releases, gets the certificate alone, the same that was
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +53,10 @@ def write_report(
     root = Path(output)
     if "://" in output or not any((root / name).is_dir() for name in ("release", "restricted", "metrics")):
         raise InputError(f"{output}: holds nothing of a run; give its --output on this machine")
+    if not (root / "restricted").is_dir() and (
+        root.resolve().name == "restricted" or (root / "run.json").exists()
+    ):
+        raise InputError(f"{output}: is the restricted part of a run; give the directory that holds it")
     starting = threading.Thread(target=_start_drawing, daemon=True)
     starting.start()
     written = []
@@ -75,4 +80,5 @@ def write_report(
 
 def _start_drawing() -> None:
     """The first drawing of a process takes half a second more than the others, which passes while files are read."""
-    svg_of({"data": {"values": [{"x": 0}]}, "mark": "point", "encoding": {}})
+    with contextlib.suppress(BaseException):  # a page's own drawing says what is wrong
+        svg_of({"data": {"values": [{"x": 0}]}, "mark": "point", "encoding": {}})

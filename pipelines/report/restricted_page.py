@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kanonflow.pipelines.pages.pages import (
@@ -20,10 +20,10 @@ from kanonflow.pipelines.pages.pages import (
     share,
 )
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
-from kanonflow.pipelines.report.promise import premises, promise
 from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
-from kanonflow.pipelines.report.steps import Record, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.steps import Record, Step, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.told_promise import AGAIN, no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 from kanonflow.pipelines.report.utility import utility_figures
 
@@ -36,7 +36,7 @@ def restricted_page(facts: RunFacts) -> Page:
         Section("fields", "What is published of each field", tuple(_fields(facts))),
         Section("feed", "The feed over time", tuple(feed_figures(feed, bounds=True))),
         Section("people", "People a window against loss", tuple(people_against_loss(feed))),
-        Section("risk", "Risk", tuple(risk_figures(facts.released, feed))),
+        Section("risk", "Risk", tuple(_risk(facts, feed))),
         Section("utility", "Utility", tuple(utility_figures(facts.errors))),
         Section("payload", "Payload risks", tuple(_payload(facts))),
         Section("settings", "Settings, versions, times", tuple(_settings(facts))),
@@ -52,13 +52,8 @@ def restricted_page(facts: RunFacts) -> Page:
 
 
 def _head(facts: RunFacts) -> Record:
-    """Promise and policy, as the latest step tells them, else the audit."""
-    if facts.metrics:
-        return in_order(facts.metrics)[-1]
-    verdict = facts.verdict
-    if verdict is None:
-        return {}
-    return {"policy": verdict.policy, "k": verdict.k, "protect": verdict.protect, "cohort": verdict.cohort}
+    """Promise and policy, as the latest step tells them, else the releases."""
+    return in_order(facts.metrics)[-1] if facts.metrics else facts.stated
 
 
 def _verdict(facts: RunFacts) -> Iterator[Block]:
@@ -67,11 +62,16 @@ def _verdict(facts: RunFacts) -> Iterator[Block]:
         yield Paragraph("Nothing was released.")
     head = _head(facts)
     if head:
-        yield Paragraph(promise(head["k"], head["protect"], head["cohort"]))
-        yield Items(premises(head["k"], head["protect"], head["cohort"]))
+        yield from told_promise(head, no_promise(facts.verdict, released_again=facts.released_again))
     yield from verdict_table(facts.verdict, stands=facts.stands)
     if facts.report is not None:
         yield from _audit(facts.report)
+
+
+def _risk(facts: RunFacts, feed: Sequence[Step]) -> Iterator[Block]:
+    if facts.released_again:
+        yield Paragraph(f"{AGAIN} The figures here know of this release alone.")
+    yield from risk_figures(facts.released, feed)
 
 
 def _ledger(facts: RunFacts) -> Table:

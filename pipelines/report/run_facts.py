@@ -11,10 +11,12 @@ from typing import Any
 from kanonflow.pipelines.analysis.query_error import QueryErrors
 from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
+from kanonflow.pipelines.report.stated_promise import stated_promise
 from kanonflow.pipelines.report.steps import Record, added
 from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
-from kanonflow.pipelines.run_records.payload_check import MEASURED
-from kanonflow.pipelines.run_records.run_summary import read_json, read_summary, settings_of
+from kanonflow.pipelines.report.told_records import told_check, told_run, told_summary
+from kanonflow.pipelines.run_records.released_again import released_again
+from kanonflow.pipelines.run_records.run_summary import settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
 from kanonflow.schemas.policy import Policy
 
@@ -22,20 +24,22 @@ from kanonflow.schemas.policy import Policy
 @dataclass(frozen=True)
 class RunFacts:
     """metrics: exact ones, of windows without a release too. rejected: rows by reason, those that came into no window
-    among them. run: restricted/run.json. summary: the closing table of a
-    run over files, {} without one. settings: of the policy, {} where it is not known. payload:
-    restricted/measured.json, or check.json.
-    fields: of the releases. verdict, stands: of the last audit. report: its report, if it is of the files that are
-    there. errors: of queries; None: not measured."""
+    among them. run: restricted/run.json. summary: the closing table of a run over files, {} without one. stated: what
+    releases say of their promise, {} where metrics or nothing does. settings: of the policy, {} where it is not known.
+    payload: restricted/measured.json or check.json. fields: of the releases. released_again: whether another release of these rows is
+    known. verdict, stands: of the last audit, of all files that it judged. report: its report, if it is of the files
+    that are there. errors: of queries; None: not measured."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
     run: Mapping[str, Any]
     summary: Mapping[str, Any]
     ended_at: str | None
+    stated: Mapping[str, Any]
     settings: Mapping[str, str]
     payload: Mapping[str, Any]
     fields: Fields
+    released_again: bool
     verdict: Verdict | None
     stands: bool
     report: Mapping[str, Any] | None
@@ -63,23 +67,25 @@ def run_facts(
 
     judged: the files that are there (``judged_again``). policy: the run's, where it did not write its settings down.
 
-    Raises InputError: metrics or a release are damaged.
+    Raises InputError: metrics, a release or what the run wrote of itself are damaged.
     """
     restricted = output / "restricted"
-    told = read_summary(str(output))
-    verdict = read_verdict(output)
+    told = told_summary(restricted)
+    verdict, report = read_verdict(output), read_report(output, judged)
     metrics = tuple(with_defaults(read_records(restricted / "metrics")))
     return RunFacts(
         metrics=metrics,
         rejected=(told.get("summary") or {}).get("rejected") or _rejected(output, metrics),
-        run=read_json(restricted / "run.json"),
+        run=told_run(restricted),
         summary=told.get("summary") or {},
         ended_at=told.get("ended_at"),
+        stated={} if metrics else stated_promise(output / "release"),
         settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
-        payload=read_json(restricted / MEASURED) or read_json(restricted / "check.json"),
+        payload=told_check(restricted),
         fields=published_fields(output / "release"),
+        released_again=released_again(output) or (verdict is not None and verdict.second_release),
         verdict=verdict,
-        stands=stands(verdict, judged),
-        report=read_report(output, judged),
+        stands=stands(verdict, judged) and report is not None,
+        report=report,
         errors=errors,
     )

@@ -8,8 +8,8 @@ from kanonflow.pipelines.run_records.verdict import Verdict
 DIGEST_COMMAND = "find release metrics -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
 
 
-def status(verdict: Verdict | None, *, stands: bool) -> Status:
-    """Of a run's directory as it is now."""
+def status(verdict: Verdict | None, *, stands: bool, public: bool = False) -> Status:
+    """Of a run's directory as it is now. public: of its public files alone, whatever became of the others."""
     if verdict is None:
         return Status("open", "Not audited yet: kanonflow verify does that.")
     when = f"{_moment(verdict.judged_at)}, by kanonflow {verdict.kanonflow}"
@@ -21,7 +21,8 @@ def status(verdict: Verdict | None, *, stands: bool) -> Status:
     if not verdict.passed:
         return Status("bad", f"The audit FAILED on {when}.")
     so_far = ", over what was released so far" if verdict.waiting else ""
-    return Status("good", f"The audit passed on {when}{so_far}.")
+    judged = " The public files are those that it judged." if public else ""
+    return Status("good", f"The audit passed on {when}{so_far}.{judged}")
 
 
 def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]:
@@ -36,6 +37,10 @@ def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]
         ("rows read in them", count(verdict.rows)),
         ("matching records", "read" if verdict.matching_records else "not given"),
         ("secret", "given" if verdict.secret else "not given"),
+        (
+            "another release of its rows",
+            "known: the promise is lost" if verdict.second_release else "none known",
+        ),
         ("public files judged", count(verdict.files)),
         ("digest of their list", verdict.digest),
         ("how to work it out", DIGEST_COMMAND),

@@ -39,11 +39,6 @@ def write_summary(output: str, policy: Policy, table: Mapping[str, Any], now_ms:
     replace_file(Path(output, "restricted", NAME), json.dumps(told, indent=1).encode(), private=True)
 
 
-def read_summary(output: str) -> dict[str, Any]:
-    """What was written; {} where nothing was, or what is there is damaged."""
-    return read_json(Path(output, "restricted", NAME))
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; {} where there is none."""
     try:

@@ -47,10 +47,12 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What may be known of an audit beside its releases: nothing that these and the policy's name do not say.
+    """What may be known of an audit beside its releases: nothing that these and the policy's name do not say, but that
+    rows were released twice, where that is known: the promise is then gone.
 
     judged_at: in UTC, to the second. releases, rows: that it read. waiting: the run was going on.
-    matching_records, secret: what it was given besides. files, digest: ``Judged``.
+    matching_records, secret: what it was given besides. files, digest: ``Judged``. second_release: of this run's rows
+    another release is known (``released_again``).
     """
 
     passed: bool
@@ -65,6 +67,7 @@ class Verdict:
     waiting: bool
     matching_records: bool
     secret: bool
+    second_release: bool
     files: int
     digest: str
 
@@ -90,6 +93,7 @@ def verdict_of(
     waiting: bool,
     matching_records: bool,
     secret: bool,
+    second_release: bool = False,
 ) -> Verdict:
     """What of an audit's report may be told. version: of kanonflow."""
     return Verdict(
@@ -105,6 +109,7 @@ def verdict_of(
         waiting=waiting,
         matching_records=matching_records,
         secret=secret,
+        second_release=second_release,
         files=judged.files,
         digest=judged.digest,
     )
@@ -140,7 +145,7 @@ def read_verdict(output: str | Path) -> Verdict | None:
     """The verdict that is kept beside a run's releases; None: there is none, or it is damaged."""
     told = read_json(Path(output) / NAME)
     kinds: dict[str, type] = {"passed": bool, "waiting": bool, "matching_records": bool, "secret": bool}
-    kinds |= {"k": int, "releases": int, "rows": int, "files": int}
+    kinds |= {"second_release": bool, "k": int, "releases": int, "rows": int, "files": int}
     values: dict[str, Any] = {}
     for member in fields(Verdict):
         value = told.get(member.name)

@@ -3,6 +3,7 @@
     OUT/                       the first release and its restricted/, as they were
     OUT/second-2/              the second one: release/ and restricted/ of its own, so that each can be audited
     OUT/restricted/run.json    names it under second_releases; its own run.json has second_release_of
+    OUT/verdict.json           says so from then on; OUT/certificate.html and the report are removed, as they did not
 
 What can be seen is another policy or secret over one --output; a run into another directory cannot be.
 """
@@ -16,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kanonflow.pipelines.options.options import RunOptions
+from kanonflow.pipelines.run_records.released_again import LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (
     RunDirectory,
     RunDirectoryError,
@@ -31,13 +33,6 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.secret.seeds import Secret
 from kanonflow.transforms.sinks.sinks import restricted_directory
-
-LOSS = (
-    "The promise of 1/k holds for one release of a row. Measured with k = 5, two releases of the same rows leave 3.2 to"
-    " 3.7 candidates on average instead of 5, and 7 to 19% of the payloads with a single one: those are told whose they"
-    " are. Whoever gets only one of the two is no worse off."
-)
-
 
 _WITHIN = ("FnApiRunner", "DirectRunner", "BundleBasedDirectRunner")
 """Runners that end with the process."""
@@ -120,7 +115,10 @@ def _refuse_same_names(first: str, policy: Policy, secret: Secret | None) -> Non
 
 
 def _record(first: str, place: str, policy: Policy) -> str:
-    """Write it down on both sides; the sentence for the user."""
+    """Write it down on both sides, and take back what is told of the first release; the sentence for the user.
+
+    Raises RunDirectoryError: that cannot be taken back.
+    """
     restricted = restricted_directory(place)
     own = read_record(restricted) or {}
     write_record(restricted, {**own, "second_release_of": ".."})
@@ -128,6 +126,13 @@ def _record(first: str, place: str, policy: Policy) -> str:
     entry = {"directory": os.path.basename(place), "policy_name": policy.name, "secret": own.get("secret")}
     others = [each for each in there.get("second_releases", ()) if each["directory"] != entry["directory"]]
     write_record(restricted_directory(first), {**there, "second_releases": [*others, entry]})
+    try:
+        take_back(first)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"--second-release: what is told of the release in {first} cannot be taken back ({error.strerror});"
+            " make its verdict.json and its pages writable"
+        ) from None
     same = (
         "from files of the same names and sizes"
         if same_files(own.get("input"), there.get("input"))

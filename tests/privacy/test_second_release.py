@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.runs.second_release import LOSS
+from kanonflow.pipelines.run_records.released_again import LOSS
 
 pytestmark = pytest.mark.thorough
 
@@ -94,6 +95,29 @@ def test_a_second_release_is_told_everywhere(
     out, err = capsys.readouterr()
     assert json.loads(out)["passed"]
     assert "second release of rows" in err
+
+
+def test_the_certificates_of_both_releases_promise_nothing(
+    run: Run, verify: Callable[..., int], tmp_path: Path
+) -> None:
+    """The first one's is taken back with its report as soon as it is no longer true, and its verdict says why."""
+    out = tmp_path / "out"
+    pages = [out / "certificate.html", out / "restricted/report.html"]
+    assert run() == 0
+    assert verify("out", "first-3.yaml") == 0
+    assert all("at most 1/3" in page.read_text() or "exactly 1/3" in page.read_text() for page in pages)
+    assert run("--second-release", name="other", k=4) == 0
+    assert not any(page.exists() for page in pages)
+    assert json.loads((out / "verdict.json").read_text())["second_release"]
+    assert cli.main(["report", str(out)]) == 0
+    assert verify("out/second-2", "other-4.yaml") == 0
+    second = [out / "second-2/certificate.html", out / "second-2/restricted/report.html"]
+    for page in (*pages, *second):
+        assert "THE PROMISE IS LOST" in page.read_text()
+        assert not re.search("(at most|exactly) 1/[34]", page.read_text())
+    for page in (pages[0], second[0]):
+        assert "The audit passed" in page.read_text()
+        assert "highest risk promised" not in page.read_text()
 
 
 def test_it_goes_into_the_next_directory_and_resumes_in_its_own(run: Run, tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from kanonflow.pipelines.report.public_facts import public_facts
 from kanonflow.pipelines.report.report import write_report
+from kanonflow.pipelines.run_records.released_again import LOSS
 from kanonflow.pipelines.run_records.verdict import Verdict, judged_files
+from kanonflow.schemas.errors import InputError
 from tests.page_reading import ReadPage, read_page
 from tests.pipelines.report.told_runs import (
     MODES,
@@ -20,6 +22,7 @@ from tests.pipelines.report.told_runs import (
     exact_schema,
     ninety,
     public_schema,
+    release_schema,
     shown,
     write_avro,
     write_run,
@@ -46,9 +49,11 @@ def audited(out: Path, **changes: Any) -> None:
         "releases": 4,
         "rows": 77,
     }
-    told |= {"waiting": False, "matching_records": False, "secret": True}
+    told |= {"waiting": False, "matching_records": False, "secret": True, "second_release": False}
     told |= {"files": judged.files, "digest": judged.digest}
     (out / "verdict.json").write_text(json.dumps(told | changes))
+    inside = {"digest": judged.all_digest, "report": {}}
+    (out / "restricted/verdict.json").write_text(json.dumps(inside))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -103,9 +108,10 @@ def test_restricted_files_change_nothing(tmp_path: Path) -> None:
 
 
 def test_a_field_that_is_not_public_does_not_come_through(tmp_path: Path) -> None:
-    """Neither from a file in ``metrics/`` that holds all of them, nor from a verdict with more members."""
+    """A file in ``metrics/`` that holds more, as restricted ones do, is refused; so are more members of a verdict."""
     out = write_run(tmp_path, [])
     (record,) = ninety("lasting", 1)
+    write_avro(out / "metrics/public.avro", public_schema(), [shown(record)])
     withheld = {field["name"] for field in exact_schema()["fields"]} - set(PUBLIC)
     marked = record | {
         "solver": POISON,
@@ -116,9 +122,13 @@ def test_a_field_that_is_not_public_does_not_come_through(tmp_path: Path) -> Non
     marked |= {"evaluations": 918273645, "lower_bound": 0.918273645, "partition": POISON, "kind": POISON}
     write_avro(out / "metrics/all.avro", exact_schema(), [marked])
     audited(out, more=POISON, failures=[POISON])
+    with pytest.raises(InputError, match=r"metrics/all\.avro: .*partition") as refused:
+        write_report(str(out))
+    assert POISON not in str(refused.value)
+    assert not (out / "certificate.html").exists()
+    (out / "metrics/all.avro").unlink()
     html, _ = certificate(out)
     assert POISON not in html
-    assert "918273645" not in html
     (told,) = public_facts(out, None).metrics
     assert told.keys() == set(PUBLIC)
     assert not withheld & told.keys()
@@ -134,11 +144,11 @@ def test_the_allow_list_is_that_of_the_metrics() -> None:
 
 
 def test_restricted_metrics_leave_the_verdict_alone(tmp_path: Path) -> None:
-    """A policy that keeps its metrics tells what the audit knows, which the releases say too; before it, nothing."""
+    """A policy that keeps its metrics tells what the schema of the releases says, and what the audit found."""
     out = write_run(tmp_path, ninety("lasting", 4), public=False)
     html, page = certificate(out)
     assert "Not audited yet" in page.text
-    assert "1/5" not in page.text
+    assert "at most 1/5" in page.text
     assert "svg" not in page.tags
     audited(out)
     html, page = certificate(out)
@@ -164,11 +174,113 @@ def test_the_verdict_comes_first(changes: dict[str, Any], words: str, kind: str,
     """Passed, failed, of other files, or none; on both pages."""
     out = write_run(tmp_path, ninety("window", 3))
     audited(out, **changes)
+    assert "The public files are those that it judged" in certificate(out)[0] or kind != "good"
     for path in write_report(str(out)):
         html = Path(path).read_text()
         (status,) = re.findall(r'<p class="status (\w+)">([^<]*)</p>', html)
         assert status[0] == kind
         assert words in status[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("stale", [{}, {"digest": "0" * 64}])
+def test_rows_that_were_released_again_are_promised_nothing(
+    mode: str, public: bool, stale: dict[str, str], tmp_path: Path
+) -> None:
+    """By either page, also where files have changed since; and no bound is told of them."""
+    out = write_run(tmp_path, ninety(mode, 3), public=public)
+    audited(out, second_release=True, **MODES[mode], **stale)
+    inside, outside = (read_page(Path(path).read_text()) for path in write_report(str(out)))
+    for page in (inside, outside):
+        assert LOSS in page.text
+        assert "1/5" not in page.text
+    assert "risk" not in outside.tables
+    assert outside.tables["verdict"].records()["another release of its rows"] == [
+        "known: the promise is lost"
+    ]
+
+
+@pytest.mark.parametrize(
+    "word", [{"second_release_of": ".."}, {"second_releases": [{"directory": "second-2"}]}]
+)
+def test_the_report_knows_of_a_second_release_before_an_audit(word: dict[str, Any], tmp_path: Path) -> None:
+    """From what the run wrote of itself, which the certificate does not see: it says that nobody has looked."""
+    out = write_run(tmp_path, ninety("row", 3))
+    (out / "restricted/run.json").write_text(json.dumps(word))
+    inside, outside = (read_page(Path(path).read_text()) for path in write_report(str(out)))
+    assert LOSS in inside.text
+    assert "1/5" not in inside.text
+    assert "Whether these rows were released a second time" in outside.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_promise_names_its_premises(mode: str, tmp_path: Path) -> None:
+    """Those that the user alone can see to: each row once, and quasi-identifiers classified as such."""
+    for path in write_report(str(write_run(tmp_path, ninety(mode, 3)))):
+        text = read_page(Path(path).read_text()).text
+        assert "one policy, one secret, one run" in text
+        assert "The quasi-identifiers are classified as such" in text
+
+
+def test_restricted_is_no_directory_of_a_run(tmp_path: Path) -> None:
+    """A certificate of what is restricted would be made of exact metrics: by no name, and of no copy."""
+    out = write_run(tmp_path, ninety("lasting", 3), public=False)
+    shutil.copytree(out / "restricted", tmp_path / "copy")
+    (tmp_path / "copy/run.json").unlink()
+    (tmp_path / "link").symlink_to(out / "restricted")
+    for place in (out / "restricted", out / "restricted/", tmp_path / "link", tmp_path / "copy"):
+        with pytest.raises(InputError):
+            write_report(str(place))
+        assert not (place / "certificate.html").exists()
+    (out / "restricted/run.json").unlink()
+    with pytest.raises(InputError, match="give the directory that holds it"):
+        write_report(str(out / "restricted"))
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_nothing_is_promised_that_the_audit_refuted(public: bool, tmp_path: Path) -> None:
+    """Nor anything of the policy that was given to it, whatever its k was."""
+    out = write_run(tmp_path, ninety("lasting", 3), public=public)
+    audited(out, k=50, passed=False)
+    for path in write_report(str(out)):
+        page = read_page(Path(path).read_text())
+        assert "nothing is promised here" in page.text
+        assert "1/50" not in page.text
+        assert "1/5" not in page.text
+    assert "risk" not in page.tables
+    assert page.tables["settings"].records()["k"] == ["5"]
+
+
+@pytest.mark.parametrize("changes", [{}, {"digest": "0" * 64}])
+def test_k_is_that_of_the_releases(changes: dict[str, str], tmp_path: Path) -> None:
+    """And never that of a policy that somebody gave to an audit; the cohort follows from the epoch."""
+    out = write_run(tmp_path, ninety("window", 3), public=False)
+    audited(out, k=50, **changes)
+    _, page = certificate(out)
+    assert "at most 1/5" in page.text
+    assert "50" not in page.tables["settings"].records()["k"]
+    assert "Each release is promised alone" in page.text
+    path = next((out / "release").iterdir())
+    schema = release_schema()
+    write_avro(path, schema | {"kanonflow": schema["kanonflow"] | {"k": 3}}, [])
+    with pytest.raises(InputError, match="k is"):
+        write_report(str(out))
+
+
+def test_the_report_stands_by_all_files_that_were_judged(tmp_path: Path) -> None:
+    """A restricted file that changed leaves the public ones audited, and the run inside not."""
+    out = write_run(tmp_path, ninety("window", 3))
+    audited(out)
+    path = next((out / "restricted/metrics").iterdir())
+    write_avro(path, exact_schema(), ninety("window", 1, seed=7))
+    inside, outside = (read_page(Path(path).read_text()) for path in write_report(str(out)))
+    assert "Not audited as it is now" in inside.text
+    assert "The audit passed" not in inside.text
+    assert "The audit passed" in outside.text
+    (out / "restricted/verdict.json").unlink()
+    inside, _ = (read_page(Path(path).read_text()) for path in write_report(str(out)))
+    assert "Not audited as it is now" in inside.text
 
 
 def test_a_page_is_no_way_into_a_browser(tmp_path: Path) -> None:
@@ -188,5 +300,5 @@ def test_every_member_of_a_verdict_is_public() -> None:
     """What is added to it must be thought about: this list is the one that was."""
     assert set(Verdict.__dataclass_fields__) == {
         *("passed", "judged_at", "kanonflow", "policy", "k", "protect", "cohort", "releases", "rows"),
-        *("waiting", "matching_records", "secret", "files", "digest"),
+        *("waiting", "matching_records", "secret", "second_release", "files", "digest"),
     }

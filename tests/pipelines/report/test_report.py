@@ -11,19 +11,24 @@ from typing import Any
 
 import pytest
 
+from kanonflow.pipelines.report import report
+from kanonflow.pipelines.report.published_fields import published_fields
 from kanonflow.pipelines.report.report import ReportInput, write_report
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.release_format import RELEASE_FORMATS
 from tests.page_checks import check_page
 from tests.page_reading import ReadPage, read_page
 from tests.pipelines.report.told_runs import (
     FIRST,
     MODES,
     SCHEMAS,
+    exact_schema,
     ninety,
     record,
     release_schema,
     released_rows,
     write_avro,
+    write_parquet,
     write_run,
 )
 
@@ -271,12 +276,17 @@ def test_a_streams_directory_is_told(tmp_path: Path) -> None:
     assert "bad_value" not in public.text
 
 
-def test_widths_are_those_of_the_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release_format", RELEASE_FORMATS)
+def test_widths_are_those_of_the_rows(release_format: str, tmp_path: Path) -> None:
     """Of ranges in their own unit, of days in days, of sets in values; examples are no value of a row."""
     out = write_run(tmp_path, ninety("window", 1))
     (path,) = (out / "release").iterdir()
-    write_avro(path, release_schema(), released_rows(record("window", 0, random.Random(1)), 101))
+    path.unlink()
+    write = write_avro if release_format == "avro" else write_parquet
+    rows = released_rows(record("window", 0, random.Random(1)), 101)
+    write(path.with_suffix(f".{release_format}"), release_schema(), rows)
     page, public = pages(out)
+    assert "101 rows in 1 of 1 releases" in page.text
     fields = page.tables["fields"]
     assert fields.shown("field") == ["age", "born", "city", "amount"]
     assert fields.column("median width") == [50, 50, 51, None]
@@ -310,6 +320,89 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=path.name):
         write_report(str(out))
     assert not (out / "certificate.html").exists()
+
+
+def test_a_sample_of_parquet_is_spread_over_its_rows(tmp_path: Path) -> None:
+    """They stand in the order of their boxes: the first of them are no sample."""
+    rows = released_rows(record("window", 0, random.Random(1)), 1000)
+    write_parquet(tmp_path / "a.parquet", release_schema(), rows)
+    told = published_fields(tmp_path, 50)
+    assert 50 <= told.rows <= 60
+    age = told.fields[0]
+    assert age.median == pytest.approx(500, abs=50)
+    assert age.ninth == pytest.approx(900, abs=50)
+    assert told.files == told.all_files == 1
+
+
+def test_junk_is_no_release(tmp_path: Path) -> None:
+    """In either format, with restricted/ or without: named, and no page is written."""
+    for number, name in enumerate(("a.avro", "a.parquet")):
+        out = tmp_path / str(number)
+        (out / "release").mkdir(parents=True)
+        (out / "release" / name).write_bytes(b"somebody's 31")
+        with pytest.raises(InputError, match=name) as refused:
+            write_report(str(out))
+        assert "31" not in str(refused.value)
+        (out / "restricted").mkdir()
+        with pytest.raises(InputError, match=name):
+            write_report(str(out))
+        assert not (out / "certificate.html").exists()
+
+
+SUMMARY = {"rows_read": 5, "rejected": {}, "total_seconds": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "key"),
+    [
+        ("summary.json", {"summary": "x"}, "summary"),
+        ("summary.json", {"summary": SUMMARY | {"rows_released": None}}, "rows_released"),
+        ("summary.json", {"summary": SUMMARY | {"total_seconds": "long"}}, "total_seconds"),
+        ("summary.json", {"summary": SUMMARY | {"rejected": {"late": "31"}}}, "rejected"),
+        ("summary.json", {"summary": SUMMARY | {"rows_read": float("inf")}}, "rows_read"),
+        ("summary.json", {"settings": ["k"]}, "settings"),
+        ("run.json", {"accepted_risks": "x"}, "accepted_risks"),
+        ("run.json", {"versions": 5}, "versions"),
+        ("check.json", {"risks": [{"field": "amount"}]}, "risks"),
+        ("check.json", {"risks": 5}, "risks"),
+        ("check.json", {"rows": None, "risks": []}, "rows"),
+    ],
+)
+def test_a_record_of_another_shape_is_refused_by_name(
+    name: str, told: dict[str, Any], key: str, tmp_path: Path
+) -> None:
+    """What somebody edited, or another build wrote: file and key, and no value."""
+    out = write_run(tmp_path, ninety("window", 2))
+    (out / "restricted" / name).write_text(json.dumps(told))
+    with pytest.raises(InputError, match=rf"{name}: .*{key}") as refused:
+        write_report(str(out))
+    assert "31" not in str(refused.value)
+
+
+@pytest.mark.parametrize("missing", ["k", "protect", "ncp", "rows_released"])
+def test_metrics_that_lack_what_a_page_tells_are_refused(missing: str, tmp_path: Path) -> None:
+    """By file, whoever wrote them."""
+    out = write_run(tmp_path, ninety("window", 1))
+    (path,) = (out / "restricted/metrics").iterdir()
+    schema = exact_schema()
+    schema["fields"] = [field for field in schema["fields"] if field["name"] != missing]
+    write_avro(path, schema, [{k: v for k, v in ninety("window", 1)[0].items() if k != missing}])
+    with pytest.raises(InputError, match="holds no metrics"):
+        write_report(str(out))
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_first_drawing_that_fails_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It only warms up; what is wrong, the drawing of a page says."""
+
+    def fail(*_: Any) -> None:
+        raise ValueError("somebody")
+
+    monkeypatch.setattr(report, "svg_of", fail)
+    write_report(str(write_run(tmp_path, ninety("window", 2))))
+    assert "somebody" not in capsys.readouterr().err
 
 
 def test_pages_are_small(tmp_path: Path) -> None:

@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet
+
+from kanonflow.schemas.avro_schema import avro_to_arrow
+from kanonflow.schemas.release_format import SCHEMA_KEY
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 FIRST = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
@@ -180,6 +185,12 @@ def write_avro(path: Path, schema: dict[str, Any], rows: list[dict[str, Any]]) -
     with path.open("wb") as file:
         fastavro.writer(file, schema, rows)
     path.chmod(0o600)
+
+
+def write_parquet(path: Path, schema: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """A release in the other format."""
+    arrow = avro_to_arrow(schema).with_metadata({SCHEMA_KEY: json.dumps(schema)})
+    pyarrow.parquet.write_table(pa.Table.from_pylist(rows, arrow), path, row_group_size=40)
 
 
 def ninety(mode: str, windows: int = 90, seed: int = 1) -> list[dict[str, Any]]:

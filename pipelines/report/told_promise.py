@@ -1,0 +1,31 @@
+"""What a page says of the promise: it in words with its premises, or why it is not made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kanonflow.pipelines.pages.pages import Block, Items, Paragraph
+from kanonflow.pipelines.report.promise import premises, promise
+from kanonflow.pipelines.run_records.released_again import LOSS
+from kanonflow.pipelines.run_records.verdict import Verdict
+
+AGAIN = f"THE PROMISE IS LOST: these rows were released more than once. {LOSS}"
+REFUTED = "The audit failed, so nothing is promised here."
+
+
+def no_promise(verdict: Verdict | None, *, released_again: bool) -> str | None:
+    """Why a page promises nothing; None: nothing speaks against it. verdict: of the last audit, of whatever files."""
+    if released_again:
+        return AGAIN
+    return REFUTED if verdict is not None and not verdict.passed else None
+
+
+def told_promise(head: Mapping[str, Any], lost: str | None) -> Iterator[Block]:
+    """head: k, protect and cohort, as metrics have them. lost: ``no_promise``."""
+    if lost is not None:
+        yield Paragraph(lost)
+        return
+    told = head["k"], head["protect"], head.get("cohort")
+    yield Paragraph(promise(*told))
+    yield Items(premises(*told))
