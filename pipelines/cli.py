@@ -289,22 +289,34 @@ def _conclude(
     output: str,
     arguments: argparse.Namespace,
 ) -> int:
-    from kanonflow.pipelines.report.after_run import report_run
-
-    table = json.loads(summary.to_json(output))
-    reported = report_run(output, policy, table, time.time_ns() // 1_000_000)
-    if arguments.json:
-        tell(summary.to_json(output))
-    elif not arguments.quiet:
-        tell(summary.render())
-        tell(f"releases: {output}/release")
+    """Tell how a run ended, then make its pages, whatever becomes of the telling; the exit code, which is the run's."""
+    try:
+        if arguments.json:
+            tell(summary.to_json(output))
+        elif not arguments.quiet:
+            tell(summary.render())
+            tell(f"releases: {output}/release")
+        for note in summary.notes():
+            tell(f"kanonflow: {note}", sys.stderr)
+        for problem in summary.problems():
+            tell(f"kanonflow: {problem}", sys.stderr)
+        flush_output()
+    finally:
+        reported = _reported(summary, policy, output)
     if reported and not arguments.quiet:
         tell(reported, sys.stderr if arguments.json else sys.stdout)
-    for note in summary.notes():
-        tell(f"kanonflow: {note}", sys.stderr)
-    for problem in summary.problems():
-        tell(f"kanonflow: {problem}", sys.stderr)
     return RUN_FAILED if summary.problems() else DONE
+
+
+def _reported(summary: "RunSummary", policy: "Policy", output: str) -> str:  # type: ignore[name-defined] # noqa: F821
+    """Make the pages of a run that is over; a line that says what came of it. An interrupt ends no more than that."""
+    try:
+        from kanonflow.pipelines.report.after_run import report_run
+
+        table = json.loads(summary.to_json(output))
+        return report_run(output, policy, table, time.time_ns() // 1_000_000)
+    except KeyboardInterrupt:
+        return f"no report was written: interrupted; kanonflow report {output} writes it"
 
 
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -328,11 +340,14 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     else:
         audited = AuditedRun(arguments.release)
         report = audit(policy, arguments.input, Path(arguments.release), **told, **checks)
-    tell(report.to_json() if arguments.json else report.render())
-    for note in second_release_notes(arguments.restricted or arguments.release):
-        tell(f"note: {note}", sys.stderr if arguments.json else sys.stdout)
-    if audited is not None:
-        tell(audited.conclude(report, policy, checks, time.time_ns() // 1_000_000), sys.stderr)
+    try:
+        tell(report.to_json() if arguments.json else report.render())
+        for note in second_release_notes(arguments.restricted or arguments.release):
+            tell(f"note: {note}", sys.stderr if arguments.json else sys.stdout)
+        flush_output()
+    finally:  # nobody may read it any more: the verdict is kept all the same
+        if audited is not None:
+            tell(audited.conclude(report, policy, checks, time.time_ns() // 1_000_000), sys.stderr)
     return DONE if report.passed else AUDIT_FAILED
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kanonflow.pipelines.pages.missing_extra import needs
+from kanonflow.pipelines.pages.drawer import drawer
 from kanonflow.pipelines.pages.pages import Chart
 from kanonflow.pipelines.pages.palette import PALETTE, SERIES
 
@@ -242,11 +242,9 @@ def _config(width: int) -> dict[str, Any]:
 
 
 def svg_of(spec: Mapping[str, Any]) -> str:
-    """The SVG of a Vega-Lite specification. Raises MissingExtraError: vl-convert-python is not installed."""
-    converter = needs("vl_convert")
+    """The SVG of a Vega-Lite specification. Raises what ``Drawer.draw`` raises."""
     schema = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json"}
-    drawn: str = converter.vegalite_to_svg(json.dumps({**schema, **spec}))
-    return _lean(drawn)
+    return _lean(drawer().draw(json.dumps({**schema, **spec})))
 
 
 def _lean(svg: str) -> str:

@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,12 +37,14 @@ _CHUNK = 1 << 20
 class Judged(NamedTuple):
     """The files of a directory at one moment. files: how many are public; digest: of their list.
 
-    all_files, all_digest: with what lies in ``restricted/`` and was judged too."""
+    all_files, all_digest: with what lies in ``restricted/`` and was judged too. special: how many of them are neither
+    files nor links to files; whoever opened them might wait for ever."""
 
     files: int
     digest: str
     all_files: int
     all_digest: str
+    special: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,13 @@ class VerdictError(Exception):
 
 
 def judged_files(output: str | Path) -> Judged:
-    """What lies in a run's directory now. Reads every file. Links are listed as links and not followed."""
+    """What lies in a run's directory now. Reads every file. Links, pipes and the like are listed as such.
+    Links are not followed."""
     root = Path(output)
     public, inside = _lines(root, _PUBLIC), _lines(root, _RESTRICTED)
-    return Judged(len(public), _digest(public), len(public) + len(inside), _digest([*public, *inside]))
+    special = sum(not path.is_file() for path in _entries(root, (*_PUBLIC, *_RESTRICTED)))
+    everything = [*public, *inside]
+    return Judged(len(public), _digest(public), len(everything), _digest(everything), special)
 
 
 def verdict_of(
@@ -134,9 +139,10 @@ def keep_verdict(output: str | Path, verdict: Verdict, report: AuditReport, befo
         "report": json.loads(report.to_json()),
     }
     try:
+        # The public one first: should the other fail, what others are told is of this audit.
+        replace_file(root / NAME, _json(told), private=False)
         if (root / "restricted").is_dir():
             replace_file(root / "restricted" / NAME, _json(whole), private=True)
-        replace_file(root / NAME, _json(told), private=False)
     except OSError as error:
         raise VerdictError(f"the verdict cannot be kept in {root} ({error.strerror})") from None
 
@@ -181,22 +187,34 @@ def stands(verdict: Verdict | None, judged: Judged | None) -> bool:
 
 def _lines(root: Path, folders: Sequence[str]) -> list[bytes]:
     """As sha256sum prints them, in the order of their names' bytes."""
-    found: list[tuple[bytes, str]] = []
+    found = [(os.fsencode(path.relative_to(root)), _content(path)) for path in _entries(root, folders)]
+    return [digest + b"  " + name + b"\n" for name, digest in sorted(found)]
+
+
+def _entries(root: Path, folders: Sequence[str]) -> Iterator[Path]:
+    """All but folders; links to folders are entries, and not followed."""
     for place, below, names in (each for folder in folders for each in os.walk(root / folder)):
         for name in [*names, *(each for each in below if os.path.islink(os.path.join(place, each)))]:
-            path = os.path.join(place, name)
-            found.append((os.fsencode(os.path.relpath(path, root)), _content(path)))
-    return [digest.encode() + b"  " + name + b"\n" for name, digest in sorted(found)]
+            yield Path(place, name)
 
 
-def _content(path: str) -> str:
-    if stat.S_ISLNK(os.lstat(path).st_mode):
-        return f"link {os.readlink(path)}"
+def _content(path: Path) -> bytes:
+    """The digest of a file. A name may be any bytes, and a pipe is never opened for its content."""
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return b"link " + os.fsencode(os.readlink(path))
+    if not stat.S_ISREG(mode):
+        return b"special"
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    # What became a pipe or a link just now neither waits for a writer nor leads elsewhere.
+    with open(path, "rb", opener=_open_file) as file:
         while data := file.read(_CHUNK):
             digest.update(data)
-    return digest.hexdigest()
+    return digest.hexdigest().encode()
+
+
+def _open_file(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _digest(lines: Sequence[bytes]) -> str:

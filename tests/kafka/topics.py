@@ -54,8 +54,9 @@ class Topics:
         wait_for(lambda: len(self._producer.list_topics(topic).topics[topic].partitions) == partitions)
 
     def producer(self, **settings: Any) -> Any:
-        """A producer of plain messages, or what the settings say."""
-        return self.library.Producer({"bootstrap.servers": self.bootstrap, "log_level": 0} | settings)
+        """A producer of plain messages, or what the settings say. In order also where the broker asks for one again."""
+        plain = {"bootstrap.servers": self.bootstrap, "log_level": 0, "enable.idempotence": True}
+        return self.library.Producer(plain | settings)
 
     def write(self, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
         """Write values and wait until they are there."""

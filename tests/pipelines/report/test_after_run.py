@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,17 @@ from typing import Any
 import pytest
 
 from kanonflow.pipelines import cli
+from kanonflow.pipelines.audit.report import AuditReport
+from kanonflow.pipelines.pages import charts
+from kanonflow.pipelines.pages.drawer import Drawer, DrawingError
 from kanonflow.pipelines.report import after_audit, after_run, report
 from kanonflow.pipelines.run_records.foreign_files import foreign_files
+from kanonflow.pipelines.run_records.verdict import read_verdict
 from kanonflow.pipelines.runs import anonymize_files
 from kanonflow.schemas.errors import InputError
 from tests.page_reading import read_page
 from tests.pass_through import PassThrough
+from tests.pipelines.report.told_runs import ninety, write_run
 from tests.pipelines.small_runs import people
 
 POLICY = """\
@@ -114,6 +122,83 @@ def test_a_page_that_fails_fails_no_run(
     assert "somebody" not in told
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), DrawingError("the process that draws ended with X")])
+def test_a_run_that_is_over_stays_so(
+    stop: BaseException, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its table is told before its pages are made; one line says why there are none, and how to get them."""
+    before: list[str] = []
+
+    def fail(*_: Any) -> None:
+        before.append(capsys.readouterr().out)
+        raise stop
+
+    monkeypatch.setattr(after_run, "write_report", fail)
+    assert run() == 0
+    assert "rows read" in before[0]
+    told, noise = capsys.readouterr()
+    why = "interrupted" if isinstance(stop, KeyboardInterrupt) else "the process that draws ended with X"
+    assert told.startswith(f"no report was written: {why}; kanonflow report ")
+    assert "--resume" not in noise
+
+
+@pytest.fixture
+def aborts(monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is told where the engine aborts, as V8 does where it gets no memory; it does."""
+    dies = Drawer((sys.executable, "-c", "import os; os.abort()"))
+    monkeypatch.setattr(charts, "drawer", lambda: dies)
+    return "no report was written: the process that draws ended with SIGABRT; kanonflow report"
+
+
+def test_an_engine_that_aborts_ends_no_run(
+    aborts: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command itself says so with 3."""
+    assert run() == 0
+    assert aborts in capsys.readouterr().out
+    assert cli.main(["report", str(tmp_path / "out")]) == 3
+    assert "the process that draws ended with SIGABRT" in capsys.readouterr().err
+
+
+def test_an_engine_that_aborts_ends_no_audit(
+    aborts: str, audited: tuple[list[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its verdict is kept; no page is there that could tell an earlier one."""
+    flags, out = audited
+    write_run(out.parent / "other", ninety("window"))
+    shutil.copytree(out.parent / "other/out/restricted/metrics", out / "metrics")
+    (out / "certificate.html").write_text("an earlier one")
+    code = cli.main(flags)
+    noise = capsys.readouterr().err
+    assert "the verdict is kept" in noise
+    assert aborts in noise
+    verdict = read_verdict(out)
+    assert verdict is not None
+    assert code == (0 if verdict.passed else 1)
+    assert not (out / "certificate.html").exists()
+
+
+@pytest.mark.thorough
+def test_with_little_memory_a_run_ends_as_it_would(run: Run, tmp_path: Path) -> None:
+    """V8 wants address space that such a machine does not give; it takes no command with it."""
+    assert run() == 0
+    out = tmp_path / "out"
+    (out / "certificate.html").unlink()
+    program = (
+        "import resource, sys; from pathlib import Path;"
+        "from kanonflow.pipelines.report.after_run import report_run;"
+        "from kanonflow.schemas.policy_source import read_policy;"
+        "policy = read_policy(Path(sys.argv[1]));"
+        "resource.setrlimit(resource.RLIMIT_AS, (16_000_000_000,) * 2);"
+        "print(report_run(sys.argv[2], policy, {}, 0))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "p.yaml"), str(out)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "the process that draws ended with SIG" in ran.stdout
+    assert not (out / "certificate.html").exists()
+
+
 def test_a_remote_output_gets_no_page() -> None:
     """Nor a line about it."""
     assert after_run.report_run("gs://bucket/out", None, {}, 0) == ""  # type: ignore[arg-type]
@@ -172,7 +257,9 @@ def test_a_stream_that_goes_on_is_judged_so_far(audited: tuple[list[str], Path])
 
 
 @pytest.mark.parametrize("fails", ["judged_files", "keep_verdict", "write_report"])
+@pytest.mark.parametrize("error", [OSError(13, "somebody"), ValueError("somebody"), KeyboardInterrupt()])
 def test_the_audits_answer_stands_whatever_becomes_of_its_verdict(
+    error: BaseException,
     fails: str,
     audited: tuple[list[str], Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -182,15 +269,128 @@ def test_the_audits_answer_stands_whatever_becomes_of_its_verdict(
     flags, out = audited
 
     def fail(*_: Any) -> None:
-        raise OSError(13, "somebody")
+        raise error
 
     monkeypatch.setattr(after_audit, fails, fail)
+    if (fails, type(error)) == ("judged_files", KeyboardInterrupt):
+        assert cli.main(flags) == 3, "nothing was audited yet"
+        return
     assert cli.main(flags) == 0
     told, noise = capsys.readouterr()
     assert told.startswith("audit passed")
-    assert "was not" in noise
+    assert "was not" in noise or "no report was written" in noise
     assert "somebody" not in noise
     assert not (out / "certificate.html").exists()
+
+
+TOLD = ("verdict.json", "certificate.html", "restricted/verdict.json", "restricted/report.html")
+
+
+def test_nothing_of_an_earlier_audit_stays_where_the_verdict_cannot_be_kept(
+    audited: tuple[list[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk does the same."""
+    flags, out = audited
+    assert cli.main(flags) == 0
+    assert all((out / name).exists() for name in TOLD)
+    (out / "release/day1.avro").write_bytes((out / "release/day2.avro").read_bytes())
+    (out / ".verdict.json.tmp").mkdir()
+    capsys.readouterr()
+    assert cli.main(flags) == 1
+    assert "the verdict was not kept: the verdict cannot be kept in" in capsys.readouterr().err
+    assert [name for name in TOLD if (out / name).exists()] == []
+
+
+def test_nothing_of_an_earlier_audit_stays_where_one_breaks_off(audited: tuple[list[str], Path]) -> None:
+    """Files that it cannot read."""
+    flags, out = audited
+    assert cli.main(flags) == 0
+    (out / "restricted/metrics/day1.avro").write_bytes(b"Obj\x01no")
+    assert cli.main(flags) == 2
+    assert [name for name in TOLD if (out / name).exists()] == []
+
+
+def test_nothing_of_an_earlier_audit_stays_where_files_change_meanwhile(
+    audited: tuple[list[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stream that goes on."""
+    flags, out = audited
+    assert cli.main(flags) == 0
+
+    def changing(self: AuditReport) -> str:
+        (out / "release/more.avro").write_bytes(b"")
+        return "told"
+
+    monkeypatch.setattr(AuditReport, "render", changing)
+    assert cli.main(flags) == 0
+    assert "files changed while they were audited" in capsys.readouterr().err
+    assert [name for name in TOLD if (out / name).exists()] == []
+
+
+def test_where_there_are_no_releases_nothing_is_taken_away(
+    audited: tuple[list[str], Path], tmp_path: Path
+) -> None:
+    """A directory that was given by mistake keeps what others call their certificate."""
+    flags, _ = audited
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "certificate.html").write_text("of a course")
+    assert cli.main([*flags[:-1], str(other)]) == 2
+    assert (other / "certificate.html").read_text() == "of a course"
+
+
+def test_what_of_an_earlier_audit_cannot_be_taken_away_is_told(
+    audited: tuple[list[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An auditor who may only read."""
+    flags, _ = audited
+    assert cli.main(flags) == 0
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    capsys.readouterr()
+    assert cli.main(flags) == 0
+    assert f"; of an earlier audit, and not of this one: {', '.join(TOLD)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.avro", ".avro"])
+def test_a_pipe_among_the_releases_fails_the_audit_and_stops_nothing(
+    name: str, audited: tuple[list[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody writes into it."""
+    flags, out = audited
+    os.mkfifo(out / "release" / name)
+    assert cli.main(flags) == 1
+    told, noise = capsys.readouterr()
+    assert "audit FAILED" in told
+    assert "the verdict is kept" in noise
+
+
+def test_pages_are_not_made_of_what_could_stop_them(
+    audited: tuple[list[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link to a pipe waits as long as the pipe."""
+    flags, out = audited
+    os.mkfifo(out.parent / "pipe")
+    (out / "release/x.avro").symlink_to(out.parent / "pipe")
+    assert cli.main(flags) == 1
+    told, noise = capsys.readouterr()
+    assert "audit FAILED" in told
+    assert "no report was written: 1 entries of what was judged are no files" in noise
+
+
+def test_a_link_to_a_strange_name_fails_the_audit(
+    audited: tuple[list[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it did before verdicts were kept."""
+    flags, out = audited
+    os.symlink(b"\xff", os.fsencode(out / "release/x"))
+    assert cli.main(flags) == 1
+    told, noise = capsys.readouterr()
+    assert "audit FAILED" in told
+    assert "the verdict is kept" in noise
 
 
 def test_a_place_of_somebody_else_is_left_alone(
@@ -199,8 +399,12 @@ def test_a_place_of_somebody_else_is_left_alone(
     """An auditor who may only read is told so, and the audit is as good."""
     flags, out = audited
 
-    def refuse(*_: Any, **__: Any) -> int:
-        raise PermissionError(13, "Permission denied")
+    opens = os.open
+
+    def refuse(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError(13, "Permission denied")
+        return opens(path, flags, *more, **named)
 
     monkeypatch.setattr(os, "open", refuse)
     assert cli.main(flags) == 0

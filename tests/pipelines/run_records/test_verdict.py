@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 from collections.abc import Callable
@@ -112,7 +113,27 @@ def _deep(out: Path) -> None:
     (out / "release/more/x.avro").write_bytes(b"")
 
 
-@pytest.mark.parametrize("tamper", [_change, _add, _take, _swap, _hide, _link, _deep])
+def _pipe(out: Path) -> None:
+    os.mkfifo(out / "release/pipe")
+
+
+def _socket(out: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(out / "release/socket"))
+
+
+def _strange_link(out: Path) -> None:
+    os.symlink(b"\xff", os.fsencode(out / "release/x"))
+
+
+def _strange_name(out: Path) -> None:
+    Path(os.fsdecode(os.fsencode(out / "release") + b"/\xff")).write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [_change, _add, _take, _swap, _hide, _link, _deep, _pipe, _socket, _strange_link, _strange_name],
+)
 def test_what_was_tampered_with_is_not_certified(tamper: Callable[[Path], None], out: Path) -> None:
     """The public files; the report inside is not told of others either."""
     verdict = keep(out)
@@ -130,6 +151,17 @@ def test_restricted_files_count_for_the_report_only(out: Path) -> None:
     (out / "restricted/rejected/r.avro").write_bytes(b"others")
     assert stands(verdict, judged_files(out))
     assert read_report(out, judged_files(out)) is None
+
+
+def test_a_restricted_file_that_fails_leaves_no_other_public_verdict(out: Path) -> None:
+    """What others are told is of the audit that was last, whatever becomes of the report inside."""
+    keep(out)
+    (out / "restricted/.verdict.json.tmp").mkdir()
+    with pytest.raises(VerdictError, match="cannot be kept"):
+        keep(out, (SECRET_WORDS,))
+    told = read_verdict(out)
+    assert told is not None
+    assert not told.passed
 
 
 @pytest.mark.parametrize("metrics", [True, False])
