@@ -27,7 +27,7 @@ class RunFacts:
     among them. run: restricted/run.json. summary: the closing table of a run over files, {} without one. stated: what
     releases say of their promise, {} where metrics or nothing does. settings: of the policy, {} where it is not known.
     payload: restricted/measured.json or check.json. fields: of the releases. released_again: whether another release of
-    these rows is known. verdict, stands: of the last audit, of all files that it judged. report: its report, if it is of
+    these rows is known. verdict, stands: of the last audit, of all files that it judged. report: its report, if of
     the files that are there. errors: of queries; None: not measured."""
 
     metrics: tuple[Mapping[str, Any], ...]
