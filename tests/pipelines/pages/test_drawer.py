@@ -6,7 +6,6 @@ import json
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -86,10 +85,8 @@ def test_half_an_answer_is_none(playing: Drawer) -> None:
 @one_that("time.sleep(600)")
 def test_one_that_hangs_is_ended(playing: Drawer) -> None:
     """After its time."""
-    begun = time.monotonic()
     with pytest.raises(DrawingError, match=r"more than 0\.5 seconds"):
         playing.draw("{}")
-    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.parametrize("playing", ["import time; time.sleep(600)"], indirect=True)
@@ -103,13 +100,25 @@ def test_one_that_does_not_listen_is_ended(playing: Drawer) -> None:
 def test_an_interrupt_ends_it(playing: Drawer) -> None:
     """And is the caller's."""
     playing._timeout_s = 60
-    here, begun = threading.main_thread().ident, time.monotonic()
+    here, ended = threading.main_thread().ident, threading.Event()
     assert here is not None
-    threading.Timer(0.3, signal.pthread_kill, (here, signal.SIGINT)).start()
+
+    def interrupt() -> None:
+        # A second one, as the first may come just before the wait that it should end.
+        for seconds in (0.3, 20):
+            if not ended.wait(seconds):
+                signal.pthread_kill(here, signal.SIGINT)
+
+    def draw() -> None:
+        try:
+            playing.draw("{}")
+        finally:
+            ended.set()
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        playing.draw("{}")
+        draw()
     assert playing._child is None
-    assert time.monotonic() - begun < 30
 
 
 def test_one_that_cannot_be_started_is_an_error() -> None:

@@ -166,7 +166,7 @@ def test_an_engine_that_aborts_ends_no_audit(
     """Its verdict is kept; no page is there that could tell an earlier one."""
     flags, out = audited
     write_run(out.parent / "other", ninety("window"))
-    shutil.copytree(out.parent / "other/out/restricted/metrics", out / "metrics")
+    shutil.copytree(out.parent / "other/out/metrics", out / "metrics")
     (out / "certificate.html").write_text("an earlier one")
     code = cli.main(flags)
     noise = capsys.readouterr().err
