@@ -30,6 +30,8 @@ def read_records(folder: Path, public: Collection[str] | None = None) -> list[Ma
     """
     records: list[Mapping[str, Any]] = []
     for path in sorted(folder.glob("*.avro")):
+        if not path.is_file():  # a pipe would be waited for
+            raise InputError(f"{path}: no file, so nothing that a run wrote; take it away")
         try:
             reader = fastavro.reader(BytesIO(path.read_bytes()))
             schema, found = reader.writer_schema, [each for each in reader if isinstance(each, dict)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -445,3 +446,16 @@ def test_pages_are_readable_in_a_browser(browser: Any, mode: str, tmp_path: Path
     """Ninety windows: whole and offline, at both widths, in both schemes, by keyboard."""
     for path in write_report(str(write_run(tmp_path, ninety(mode)))):
         check_page(browser, Path(path))
+
+
+def test_a_pipe_among_metrics_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """By name; so is a folder of such a name."""
+    out = write_run(tmp_path, ninety("window", 2))
+    place = out / "metrics" / "pipe.avro"
+    os.mkfifo(place)
+    with pytest.raises(InputError, match=r"pipe\.avro: no file"):
+        write_report(str(out))
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(InputError, match=r"pipe\.avro: no file"):
+        write_report(str(out))
