@@ -115,9 +115,14 @@ def test_an_interrupt_ends_it(playing: Drawer) -> None:
         finally:
             ended.set()
 
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        draw()
+    # A process that was begun in the background ignores interrupts, and so do the tests in it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            draw()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert playing._child is None
 
 
