@@ -321,17 +321,22 @@ def _reported(summary: "RunSummary", policy: "Policy", output: str) -> str:  # t
 
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.audit.audit import audit
+    from kanonflow.pipelines.commands.verify_chain import NO_VERDICT, newest_output, outputs_of, verify_chain
     from kanonflow.pipelines.kafka.address import is_kafka_address
     from kanonflow.pipelines.report.after_audit import AuditedRun
     from kanonflow.pipelines.runs.second_release import second_release_notes
 
     policy, told = Path(arguments.policy), _files_as_told(arguments)
+    outputs = outputs_of([*arguments.directories, *arguments.release], arguments.input, arguments.restricted)
+    arguments.release = newest_output(outputs)
     audited = None
     checks = {
         name: getattr(arguments, name) for name in ("waiting", "matching_records", "known", "allow_empty")
     }
     checks |= _secret_checks(arguments)
-    if any(map(is_kafka_address, (arguments.release, *arguments.input))):
+    if len(outputs) > 1:
+        report = verify_chain(policy, arguments.input, outputs, **told, **checks)
+    elif any(map(is_kafka_address, (arguments.release, *arguments.input))):
         from kanonflow.pipelines.commands.verify_topics import verify
         from kanonflow.pipelines.runs.feed_address import stream_places
 
@@ -342,12 +347,16 @@ def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         report = audit(policy, arguments.input, Path(arguments.release), **told, **checks)
     try:
         tell(report.to_json() if arguments.json else report.render())
-        for note in second_release_notes(arguments.restricted or arguments.release):
+        for note in dict.fromkeys(
+            note for each in outputs for note in second_release_notes(arguments.restricted or each)
+        ):
             tell(f"note: {note}", sys.stderr if arguments.json else sys.stdout)
         flush_output()
     finally:  # nobody may read it any more: the verdict is kept all the same
         if audited is not None:
             tell(audited.conclude(report, policy, checks, time.time_ns() // 1_000_000), sys.stderr)
+    if len(outputs) > 1:
+        tell(NO_VERDICT, sys.stderr)
     return DONE if report.passed else AUDIT_FAILED
 
 

@@ -40,7 +40,8 @@ _DAY_MS = 86_400_000
 @dataclass
 class Exported:
     """What was read and written. read: directories. releases: files. days: (first, last) of windows, ISO; None without
-    windows. epochs: of the promise, each once. others: entries beside the releases that were not read."""
+    windows. epochs: of the promise, each once. others: entries beside the releases that were not read. shared: ids that
+    stand for two releases."""
 
     read: tuple[str, ...]
     written: str
@@ -51,6 +52,7 @@ class Exported:
     epochs: tuple[str, ...]
     others: int
     columns: tuple[str, ...] = field(default=())
+    shared: tuple[str, ...] = ()
 
     def notes(self) -> Iterator[str]:
         """What somebody who uses the data set must know of it."""
@@ -58,6 +60,11 @@ class Exported:
             yield (
                 f"note: the releases are of {len(self.epochs)} epochs; nothing is promised over several of them"
                 " together, and the same person may be in each"
+            )
+        if self.shared:
+            yield (
+                f"note: {len(self.shared)} release ids stand for two releases each ({self.shared[0]}), of runs before"
+                " ids told runs apart; class_id tells their groups apart, release_id does not"
             )
         if self.others:
             yield f"note: {self.others} entries beside the releases are none, and were not read"
@@ -88,6 +95,7 @@ class Exported:
                 "last_day": None if self.days is None else self.days[1],
                 "epochs": self.epochs,
                 "others": self.others,
+                "shared": self.shared,
                 "columns": self.columns,
             },
             indent=1,
@@ -125,6 +133,7 @@ def export_releases(
         epochs=epochs,
         others=releases.others,
         columns=counted.columns,
+        shared=releases.shared,
     )
 
 

@@ -23,12 +23,14 @@ BATCH_ROWS = 65_536
 @dataclass(frozen=True)
 class ReleasedFiles:
     """Release files of one form. epochs: that each file names, None where it names none. others: entries of the folders
-    that are no releases, and are not read."""
+    that are no releases, and are not read. shared: ids that stand for two releases, as nights that continued each other
+    could come to before a release's id had its run's place in the chain."""
 
     files: tuple[Path, ...]
     form: ReleaseForm
     epochs: tuple[str | None, ...]
     others: int
+    shared: tuple[str, ...] = ()
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """The rows, file by file, in tables of about ``rows`` rows. Memory: O(rows).
@@ -59,10 +61,7 @@ def open_releases(directories: Sequence[str | Path]) -> ReleasedFiles:
         files += found
         others += strangers
     heads = [(path, release_schema(path)) for path in files]
-    names: dict[str, Path] = {}
-    for path in files:
-        if (other := names.setdefault(path.stem, path)) is not path:
-            raise InputError(f"{path} and {other}: the same release twice; give each directory once")
+    shared = _shared_ids(files)
     first, form = heads[0][0], _form(*heads[0])
     for path, schema in heads[1:]:
         if difference := _difference(form, _form(path, schema)):
@@ -70,7 +69,21 @@ def open_releases(directories: Sequence[str | Path]) -> ReleasedFiles:
                 f"{path}: is of another form than {first} ({difference}); give releases of one policy at a time"
             )
     epochs = tuple(schema[PROPERTY].get("epoch") for _, schema in heads)
-    return ReleasedFiles(tuple(files), form, epochs, others)
+    return ReleasedFiles(tuple(files), form, epochs, others, shared)
+
+
+def _shared_ids(files: Sequence[Path]) -> tuple[str, ...]:
+    """Ids that two of the files have. Raises InputError: they are of one release."""
+    names: dict[str, list[Path]] = {}
+    for path in files:
+        names.setdefault(path.stem, []).append(path)
+    for same in names.values():
+        if len(same) == 1:
+            continue
+        formats = {path.suffix for path in same}
+        if len(formats) > 1 or len({path.read_bytes() for path in same}) < len(same):
+            raise InputError(f"{same[-1]} and {same[0]}: the same release twice; give each directory once")
+    return tuple(sorted(name for name, same in names.items() if len(same) > 1))
 
 
 def _release_files(directory: str) -> tuple[list[Path], int]:

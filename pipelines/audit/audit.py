@@ -24,8 +24,8 @@ that the published matching was drawn with equal chances (1/k), which takes the 
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,9 @@ from kanonflow.pipelines.audit.candidate_graph import (
     group_records,
     group_rows,
 )
+from kanonflow.pipelines.audit.carried_people import judge_overdue
+from kanonflow.pipelines.audit.carried_state import Carried, read_carried
+from kanonflow.pipelines.audit.chain_record import chain_record, judge_place
 from kanonflow.pipelines.audit.classes import check_classes
 from kanonflow.pipelines.audit.concealment import Concealment, GroupMembers, conceal, group_members
 from kanonflow.pipelines.audit.diversity import check_diversity
@@ -98,6 +101,9 @@ from kanonflow.schemas.policy_source import read_policy
 
 # No window has this number: a record whose time is unknown fits no release.
 _NO_WINDOW = -(2**62)
+_NOTHING = Carried({}, None)
+# What is rejected so never came into a window.
+_NOT_SEEN = ("late", "ahead", "duplicate_event")
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,8 @@ class _Evidence:
     """What was read: the records not rejected and the released rows, both as codes. ``every``: all records, of which
     ``stays``, bool, are ``records``. ``waiting``: whether some of these may wait for their
     release; ``metrics``: whether there are any. ``segments``: who entered, with cohorts that last; None: it cannot be
-    judged."""
+    judged. ``carried``: what other runs of the chain have to do with it.
+    ``seen``, bool: which of all records came into a window."""
 
     bound: BoundPolicy
     books: tuple[CodeBook, ...]
@@ -117,6 +124,8 @@ class _Evidence:
     waiting: bool
     metrics: bool
     segments: tuple[EnteredSegment, ...] | None = None
+    carried: Carried = _NOTHING
+    seen: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
 
 def audit(
@@ -134,6 +143,7 @@ def audit(
     people_key: bytes | None = None,
     known: int = 0,
     allow_empty: bool = False,
+    places: Mapping[str, int] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -152,6 +162,7 @@ def audit(
         people_key: with cohorts that last, the key under which people's digests are made (person_digests.py); without
             it nobody of the input is found again among those who entered.
         allow_empty: a run that released nothing passes too, as one whose rows all wait does.
+        places: of several runs of a chain that are audited as one (chain.py), the place of each release's run.
         known: also tell what is left when so many matches are known; of complete runs only, not of cohorts that last.
         clock: seconds, for the report.
 
@@ -163,7 +174,9 @@ def audit(
     findings = Findings()
     policy = read_policy(policy_path)
     bound, columns = bind_input(policy, input_patterns, delimiter, input_format, messages=messages)
-    evidence, figures = _read(bound, columns, Path(release_dir), findings, broken=broken, waiting=waiting)
+    evidence, figures = _read(
+        bound, columns, Path(release_dir), findings, broken=broken, waiting=waiting, places=places
+    )
     read = clock()
     if not (allow_empty or figures.waiting or evidence.released.heads or evidence.released.unread):
         findings.add("nothing was released, so there is nothing to audit (--allow-empty lets that pass)")
@@ -190,12 +203,20 @@ def audit(
         people=figures.followed is not None,
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
         bounded=read_to_the_end(Path(release_dir)),
+        runs=places is not None,
     )
     return AuditReport(findings.messages(), figures, not_checked(policy, seen), checked(policy, seen))
 
 
 def _read(
-    bound: BoundPolicy, columns: InputColumns, folder: Path, findings: Findings, *, broken: int, waiting: bool
+    bound: BoundPolicy,
+    columns: InputColumns,
+    folder: Path,
+    findings: Findings,
+    *,
+    broken: int,
+    waiting: bool,
+    places: Mapping[str, int] | None,
 ) -> tuple[_Evidence, AuditFigures]:
     policy = bound.policy
     books = {
@@ -203,9 +224,15 @@ def _read(
     }
     kept = tuple(books.values())
     records = read_input(columns, bound, kept)
+    carried = read_carried(folder, bound, kept, findings) if policy.lasting else _NOTHING
+    came, left = carried.rows_came(len(kept)), carried.rows_left(len(kept))
+    records = replace(records, codes=np.concatenate([records.codes, came]))
     published = told_releases(folder / "restricted" / "metrics")
     rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, published)
     stays = released_records(records.codes, rejected.codes, findings)
+    stays[stays] = released_records(records.codes[stays], left, findings, "carried")
+    outside = np.array([reason in _NOT_SEEN for reason in rejected.reasons], bool)
+    seen = released_records(records.codes, rejected.codes[outside], Findings())
     # Of somebody who is known nothing but time and payload is read.
     free = policy.lasting
     check_reasons(rejected.codes, rejected.reasons, kept, findings, free_quasis=free)
@@ -229,7 +256,7 @@ def _read(
     segments = None
     if policy.lasting:
         metrics = told_metrics(folder / "restricted" / "metrics")
-        released = with_told_ends(released, metrics)
+        released = with_told_ends(released, metrics, places)
         # Before boxes are held against values: what people were frozen with is numbered as they are.
         segments = read_cohorts(folder, [book.book for book in box_books], findings)
     if not policy.lasting or metrics:
@@ -242,17 +269,19 @@ def _read(
         check_diversity(released, payload_books, findings)
     figures = AuditFigures(
         k=policy.k,
-        records=len(records.codes),
+        records=len(records.codes) - len(came),
         broken=broken,
         rejected=len(rejected.codes),
         releases=len(released.heads),
         rows=len(released.release),
+        carried_in=len(came) if carried.came else None,
+        carried_out=None if carried.left is None else len(left),
     )
     if waiting:
         figures = _count_waiting(figures, int(stays.sum()), folder, findings)
     every = records.codes
     evidence = _Evidence(
-        bound, kept, box_books, every[stays], released, every, stays, waiting, told, segments
+        bound, kept, box_books, every[stays], released, every, stays, waiting, told, segments, carried, seen
     )
     return evidence, figures
 
@@ -345,7 +374,13 @@ def _examine_lasting(
     faulty = np.zeros(len(evidence.every), bool)
     for column, book in enumerate(evidence.books):
         faulty |= np.append(book.faults(), column == who)[evidence.every[:, column]]
-    end = (_windows(evidence, evidence.every) + 1) * policy.window_ms + policy.window_offset_ms
+    size, offset = policy.window_ms, policy.window_offset_ms
+
+    def ends_of(codes: np.ndarray) -> np.ndarray:
+        return (_windows(evidence, codes) + 1) * size + offset
+
+    end = ends_of(evidence.every)
+    judge_overdue(evidence.carried, ends_of, policy, findings)
     rows = InputRows(
         np.zeros(len(end), np.uint64),
         partition,
@@ -353,13 +388,16 @@ def _examine_lasting(
         evidence.every[:, quasis],
         ~faulty & (end > _NO_WINDOW // 2),
     )
+    metrics = told_metrics(folder / "restricted" / "metrics")
+    record = chain_record(folder)
+    judge_place(record, metrics, findings)
     told = judge_lasting(
         LastingEvidence(
             policy,
             released,
             evidence.box_books,
             evidence.segments,
-            told_metrics(folder / "restricted" / "metrics"),
+            metrics,
             rows,
             # A missing individual, which is reported elsewhere, is nobody.
             None if key is None else np.append(digests_of_codes(evidence.books[who], key), np.uint64(0)),
@@ -368,6 +406,8 @@ def _examine_lasting(
             evidence.stays,
             partition_of,
             read_to_the_end(folder),
+            evidence.carried,
+            evidence.seen & ~faulty,
         ),
         findings,
         waiting=evidence.waiting,
@@ -380,6 +420,7 @@ def _examine_lasting(
         people_known=told.people,
         epoch_candidates=told.candidates,
         followed=told.followed,
+        place=None if record is None else record.place,
     )
     return figures, told.ground
 

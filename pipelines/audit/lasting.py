@@ -24,6 +24,8 @@ import numpy as np
 
 from kanonflow.pipelines.audit.boxes import BoxBook
 from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.carried_people import judge_carried, judge_clocks, judge_seen, with_pool
+from kanonflow.pipelines.audit.carried_state import Carried
 from kanonflow.pipelines.audit.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
 from kanonflow.pipelines.audit.lasting_groups import LastingGround, Payloads, judge_groups
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
@@ -46,6 +48,8 @@ class LastingEvidence:
     payload: int32 (n, p), codes. stays: bool (n,), not rejected. partition_of: the number of each release's partition,
     as rows are numbered.
     bounded: the run read files to their end, so that all rows of a window were there when it was released.
+    carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
+    that has ended must have seen somebody.
     """
 
     policy: Policy
@@ -60,6 +64,8 @@ class LastingEvidence:
     stays: np.ndarray
     partition_of: Sequence[int]
     bounded: bool
+    carried: Carried
+    seen: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,8 @@ class LastingFigures:
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
     """Judge cohorts and groups. waiting: the run goes on."""
+    every = evidence.segments or ()
+    _judge_names(every, evidence.released.heads, findings)
     evidence = _with_inherited(evidence)
     policy, heads, groups = evidence.policy, evidence.released.heads, evidence.released.groups
     assert groups is not None
@@ -89,6 +97,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         findings.add("who stands behind the rows was not audited further: the cohorts are not whole")
         return LastingFigures()
     judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
+    judge_carried(evidence.carried, every, findings)
+    keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
+    judge_clocks(evidence.carried, heads, keys, policy, findings)
     fewest = int(rosters.members.min()) if len(rosters.members) else None
     figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
     if waiting:
@@ -97,9 +108,13 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         return figures
     rows = replace(evidence.rows, digest=evidence.digest_of_code[evidence.individual])
     person = people_of_rows(rows, rosters)
+    numbers = {
+        key: number for key, number in zip(keys, evidence.partition_of, strict=True) if key is not None
+    }
+    seen = with_pool(rows, evidence.carried, numbers)
     judge_entries(
-        rows,
-        person,
+        seen,
+        people_of_rows(seen, rosters),
         rosters,
         heads,
         evidence.partition_of,
@@ -109,6 +124,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         # Repeats of an event are in the input, and nobody is seen by one.
         bounded=evidence.bounded and policy.event_id is None and not waiting,
     )
+    if not waiting:
+        entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
+        judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
     ground = LastingGround(policy, heads, groups, rosters, evidence.box_books, rows.end, person)
     unfollowed = judge_groups(ground, _payloads(evidence), findings)
     known = person[evidence.stays]
@@ -140,11 +158,27 @@ def _with_inherited(evidence: LastingEvidence) -> LastingEvidence:
             if segment.partition not in places:
                 continue
             end = INHERITED_MS + segment.head.segments
+            # Under a name of its own: what it says is not of a release here, whatever that is called.
+            segment = replace(segment, release_id=f"{segment.release_id} of an earlier run")
             heads.append(ReleaseHead(segment.release_id, None, end, (), f"{segment.head.epoch:016x}"))
             partition_of.append(places[segment.partition])
         segments.append(segment)
     released = replace(evidence.released, heads=tuple(heads))
     return replace(evidence, released=released, partition_of=partition_of, segments=tuple(segments))
+
+
+def _judge_names(
+    segments: Sequence[EnteredSegment], heads: Sequence[ReleaseHead], findings: Findings
+) -> None:
+    """No release has the id of one of an earlier run, as far as people entered with that."""
+    earlier = {segment.release_id for segment in segments if segment.inherited}
+    shared = [head.release_id for head in heads if head.release_id in earlier]
+    if shared:
+        findings.add(
+            f"{len(shared)} releases have the id of a release of an earlier run: two releases, one id, of which one is "
+            "lost where both runs lie together",
+            *shared,
+        )
 
 
 def _payloads(evidence: LastingEvidence) -> Payloads:
@@ -158,7 +192,11 @@ def _judge_times(groups: ReleasedGroups, evidence: LastingEvidence, findings: Fi
     policy, heads = evidence.policy, evidence.released.heads
     assert policy.window_ms is not None
     end = np.array([head.end or 0 for head in heads], np.int64)[groups.release]
-    wrong = (groups.end > end) | (groups.start + policy.window_ms + policy.waiting_ms < end)
+    closing = np.array([head.closing for head in heads], bool)[groups.release]
+    late = groups.start + policy.window_ms + policy.waiting_ms < end
+    # All rows of a closing one were due by the clock that its run began with, a window before it.
+    young = groups.end + policy.waiting_ms > end - policy.window_ms
+    wrong = (groups.end > end) | np.where(closing, young, late)
     wrong |= (end - policy.window_offset_ms) % policy.window_ms != 0
     if wrong.any():
         releases = np.unique(groups.release[wrong])
@@ -196,15 +234,23 @@ def told_metrics(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def with_told_ends(released: ReleasedRows, metrics: Mapping[str, Mapping[str, Any]]) -> ReleasedRows:
+def with_told_ends(
+    released: ReleasedRows,
+    metrics: Mapping[str, Mapping[str, Any]],
+    places: Mapping[str, int] | None = None,
+) -> ReleasedRows:
     """The releases with the ends that their metrics tell; the newest window of the rows where there are none.
 
-    With cohorts that last, rows name their group's window: only the metrics say when a release was made.
+    With cohorts that last, rows name their group's window: only the metrics say when a release was made, by which run
+    of a chain, and whether it was a closing one. places: of each release's run, where several are audited as one.
     """
     heads = []
     for head in released.heads:
-        end = read_object(metrics.get(head.release_id, {}).get("window_end"), MILLISECONDS)
-        heads.append(head if end is None else replace(head, end=end))
+        told = metrics.get(head.release_id, {})
+        end = read_object(told.get("window_end"), MILLISECONDS)
+        place = (told.get("chain_place") or 0) if places is None else places.get(head.release_id, 0)
+        closing = told.get("kind") == "closing"
+        heads.append(replace(head, end=head.end if end is None else end, place=place, closing=closing))
     return replace(released, heads=tuple(heads))
 
 

@@ -140,6 +140,7 @@ def _candidates(ground: LastingGround, payloads: Payloads) -> tuple[_Candidates,
     keys = payloads.number[order] * stride + rank[order]
     # In a release of that end, who waited longest; and nobody of the group is older than its start.
     oldest = ground.release_ends[groups.release] - policy.waiting_ms
+    oldest[np.array([head.closing for head in ground.heads], bool)[groups.release]] = np.iinfo(np.int64).min
     low = np.maximum(groups.start + size, oldest)[group]
     start = np.searchsorted(keys, number * stride + np.searchsorted(ends, low, side="left"), side="left")
     last = np.searchsorted(ends, groups.end[group], side="right")

@@ -25,8 +25,10 @@ from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 
 _NAME = re.compile(r"([0-9]{6})\.(people|boxes)\.avro")
-_BESIDE = re.compile(r"-?[0-9]+\.groups\.arrow|continued\.json")
-"""Which cohorts a release put together, for the search of the next; how many segments came from another run."""
+_BESIDE = re.compile(r"-?[0-9]+(-[0-9]+)?\.groups\.arrow|continued\.json|carried\.state")
+"""Which cohorts a release put together, for the search of the next; how many segments came from another run, and what
+else it left."""
+CONTINUED = "continued.json"
 _EPOCH = re.compile("[0-9a-f]{16}")
 _PROPERTY = "kanonflow"
 
@@ -101,9 +103,24 @@ def read_cohorts(
     return tuple(segments) if whole else None
 
 
+def segment_chains(folder: Path) -> dict[str, tuple[str, ...]]:
+    """The chain of digests after each segment, by partition, as the files tell them; "" where one is damaged."""
+    found: dict[str, tuple[str, ...]] = {}
+    for partition in sorted((folder / "restricted" / "cohorts").glob("*/")):
+        chains = []
+        for path in sorted(partition.glob("*.people.avro")):
+            try:
+                chains.append(str(_told(path)["chain"]))
+            except (OSError, KeyError, ValueError):
+                chains.append("")
+        if chains:
+            found[partition.name] = tuple(chains)
+    return found
+
+
 def _inherited(partition: Path) -> int:
     """How many of the first segments came from the run that this one continues."""
-    path = partition / "continued.json"
+    path = partition / CONTINUED
     return int(json.loads(path.read_text())["segments"]) if path.is_file() else 0
 
 

@@ -137,21 +137,22 @@ def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBo
 def read_rejected(
     folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], published: Container[str] = ()
 ) -> RejectedRecords:
-    """All rejected rows in ``folder``/*.avro (none if there is no folder). Raises InputError.
+    """All rejected rows in ``folder``/*.avro (none if there is no folder), or below it of several runs. Raises
+    InputError.
 
     published: releases that are out, as id and digest; withheld once, their rows are no rejected ones any more.
     """
     parts: list[np.ndarray] = []
     reasons: list[str] = []
     broken = conflicts = 0
-    file_of: dict[str, Path] = {}
-    for path in sorted(folder.glob("*.avro")):
+    file_of: dict[tuple[Path, str], Path] = {}
+    for path in sorted(folder.rglob("*.avro")):
         rows: list[dict[str, Any]] = []
         came: list[Container[str]] = []
         for record in avro_records(path):
             # A part in two files came again from an older checkpoint: the same rows.
             part = record.get("part")
-            if part is not None and file_of.setdefault(part, path) != path:
+            if part is not None and file_of.setdefault((path.parent, part), path) != path:
                 continue
             if record.get("reason") == _NO_ROW:
                 broken += 1
@@ -272,7 +273,7 @@ def _read_typed(path: Path, kind: str, bound: BoundPolicy, books: Sequence[CodeB
     try:
         for batch in pq.ParquetFile(path).iter_batches(CHUNK_ROWS, columns=list(names)):
             cells = [
-                _plain(
+                plain_cells(
                     batch.column(batch.schema.names.index(column.name)), column.own_type or column.arrow_type
                 )
                 for column in bound.columns
@@ -290,7 +291,7 @@ def _codes(cells: list[list[Any]], bound: BoundPolicy, books: Sequence[CodeBook]
     return np.column_stack(columns)
 
 
-def _plain(array: pa.Array, kind: pa.DataType) -> list[Any]:
+def plain_cells(array: pa.Array, kind: pa.DataType) -> list[Any]:
     """Python values of a column of which the policy makes ``kind``. Days, instants in the unit of ``kind`` (of a date:
     days) and times of day in microseconds are integers, and times without a zone are ``Local``: no datetime limits
     these."""

@@ -27,13 +27,21 @@ _NEVER = (Role.INDIVIDUAL, Role.IDENTIFIER, Role.EVENT_ID, Role.TIME)
 class ReleaseHead:
     """One release. ``start``, ``end``: its windows in milliseconds since 1970 UTC, None without windows; with cohorts
     that last, those of all of its groups until the metrics say when it was made. ``partition``: codes of the partition
-    fields. ``epoch``: 16 hexadecimal digits, None where it names none."""
+    fields. ``epoch``: 16 hexadecimal digits, None where it names none. ``place``: of its run in a chain of runs;
+    ``closing``: whether it took the rows that were older than the clock that run began with; the metrics tell both."""
 
     release_id: str
     start: int | None
     end: int | None
     partition: tuple[int, ...]
     epoch: str | None = None
+    place: int = 0
+    closing: bool = False
+
+    @property
+    def turn(self) -> tuple[int, int, bool]:
+        """In which order a partition's releases were made: of one window's end the closing one first."""
+        return self.place, self.end or 0, not self.closing
 
 
 @dataclass(frozen=True)
@@ -142,9 +150,9 @@ def read_releases(
 def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Findings) -> None:
     """No release slot may be used twice.
 
-    A slot is (partition, window end, number of the part). The number is only in the restricted metrics: two
-    releases of a partition with the same window end pass if those give them different numbers. Without metrics no
-    window may have two releases.
+    A slot is (partition, place of the run in its chain, closing or not, window end, number of the part). The number is
+    only in the restricted metrics: two releases that agree in the rest pass if those give them different numbers.
+    Without metrics no window may have two releases.
     """
     numbers = {}
     for path in metrics_folder.glob("*.avro"):
@@ -153,7 +161,7 @@ def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Fi
                 numbers[record.get("release_id")] = record.get("release_no")
     ends: dict[tuple[Any, ...], list[str]] = {}
     for head in heads:
-        ends.setdefault((head.partition, head.end), []).append(head.release_id)
+        ends.setdefault((head.partition, *head.turn), []).append(head.release_id)
     for same in ends.values():
         known = {numbers.get(release_id) for release_id in same}
         if len(same) > 1 and (None in known or len(known) < len(same)):

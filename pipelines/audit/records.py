@@ -18,8 +18,10 @@ _OF_WINDOWS = frozenset(re.findall("[a-z_]+", _REASON_DOC)) - {*_OF_VALUES, "or"
 _NEEDED = (Role.INDIVIDUAL, Role.TIME, Role.EVENT_ID)
 
 
-def released_records(records: np.ndarray, rejected: np.ndarray, findings: Findings) -> np.ndarray:
-    """Bool (n,): the records that were not rejected.
+def released_records(
+    records: np.ndarray, rejected: np.ndarray, findings: Findings, what: str = "rejected"
+) -> np.ndarray:
+    """Bool (n,): the records that were not rejected. what: became of the others.
 
     ``records`` int32 (n, c) and ``rejected`` int32 (r, c): codes of all kept fields. Each rejected row
     stands for one record with equal codes; which of several equal ones makes no difference to anything that
@@ -31,9 +33,7 @@ def released_records(records: np.ndarray, rejected: np.ndarray, findings: Findin
     taken = np.bincount(other, minlength=groups)
     excess = int(np.maximum(taken - np.bincount(own, minlength=groups), 0).sum())
     if excess:
-        findings.add(
-            f"{excess} rejected rows are not in the input, or rejected more often than they are in it"
-        )
+        findings.add(f"{excess} {what} rows are not in the input, or {what} more often than they are in it")
     order = np.argsort(own, kind="stable")
     start = np.searchsorted(own[order], own[order], side="left")
     occurrence = np.empty(len(own), np.int64)

@@ -24,6 +24,8 @@ class AuditFigures:
     individuals (records, if there are none) behind them (verify --known).
     cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
     released; followed: groups whose rows could be told, of ``classes``; None: the secret was not given.
+    place: of the run in its chain, 0 for the one that began its epoch; runs: of a chain, that were audited as one;
+    carried_in, carried_out: rows that came from the run before, and that are left for the next.
     """
 
     k: int
@@ -57,6 +59,10 @@ class AuditFigures:
     people_known: int | None = None
     epoch_candidates: int | None = None
     followed: int | None = None
+    place: int | None = None
+    runs: int | None = None
+    carried_in: int | None = None
+    carried_out: int | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -93,6 +99,10 @@ _LABELS = {
     "people_known": "people in them",
     "epoch_candidates": "fewest people of a cohort",
     "followed": "groups whose rows were told",
+    "place": "place in its chain",
+    "runs": "runs of the chain",
+    "carried_in": "rows from the run before",
+    "carried_out": "rows left for the next run",
     "seconds_reading": "seconds reading",
     "seconds_checking": "seconds checking",
 }

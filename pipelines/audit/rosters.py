@@ -118,12 +118,12 @@ def _judge_chains(
     """Whether segments can be put one after the other. segments: by partition and number."""
     whole = True
     before: EnteredSegment | None = None
-    last_end: int | None = None
+    last: tuple[int, int, bool] | None = None
     places: dict[int, str] = {}
     for segment, release in zip(segments, entered, strict=True):
         name = segment.release_id
         if before is None or before.partition != segment.partition:
-            before, last_end = None, None
+            before, last = None, None
         if places.setdefault(partition_of[release], segment.partition) != segment.partition:
             findings.add("the cohorts of one partition lie in two folders, or two partitions share one", name)
             whole = False
@@ -133,13 +133,13 @@ def _judge_chains(
             whole = False
         if segment.chain != segment.after[0]:
             findings.add("a segment of cohorts whose chain does not follow from what is in it", name)
-        end = heads[release].end
-        if last_end is not None and end is not None and end <= last_end:
+        turn = heads[release].turn
+        if last is not None and turn <= last:
             findings.add(
                 "a segment of cohorts entered with a release that is not after that of the one before it",
                 name,
             )
-        before, last_end = segment, end
+        before, last = segment, turn
     folders = {segment.partition for segment in segments}
     if whole and len(folders) != len(places):
         findings.add("the cohorts of one partition lie in two folders, or two partitions share one")
@@ -222,12 +222,11 @@ def _judge_counts(
     findings: Findings,
 ) -> None:
     """The metrics of a release tell as many people and cohorts as had entered by then."""
-    place = np.array([heads[number].end or 0 for number in range(len(heads))], np.int64)
     came = np.bincount(rosters.entered, minlength=len(heads))
     founded = np.bincount(rosters.cohort_entered, minlength=len(heads))
     people: dict[int, int] = {}
     cohorts: dict[int, int] = {}
-    for number in np.argsort(place, kind="stable").tolist():
+    for number in sorted(range(len(heads)), key=lambda number: heads[number].turn):
         own = partition_of[number]
         people[own] = people.get(own, 0) + int(came[number])
         cohorts[own] = cohorts.get(own, 0) + int(founded[number])

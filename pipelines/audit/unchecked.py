@@ -13,7 +13,7 @@ class Seen:
     """What an audit was given, and how far it came. metrics: there are any; structure: the graph was judged.
 
     With cohorts that last: cohorts: they were judged; people: also against the input; unfollowed: groups whose rows
-    could not be told; bounded: a run over files.
+    could not be told; bounded: a run over files; runs: of a chain, that were judged as one.
     """
 
     matching_records: bool
@@ -25,6 +25,7 @@ class Seen:
     people: bool = False
     unfollowed: int = 0
     bounded: bool = False
+    runs: bool = False
 
 
 def not_checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
@@ -79,7 +80,9 @@ def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
     if seen.people and (seen.waiting or not seen.bounded):
         yield (
             "an intake that left somebody out, or came late",
-            "when rows arrived is not in the input of a feed",
+            "which row came to which run is not in the input of all; each by itself shows it"
+            if seen.runs
+            else "when rows arrived is not in the input of a feed",
         )
     yield (
         "that of several values of a window the least was frozen",

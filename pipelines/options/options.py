@@ -24,7 +24,7 @@ from kanonflow.pipelines.options.rejected_flags import add_rejected
 from kanonflow.pipelines.options.report_flags import add_report
 from kanonflow.pipelines.options.secret_flags import add_second_release, add_secret_flags, refuse_for_streams
 from kanonflow.pipelines.options.stop_flags import add_stop
-from kanonflow.pipelines.options.verify_flags import add_checks
+from kanonflow.pipelines.options.verify_flags import add_checks, add_outputs
 from kanonflow.schemas.release_format import RELEASE_FORMATS, ReleaseFormat
 from kanonflow.schemas.text_form import NAMED_DELIMITERS, is_sign
 from kanonflow.schemas.text_inputs import INPUT_FORMATS
@@ -420,12 +420,7 @@ def _add_verify(commands: Any) -> None:
         "verify", allow_abbrev=False, help="audit a release against its input", epilog=EXIT_CODES
     )
     _add_policy_and_input(verify)
-    verify.add_argument(
-        "--release",
-        required=True,
-        metavar="DIR|kafka://...",
-        help="the --output of the run; --input may be a topic too",
-    )
+    add_outputs(verify)
     verify.add_argument(
         "--restricted", metavar="DIR", help="the --restricted of a run whose releases are in a topic"
     )

@@ -7,6 +7,19 @@ import argparse
 from kanonflow.pipelines.options.secret_flags import add_secret_flags
 
 
+def add_outputs(verify: argparse.ArgumentParser) -> None:
+    """What is judged."""
+    verify.add_argument("directories", nargs="*", metavar="OUT", help="as --release")
+    verify.add_argument(
+        "--release",
+        nargs="+",
+        default=[],
+        metavar="DIR|kafka://...",
+        help="the --output of the run; --input may be a topic too. Of several runs that continue each other: all of"
+        " them, which are judged as a whole over the input of all",
+    )
+
+
 def add_checks(verify: argparse.ArgumentParser) -> None:
     """How the audit answers, and what it looks at besides the releases."""
     verify.add_argument("--json", action="store_true", help="print the report as JSON")

@@ -1,0 +1,161 @@
+"""What a run of a chain carries: rows that may still wait, and everybody who was seen and is in no cohort.
+
+    pool     who waited for an intake when the run began entered since, or waits on; nobody in a cohort waits
+             with the secret: who waits was seen, and who was seen and is in no cohort waits
+    rows     none whose time was over by the clock that goes along
+    roster   what goes along is of the cohorts as the last segment leaves them
+    closing  a closing release came at the first window end after the clock that the run began with
+
+O(rows + people) but for sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kanonflow.pipelines.audit.carried_state import Carried, CarriedPartition
+from kanonflow.pipelines.audit.entries import InputRows
+from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
+from kanonflow.pipelines.audit.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.report import Findings
+from kanonflow.schemas.policy import Policy
+
+SEEN_BEFORE_MS = -(2**58)
+"""Of whom only the pool tells: the end of a window before every release of this run, and long over."""
+
+
+def judge_carried(carried: Carried, segments: Sequence[EnteredSegment], findings: Findings) -> None:
+    """What can be told without the secret. segments: of all partitions, those of earlier runs too."""
+    for each in (*carried.came.values(), *(carried.left or {}).values()):
+        if each.told != len(each.codes):
+            findings.add("a carried state tells another number of rows than it holds")
+    if carried.left is None:
+        if any(each.clock is not None for each in carried.came.values()):
+            findings.add("restricted/carried is missing: what waited when the run began is lost")
+        return
+    lost = carried.came.keys() - carried.left.keys()
+    if lost:
+        findings.add(f"the carried states of {len(lost)} partitions that the run began with are lost")
+    entered = _people_by_partition(segments)
+    nobody = np.zeros(0, np.uint64)
+    gone = inside = 0
+    for partition, left in carried.left.items():
+        known = entered.get(partition, nobody)
+        inside += int(np.isin(left.pool, known).sum())
+        came = carried.came.get(partition)
+        if came is not None:
+            gone += int((~np.isin(came.pool, np.concatenate([left.pool, known]))).sum())
+    if gone:
+        findings.add(f"{gone} people of the pool that the run began with neither entered nor wait any more")
+    if inside:
+        findings.add(f"{inside} people wait in the pool who are in a cohort")
+    _judge_rosters(carried.left, segments, findings)
+
+
+def judge_clocks(
+    carried: Carried,
+    heads: Sequence[ReleaseHead],
+    keys: Sequence[str | None],
+    policy: Policy,
+    findings: Findings,
+) -> None:
+    """Closing releases against the clocks that the run began with. keys: the partition of each release in hex."""
+    assert policy.window_ms is not None
+    wrong = []
+    for head, key in zip(heads, keys, strict=True):
+        if not head.closing:
+            continue
+        came = None if key is None else carried.came.get(key)
+        if came is None or came.clock is None or head.end != came.clock + policy.window_ms:
+            wrong.append(head.release_id)
+    if wrong:
+        findings.add(
+            f"{len(wrong)} closing releases not at the first window end after the clock that the run began with",
+            *wrong,
+        )
+
+
+def judge_overdue(
+    carried: Carried, ends_of: Callable[[np.ndarray], np.ndarray], policy: Policy, findings: Findings
+) -> None:
+    """Rows that are left for the next run. ends_of: the own windows' ends, int64 (n,) in ms, of rows as codes."""
+    over = 0
+    for left in (carried.left or {}).values():
+        if left.clock is not None:
+            over += int((ends_of(left.codes) + policy.waiting_ms <= left.clock).sum())
+    if over:
+        findings.add(f"{over} rows are carried on whose time was over")
+
+
+def judge_seen(
+    carried: Carried, rows: InputRows, seen: np.ndarray, entered: np.ndarray, findings: Findings
+) -> None:
+    """With the secret. seen: bool (n,), rows by which somebody must have been seen; entered: digests of the cohorts.
+
+    Of runs that carry no clock: else who was seen follows from which windows were over.
+    """
+    if carried.left is None:
+        return
+    waits = _joined([each.pool for each in carried.left.values()])
+    before = _joined([each.pool for each in carried.came.values()])
+    strange = int((~np.isin(waits, np.concatenate([rows.digest, before]))).sum())
+    if strange:
+        findings.add(f"{strange} people wait in the pool who were never seen")
+    if any(each.clock is not None for each in carried.left.values()):
+        return
+    missed = np.setdiff1d(rows.digest[seen], np.concatenate([waits, entered]))
+    if len(missed):
+        findings.add(f"{len(missed)} people were seen, are in no cohort, and do not wait in the pool")
+
+
+def with_pool(rows: InputRows, carried: Carried, partition_of: Mapping[str, int]) -> InputRows:
+    """The rows, and one more for everybody who waited in the pool when the run began.
+
+    partition_of: the number of each partition, as rows are numbered; others are left out.
+    """
+    for partition, came in carried.came.items():
+        number = partition_of.get(partition)
+        if number is None or not len(came.pool):
+            continue
+        count = len(came.pool)
+        rows = replace(
+            rows,
+            digest=np.concatenate([rows.digest, came.pool]),
+            partition=np.concatenate([rows.partition, np.full(count, number, rows.partition.dtype)]),
+            end=np.concatenate([rows.end, np.full(count, SEEN_BEFORE_MS, np.int64)]),
+            values=np.concatenate([rows.values, came.values]),
+            readable=np.concatenate([rows.readable, np.ones(count, bool)]),
+        )
+    return rows
+
+
+def _judge_rosters(
+    left: Mapping[str, CarriedPartition], segments: Sequence[EnteredSegment], findings: Findings
+) -> None:
+    last: dict[str, EnteredSegment] = {segment.partition: segment for segment in segments}
+    other = 0
+    for partition, each in left.items():
+        segment = last.get(partition)
+        there = ("", 0, 0, 0)
+        if segment is not None:
+            chain, people, cohorts = segment.after
+            there = (chain, segment.head.segments + 1, people, cohorts)
+        other += each.roster is not None and each.roster != there
+        other += each.roster is None and segment is not None
+    other += len(last.keys() - left.keys())
+    if other:
+        findings.add(f"the carried states of {other} partitions are of other cohorts than lie there")
+
+
+def _people_by_partition(segments: Sequence[EnteredSegment]) -> dict[str, np.ndarray]:
+    parts: dict[str, list[np.ndarray]] = {}
+    for segment in segments:
+        parts.setdefault(segment.partition, []).append(segment.people)
+    return {partition: _joined(each) for partition, each in parts.items()}
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.uint64), *parts])

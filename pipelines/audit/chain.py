@@ -1,0 +1,211 @@
+"""Several runs of a chain, each the successor of the one before: judged as a whole.
+
+    links    places without a gap, one epoch, no release id of two runs; each begins with the cohorts, the pool and the
+             waiting rows that the one before left                                              _judge_link
+    whole    all releases, rejected rows and metrics together, with the cohorts of the last, over the input of all,
+             are audited as one run                                                             _lay_together
+
+What takes the input of each run by itself, whether an intake left somebody out, is judged night by night.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.carried_state import CAME, carried_facts
+from kanonflow.pipelines.audit.chain_record import ChainRecord, chain_record, judge_place
+from kanonflow.pipelines.audit.lasting import told_metrics
+from kanonflow.pipelines.audit.metrics import check_modes
+from kanonflow.pipelines.audit.read_cohorts import CONTINUED, segment_chains
+from kanonflow.pipelines.audit.read_input import avro_records
+from kanonflow.pipelines.audit.release_files import is_release
+from kanonflow.pipelines.audit.report import AuditFigures, AuditReport, Findings
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy_source import read_policy
+
+
+@dataclass(frozen=True)
+class ChainedRun:
+    """One of the runs. name: its directory as it was given."""
+
+    name: str
+    folder: Path
+    record: ChainRecord
+
+
+def audit_chain(
+    policy_path: Path, input_patterns: Sequence[str], directories: Sequence[str], **checks: Any
+) -> AuditReport:
+    """Audit runs that continue each other, over the input of all of them.
+
+    directories: their outputs, in any order; runs of builds that knew no places in the order in which they ran.
+    checks: as of ``audit``.
+
+    Raises PolicyError, InputError as ``audit``; InputError: no policy with cohorts that last, or no output of a run.
+    """
+    policy = read_policy(policy_path)
+    if not policy.lasting:
+        raise InputError("--release: several directories are a chain of runs, which takes cohort: lasting")
+    runs = _in_order([_run(name) for name in directories])
+    findings = Findings()
+    for run in runs:
+        check_modes(run.folder, findings)
+        judge_place(run.record, told_metrics(run.folder / "restricted" / "metrics"), findings)
+    for before, after in pairwise(runs):
+        _judge_link(before, after, findings)
+    shared = _shared_releases(runs)
+    if shared:
+        findings.add(
+            f"{len(shared)} ids stand for a release of two runs: of each one is lost where the runs lie together",
+            *shared,
+        )
+        findings.add("not audited as a whole: releases of one id cannot be told apart")
+        return AuditReport(findings.messages(), AuditFigures(policy.k, runs=len(runs)))
+    with tempfile.TemporaryDirectory(prefix="kanonflow-verify-") as place:
+        folder = Path(place)
+        places = _lay_together(runs, folder)
+        report = audit(policy_path, input_patterns, folder, places=places, **checks)
+    return replace(
+        report,
+        failures=(*findings.messages(), *report.failures),
+        figures=replace(report.figures, runs=len(runs)),
+        checked=(*_CHECKED, *report.checked),
+    )
+
+
+_CHECKED = (
+    "each run is the successor of the one before: places, epoch, cohorts, pool and rows that wait go on",
+    "no release id and no slot is that of two runs",
+)
+
+
+def _run(name: str) -> ChainedRun:
+    folder = Path(name)
+    record = chain_record(folder)
+    if record is None or not (folder / "release").is_dir():
+        raise InputError(f"--release {name}: no run's output, it lacks release/ or restricted/run.json")
+    return ChainedRun(name, folder, record)
+
+
+def _in_order(runs: Sequence[ChainedRun]) -> list[ChainedRun]:
+    """By place; first those that tell none, as they were given."""
+    return sorted(runs, key=lambda run: -1 if run.record.place is None else run.record.place)
+
+
+def _judge_link(before: ChainedRun, after: ChainedRun, findings: Findings) -> None:
+    """Whether ``after`` goes on from what ``before`` left."""
+    pair = f"{after.name} after {before.name}"
+    one, other = before.record, after.record
+    if other.place is not None and other.place != (one.place or 0) + 1:
+        told = "none" if one.place is None else str(one.place)
+        findings.add(f"{pair}: places in the chain that do not follow each other ({told}, {other.place})")
+    if one.epoch != other.epoch:
+        findings.add(f"{pair}: another epoch")
+    if not other.continued:
+        findings.add(f"{pair}: it continues no run")
+    _judge_cohorts(pair, before, after, findings)
+    _judge_handed_on(pair, before, after, findings)
+
+
+def _judge_cohorts(pair: str, before: ChainedRun, after: ChainedRun, findings: Findings) -> None:
+    """The one's segments are the first of the other's, by their chains of digests, and it says so."""
+    here, there = segment_chains(before.folder), segment_chains(after.folder)
+    other = [name for name, chains in here.items() if there.get(name, ())[: len(chains)] != chains]
+    told = {name: _inherited(after.folder, name) for name in there}
+    other += [name for name, count in told.items() if count != len(here.get(name, ())) and name not in other]
+    if other:
+        findings.add(f"{pair}: the cohorts of {len(other)} partitions are not those that were left")
+
+
+def _inherited(folder: Path, partition: str) -> int | None:
+    path = folder / "restricted" / "cohorts" / partition / CONTINUED
+    try:
+        return int(json.loads(path.read_text())["segments"]) if path.is_file() else 0
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _judge_handed_on(pair: str, before: ChainedRun, after: ChainedRun, findings: Findings) -> None:
+    """What is carried out of the one is what is carried into the other, byte for byte."""
+    left = {path.stem: path for path in (before.folder / "restricted" / "carried").glob("*.state")}
+    cohorts = after.folder / "restricted" / "cohorts"
+    came = {path.parent.name: path for path in cohorts.glob(f"*/{CAME}")}
+    other = [
+        name
+        for name in left.keys() | came.keys()
+        if name not in left or name not in came or left[name].read_bytes() != came[name].read_bytes()
+    ]
+    if other:
+        rows = sum(
+            _rows(left[name]) - (_rows(came[name]) if name in came else 0) for name in other if name in left
+        )
+        findings.add(
+            f"{pair}: what {len(other)} partitions began with is not what was left ({abs(rows)} rows more or fewer)"
+        )
+
+
+def _rows(path: Path) -> int:
+    try:
+        meta, _ = carried_facts(path)
+        return int(meta["waiting"]) + sum(int(rows) for _, _, rows in meta["batches"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def _shared_releases(runs: Sequence[ChainedRun]) -> list[str]:
+    seen: dict[str, int] = {}
+    for run in runs:
+        for name in {path.stem for path in (run.folder / "release").iterdir() if is_release(path)}:
+            seen[name] = seen.get(name, 0) + 1
+    return sorted(name for name, count in seen.items() if count > 1)
+
+
+def _lay_together(runs: Sequence[ChainedRun], folder: Path) -> Mapping[str, int]:
+    """Make ``folder`` the output of one run, by links; the place of each release's run among these.
+
+    Rows and pool that came with the first run came to the whole, and what the last one leaves the whole does.
+    """
+    inside = folder / "restricted"
+    for place in ("release", "restricted", "restricted/metrics", "restricted/rejected", "restricted/cohorts"):
+        (folder / place).mkdir(mode=0o700)
+    places: dict[str, int] = {}
+    for number, run in enumerate(runs):
+        for path in (run.folder / "release").iterdir():
+            _link(path, folder / "release" / path.name)
+            places[path.stem] = number
+        for name in ("metrics", "restricted/certificates"):
+            if (run.folder / name).is_dir():
+                (folder / name).mkdir(exist_ok=True)
+                for path in (run.folder / name).iterdir():
+                    _link(path, folder / name / path.name)
+        # A window that released nothing has a name that a release of another run may have.
+        for path in (run.folder / "restricted/metrics").glob("*.avro"):
+            released = any(record.get("released", True) for record in avro_records(path))
+            _link(path, inside / "metrics" / (path.name if released else f"{number}-{path.name}"))
+        (inside / "rejected" / str(number)).mkdir()
+        for path in (run.folder / "restricted/rejected").glob("*.avro"):
+            _link(path, inside / "rejected" / str(number) / path.name)
+    first, last = runs[0].folder, runs[-1].folder
+    for partition in (last / "restricted/cohorts").glob("*/"):
+        (inside / "cohorts" / partition.name).mkdir()
+        for path in partition.iterdir():
+            if path.name not in (CONTINUED, CAME):
+                _link(path, inside / "cohorts" / partition.name / path.name)
+        for name in (CONTINUED, CAME):
+            path = first / "restricted/cohorts" / partition.name / name
+            if path.is_file():
+                _link(path, inside / "cohorts" / partition.name / name)
+    if (last / "restricted/carried").is_dir():
+        _link(last / "restricted/carried", inside / "carried")
+    return places
+
+
+def _link(path: Path, target: Path) -> None:
+    target.symlink_to(path.absolute())
