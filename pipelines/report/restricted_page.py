@@ -215,6 +215,8 @@ def _versions(facts: RunFacts) -> dict[str, str]:
     for name in ("epoch",):
         if facts.run.get(name):
             told[name] = str(facts.run[name])
+    if "chain" in facts.run:
+        told["runs of its chain before it"] = str(facts.run["chain"]["place"])
     return told
 
 

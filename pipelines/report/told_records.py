@@ -53,7 +53,11 @@ _SUMMARY: _Shape = {
     "settings": _texts,
     "ended_at": _text,
 }
-_RUN: _Shape = {"accepted_risks": _texts, "versions": _texts}
+_RUN: _Shape = {
+    "accepted_risks": _texts,
+    "versions": _texts,
+    "chain": lambda value: isinstance(value, Mapping) and _count(value.get("place")),
+}
 _CHECK: _Shape = {"rows": _count, "risks": _risks}
 
 

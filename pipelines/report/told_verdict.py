@@ -33,6 +33,7 @@ def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]
         ("verdict", ("passed" if verdict.passed else "FAILED") + ("" if stands else ", of other files")),
         ("when", _moment(verdict.judged_at)),
         ("by kanonflow", verdict.kanonflow),
+        *(() if verdict.place is None else (("runs of its chain before it", count(verdict.place)),)),
         ("releases read", count(verdict.releases)),
         ("rows read in them", count(verdict.rows)),
         ("matching records", "read" if verdict.matching_records else "not given"),

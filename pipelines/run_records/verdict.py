@@ -54,7 +54,7 @@ class Verdict:
 
     judged_at: in UTC, to the second. releases, rows: that it read. waiting: the run was going on.
     matching_records, secret: what it was given besides. files, digest: ``Judged``. second_release: of this run's rows
-    another release is known (``released_again``).
+    another release is known (``released_again``). place: of the run in its chain, None where it tells none.
     """
 
     passed: bool
@@ -72,6 +72,7 @@ class Verdict:
     second_release: bool
     files: int
     digest: str
+    place: int | None = None
 
 
 class VerdictError(Exception):
@@ -117,6 +118,7 @@ def verdict_of(
         second_release=second_release,
         files=judged.files,
         digest=judged.digest,
+        place=report.figures.place,
     )
 
 
@@ -151,11 +153,11 @@ def read_verdict(output: str | Path) -> Verdict | None:
     """The verdict that is kept beside a run's releases; None: there is none, or it is damaged."""
     told = read_json(Path(output) / NAME)
     kinds: dict[str, type] = {"passed": bool, "waiting": bool, "matching_records": bool, "secret": bool}
-    kinds |= {"second_release": bool, "k": int, "releases": int, "rows": int, "files": int}
+    kinds |= {"second_release": bool, "k": int, "releases": int, "rows": int, "files": int, "place": int}
     values: dict[str, Any] = {}
     for member in fields(Verdict):
         value = told.get(member.name)
-        optional = member.name == "cohort" and value is None
+        optional = member.name in ("cohort", "place") and value is None
         if not optional and type(value) is not kinds.get(member.name, str):
             return None
         values[member.name] = value

@@ -300,5 +300,5 @@ def test_every_member_of_a_verdict_is_public() -> None:
     """What is added to it must be thought about: this list is the one that was."""
     assert set(Verdict.__dataclass_fields__) == {
         *("passed", "judged_at", "kanonflow", "policy", "k", "protect", "cohort", "releases", "rows"),
-        *("waiting", "matching_records", "secret", "second_release", "files", "digest"),
+        *("waiting", "matching_records", "secret", "second_release", "files", "digest", "place"),
     }
