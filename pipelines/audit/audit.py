@@ -144,6 +144,7 @@ def audit(
     known: int = 0,
     allow_empty: bool = False,
     places: Mapping[str, int] | None = None,
+    pooled: bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -162,7 +163,8 @@ def audit(
         people_key: with cohorts that last, the key under which people's digests are made (person_digests.py); without
             it nobody of the input is found again among those who entered.
         allow_empty: a run that released nothing passes too, as one whose rows all wait does.
-        places: of several runs of a chain that are audited as one (chain.py), the place of each release's run.
+        places: of several runs of a chain that are audited as one (chain.py), the place of each release's run. pooled: whether
+            who was seen and did not enter went from each of them to the next.
         known: also tell what is left when so many matches are known; of complete runs only, not of cohorts that last.
         clock: seconds, for the report.
 
@@ -185,6 +187,7 @@ def audit(
     else:
         ground: LastingGround | None = None
         if evidence.bound.policy.lasting:
+            evidence = evidence if pooled else replace(evidence, seen=np.zeros(len(evidence.every), bool))
             figures, ground = _examine_lasting(evidence, figures, Path(release_dir), findings, people_key)
         else:
             figures = _examine(evidence, figures, findings, known)

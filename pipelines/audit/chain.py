@@ -71,7 +71,8 @@ def audit_chain(
     with tempfile.TemporaryDirectory(prefix="kanonflow-verify-") as place:
         folder = Path(place)
         places = _lay_together(runs, folder)
-        report = audit(policy_path, input_patterns, folder, places=places, **checks)
+        pooled = all(run.record.place is not None for run in runs)
+        report = audit(policy_path, input_patterns, folder, places=places, pooled=pooled, **checks)
     return replace(
         report,
         failures=(*findings.messages(), *report.failures),
