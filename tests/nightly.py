@@ -1,4 +1,4 @@
-"""Chains of nightly runs over a made-up feed: people who come and go, newcomers who are too few for a night's intake."""
+"""Chains of nightly runs over a made-up feed: people who come and go, newcomers too few for a night's intake."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def night_lines(night: int, shops: int = 1) -> list[str]:
         first = max(1, (who - PEOPLE) // 2 + 1)
         if night < first or (night > first and rng.random() < 0.4):
             continue
-        for turn in range(rng.randint(1, 2)):
-            lines.append(line(who, night, rng.randrange(1440), f"n{night}-{who}-{turn}", shops))
+        turns = range(rng.randint(1, 2))
+        lines += [line(who, night, rng.randrange(1440), f"n{night}-{who}-{turn}", shops) for turn in turns]
     return lines
 
 

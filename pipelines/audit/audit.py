@@ -163,8 +163,8 @@ def audit(
         people_key: with cohorts that last, the key under which people's digests are made (person_digests.py); without
             it nobody of the input is found again among those who entered.
         allow_empty: a run that released nothing passes too, as one whose rows all wait does.
-        places: of several runs of a chain that are audited as one (chain.py), the place of each release's run. pooled: whether
-            who was seen and did not enter went from each of them to the next.
+        places: of several runs of a chain that are audited as one (chain.py), the place of each release's run.
+        pooled: whether who was seen and did not enter went from each of them to the next.
         known: also tell what is left when so many matches are known; of complete runs only, not of cohorts that last.
         clock: seconds, for the report.
 
@@ -411,6 +411,7 @@ def _examine_lasting(
             read_to_the_end(folder),
             evidence.carried,
             evidence.seen & ~faulty,
+            record,
         ),
         findings,
         waiting=evidence.waiting,

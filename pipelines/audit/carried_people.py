@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from kanonflow.pipelines.audit.carried_state import Carried, CarriedPartition
+from kanonflow.pipelines.audit.chain_record import ChainRecord
 from kanonflow.pipelines.audit.entries import InputRows
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read_releases import ReleaseHead
@@ -27,8 +28,20 @@ SEEN_BEFORE_MS = -(2**58)
 """Of whom only the pool tells: the end of a window before every release of this run, and long over."""
 
 
-def judge_carried(carried: Carried, segments: Sequence[EnteredSegment], findings: Findings) -> None:
-    """What can be told without the secret. segments: of all partitions, those of earlier runs too."""
+def judge_carried(
+    carried: Carried,
+    segments: Sequence[EnteredSegment],
+    record: ChainRecord | None,
+    findings: Findings,
+) -> None:
+    """What can be told without the secret. segments: of all partitions, those of earlier runs too. record: of the run,
+    None: it says nothing of its place."""
+    if record is not None and record.place is not None:
+        place, epoch = record.place, record.epoch
+        other = sum((each.place, each.epoch) != (place, epoch) for each in (carried.left or {}).values())
+        other += sum((each.place + 1, each.epoch) != (place, epoch) for each in carried.came.values())
+        if other:
+            findings.add(f"{other} carried states of another run of the chain, or of another epoch")
     for each in (*carried.came.values(), *(carried.left or {}).values()):
         if each.told != len(each.codes):
             findings.add("a carried state tells another number of rows than it holds")

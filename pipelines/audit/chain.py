@@ -169,7 +169,8 @@ def _shared_releases(runs: Sequence[ChainedRun]) -> list[str]:
 
 
 def _lay_together(runs: Sequence[ChainedRun], folder: Path) -> Mapping[str, int]:
-    """Make ``folder`` the output of one run, by links; the place of each release's run among these.
+    """Make ``folder`` the output of one run, by links; the place of each release's run. Those that
+    tell none come before the others.
 
     Rows and pool that came with the first run came to the whole, and what the last one leaves the whole does.
     """
@@ -177,10 +178,11 @@ def _lay_together(runs: Sequence[ChainedRun], folder: Path) -> Mapping[str, int]
     for place in ("release", "restricted", "restricted/metrics", "restricted/rejected", "restricted/cohorts"):
         (folder / place).mkdir(mode=0o700)
     places: dict[str, int] = {}
+    old = sum(run.record.place is None for run in runs)
     for number, run in enumerate(runs):
         for path in (run.folder / "release").iterdir():
             _link(path, folder / "release" / path.name)
-            places[path.stem] = number
+            places[path.stem] = number - old if run.record.place is None else run.record.place
         for name in ("metrics", "restricted/certificates"):
             if (run.folder / name).is_dir():
                 (folder / name).mkdir(exist_ok=True)

@@ -94,7 +94,10 @@ def judge_entries(
             )
     # Also by a row whose values cannot be read: its person had been seen, and waited.
     due = (person >= 0) & (rows.end > _NOWHERE)
-    due[due] &= rows.end[due] + policy.waiting_ms == entry[person[due]]
+    over = rows.end[due] + policy.waiting_ms
+    closing = np.array([head.closing for head in heads], bool)[rosters.entered[person[due]]]
+    # A closing release takes what was due before it, and comes for nothing else.
+    due[due] &= (over == entry[person[due]]) | (closing & (over < entry[person[due]]))
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
     came = np.bincount(rosters.entered, minlength=len(heads))
     early = (came > 0) & (came < (policy.intake or 0)) & ~forced & (ends > _EARLIEST)
@@ -139,7 +142,7 @@ def _judge_put_off(
     left_out, put_off = [], []
     sorted_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for number, (at, own) in enumerate(zip(ends.tolist(), partition_of, strict=True)):
-        if own < 0 or own + 1 >= len(borders):
+        if own < 0 or own + 1 >= len(borders) or heads[number].closing:
             continue
         if own not in sorted_of:
             members = order[borders[own] : borders[own + 1]]

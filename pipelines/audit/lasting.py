@@ -26,6 +26,7 @@ from kanonflow.pipelines.audit.boxes import BoxBook
 from kanonflow.pipelines.audit.candidate_graph import group_rows
 from kanonflow.pipelines.audit.carried_people import judge_carried, judge_clocks, judge_seen, with_pool
 from kanonflow.pipelines.audit.carried_state import Carried
+from kanonflow.pipelines.audit.chain_record import ChainRecord
 from kanonflow.pipelines.audit.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
 from kanonflow.pipelines.audit.lasting_groups import LastingGround, Payloads, judge_groups
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
@@ -38,6 +39,9 @@ from kanonflow.pipelines.audit.values import read_object
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.policy import Policy
 
+_BEFORE_ALL = -(2**31)
+"""A place in the chain before that of every run that is judged."""
+
 
 @dataclass(frozen=True)
 class LastingEvidence:
@@ -49,7 +53,7 @@ class LastingEvidence:
     as rows are numbered.
     bounded: the run read files to their end, so that all rows of a window were there when it was released.
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
-    that has ended must have seen somebody.
+    that has ended must have seen somebody. record: what the run says of its place in the chain.
     """
 
     policy: Policy
@@ -66,6 +70,7 @@ class LastingEvidence:
     bounded: bool
     carried: Carried
     seen: np.ndarray
+    record: ChainRecord | None
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         findings.add("who stands behind the rows was not audited further: the cohorts are not whole")
         return LastingFigures()
     judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
-    judge_carried(evidence.carried, every, findings)
+    judge_carried(evidence.carried, every, evidence.record, findings)
     keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
     judge_clocks(evidence.carried, heads, keys, policy, findings)
     fewest = int(rosters.members.min()) if len(rosters.members) else None
@@ -160,7 +165,8 @@ def _with_inherited(evidence: LastingEvidence) -> LastingEvidence:
             end = INHERITED_MS + segment.head.segments
             # Under a name of its own: what it says is not of a release here, whatever that is called.
             segment = replace(segment, release_id=f"{segment.release_id} of an earlier run")
-            heads.append(ReleaseHead(segment.release_id, None, end, (), f"{segment.head.epoch:016x}"))
+            epoch = f"{segment.head.epoch:016x}"
+            heads.append(ReleaseHead(segment.release_id, None, end, (), epoch, _BEFORE_ALL))
             partition_of.append(places[segment.partition])
         segments.append(segment)
     released = replace(evidence.released, heads=tuple(heads))

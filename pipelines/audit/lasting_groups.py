@@ -61,9 +61,15 @@ class LastingGround:
         return np.array([head.end or 0 for head in self.heads], np.int64)
 
     @property
+    def turns(self) -> np.ndarray:
+        """In which order releases were made, int64 (releases,)."""
+        turn_of = {turn: number for number, turn in enumerate(sorted({head.turn for head in self.heads}))}
+        return np.array([turn_of[head.turn] for head in self.heads], np.int64)
+
+    @property
     def entry(self) -> np.ndarray:
-        """When each person entered, int64 (p,), ms."""
-        return self.release_ends[self.rosters.entered]
+        """The turn with which each person entered, int64 (p,)."""
+        return self.turns[self.rosters.entered]
 
 
 class Payloads(NamedTuple):
@@ -100,7 +106,7 @@ def judge_groups(ground: LastingGround, payloads: Payloads, findings: Findings) 
     groups, heads = ground.groups, ground.heads
     pairs, followed = _candidates(ground, payloads)
     entered = np.concatenate([ground.entry, [np.iinfo(np.int64).max]])
-    release_end = ground.release_ends[groups.release]
+    turn = ground.turns[groups.release]
 
     def note(units: np.ndarray, message: str) -> None:
         if units.any():
@@ -114,7 +120,7 @@ def judge_groups(ground: LastingGround, payloads: Payloads, findings: Findings) 
     )
     entry = entered[ground.person[pairs.record]]
     note(
-        pairs.keep(entry <= release_end[pairs.group[pairs.unit]]),
+        pairs.keep(entry <= turn[pairs.group[pairs.unit]]),
         "carry the payload of people who had not entered by then",
     )
     cohort = _cohorts(ground, pairs)

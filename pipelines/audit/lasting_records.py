@@ -25,7 +25,7 @@ class RecordedCohorts:
     def __init__(self, ground: LastingGround) -> None:
         self._ground = ground
         self._encoded: EncodedBoxes = encode_boxes(ground.books)
-        self._release_ends, self._entry = ground.release_ends, ground.entry
+        self._turns, self._entry = ground.turns, ground.entry
         self._pairs: list[np.ndarray] = []
 
     def faults(
@@ -37,7 +37,7 @@ class RecordedCohorts:
         kept = record[matching_record.kept]
         person = ground.person[kept]
         late = person < 0
-        late[~late] = self._entry[person[~late]] > self._release_ends[number]
+        late[~late] = self._entry[person[~late]] > self._turns[number]
         if late.any():
             yield f"{int(late.sum())} rows of people who had not entered by then"
             return

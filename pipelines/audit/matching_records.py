@@ -15,7 +15,7 @@ here does). What no matching record shows: that the graph was found without a lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,8 @@ def check_matching_records(
         except InputError:
             findings.add("a damaged matching record", head.release_id)
             continue
-        slot = (matching_record.partition, matching_record.window[1], matching_record.release_no)
+        matching_record = replace(matching_record, place=head.place, closing=head.closing)
+        slot = (matching_record.partition, *head.turn, matching_record.release_no)
         if slots.setdefault(slot, head.release_id) != head.release_id:
             findings.add("two matching records name the same release slot", head.release_id)
         for fault in check.faults(number, matching_record, folder / "release", recipe):

@@ -47,6 +47,8 @@ class ReadMatchingRecord:
     chosen: int
     matched: np.ndarray
     row: np.ndarray
+    place: int = 0
+    closing: bool = False
 
     @property
     def kept(self) -> np.ndarray:

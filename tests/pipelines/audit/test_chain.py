@@ -119,8 +119,8 @@ def test_nights_without_carry_pass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [["--carry"], []])
 def test_late_and_mended_rows_pass(tmp_path: Path, flags: list[str]) -> None:
-    """Rows of the day before, and of a week before, which leave in closing slots; of people who are known and of so many
-    who are not that they enter with those rows."""
+    """Rows of the day before, and of a week before, which leave in closing slots; of people who are known, and of so
+    many who are not that they enter with those rows."""
     files = [night_lines(night) for night in range(1, 10)]
     files[4] += [line(who, 4, 60 + who, f"late-{who}") for who in range(5)]
     files[7] += [
@@ -240,6 +240,14 @@ def test_rows_that_are_carried_and_released_are_found(
     """What a night left is what the one before left: those rows are out."""
     for path in (spoiled.place / "out5" / "restricted" / "carried").iterdir():
         shutil.copy(spoiled.place / "out4" / "restricted" / "carried" / path.name, path)
+    found(spoiled, "carried states of another run of the chain", "5.csv", "out5", capsys=capsys)
+
+    def say_so(_: dict[str, bytes], meta: dict[str, Any]) -> None:
+        meta["place"], clock = 4, json.loads(meta["clock"])
+        meta["clock"] = json.dumps(clock | {"last_end": clock["last_end"] + 86_400_000})
+
+    for path in (spoiled.place / "out5" / "restricted" / "carried").iterdir():
+        _change_state(path, say_so)
     found(spoiled, "are carried on whose time was over", "5.csv", "out5", capsys=capsys)
 
 
