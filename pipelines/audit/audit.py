@@ -39,7 +39,7 @@ from kanonflow.pipelines.audit.candidate_graph import (
     group_records,
     group_rows,
 )
-from kanonflow.pipelines.audit.carried_people import judge_overdue
+from kanonflow.pipelines.audit.carried_people import judge_clocks, judge_overdue
 from kanonflow.pipelines.audit.carried_state import Carried, read_carried
 from kanonflow.pipelines.audit.chain_record import chain_record, judge_place
 from kanonflow.pipelines.audit.classes import check_classes
@@ -112,7 +112,7 @@ class _Evidence:
     ``stays``, bool, are ``records``. ``waiting``: whether some of these may wait for their
     release; ``metrics``: whether there are any. ``segments``: who entered, with cohorts that last; None: it cannot be
     judged. ``carried``: what other runs of the chain have to do with it.
-    ``seen``, bool: which of all records came into a window."""
+    ``seen``, bool: which of all records came into a window. ``runs``: whether several runs are audited as one."""
 
     bound: BoundPolicy
     books: tuple[CodeBook, ...]
@@ -126,6 +126,7 @@ class _Evidence:
     segments: tuple[EnteredSegment, ...] | None = None
     carried: Carried = _NOTHING
     seen: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    runs: bool = False
 
 
 def audit(
@@ -286,7 +287,7 @@ def _read(
     evidence = _Evidence(
         bound, kept, box_books, every[stays], released, every, stays, waiting, told, segments, carried, seen
     )
-    return evidence, figures
+    return replace(evidence, runs=places is not None), figures
 
 
 def _check_places(
@@ -394,6 +395,8 @@ def _examine_lasting(
     metrics = told_metrics(folder / "restricted" / "metrics")
     record = chain_record(folder)
     judge_place(record, metrics, findings)
+    if not evidence.runs:
+        judge_clocks(folder, metrics, policy, findings)
     told = judge_lasting(
         LastingEvidence(
             policy,

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from kanonflow.pipelines.audit.carried_state import Carried, CarriedPartition
+from kanonflow.pipelines.audit.carried_state import CAME, Carried, CarriedPartition, clock_in
 from kanonflow.pipelines.audit.chain_record import ChainRecord
 from kanonflow.pipelines.audit.entries import InputRows
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
-from kanonflow.pipelines.audit.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.report import Findings
+from kanonflow.pipelines.audit.values import read_object
+from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.policy import Policy
 
 SEEN_BEFORE_MS = -(2**58)
@@ -69,21 +72,18 @@ def judge_carried(
 
 
 def judge_clocks(
-    carried: Carried,
-    heads: Sequence[ReleaseHead],
-    keys: Sequence[str | None],
-    policy: Policy,
-    findings: Findings,
+    folder: Path, metrics: Mapping[str, Mapping[str, Any]], policy: Policy, findings: Findings
 ) -> None:
-    """Closing releases against the clocks that the run began with. keys: the partition of each release in hex."""
-    assert policy.window_ms is not None
+    """Closing releases of the run in ``folder`` against the clocks that it began with. metrics: of its releases."""
     wrong = []
-    for head, key in zip(heads, keys, strict=True):
-        if not head.closing:
+    for name, told in metrics.items():
+        if told.get("kind") != "closing":
             continue
-        came = None if key is None else carried.came.get(key)
-        if came is None or came.clock is None or head.end != came.clock + policy.window_ms:
-            wrong.append(head.release_id)
+        path = folder / "restricted" / "cohorts" / str(told.get("partition")) / CAME
+        end = read_object(told.get("window_end"), MILLISECONDS)
+        began = clock_in(path) if path.is_file() else None
+        if began is None or end != began + (policy.window_ms or 0):
+            wrong.append(name)
     if wrong:
         findings.add(
             f"{len(wrong)} closing releases not at the first window end after the clock that the run began with",

@@ -96,6 +96,16 @@ def carried_facts(path: Path) -> tuple[Mapping[str, Any], np.ndarray]:
     return meta, pool
 
 
+def clock_in(path: Path) -> int | None:
+    """The end of the last window that was released, ms, as a file carries it; None: none, or the file is damaged."""
+    try:
+        told = carried_facts(path)[0]["clock"]
+        end = None if told is None else json.loads(told)["last_end"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return end if isinstance(end, int) else None
+
+
 def _read_all(
     paths: Mapping[str, Path], bound: BoundPolicy, books: Sequence[CodeBook], findings: Findings
 ) -> dict[str, CarriedPartition]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.carried_people import judge_clocks
 from kanonflow.pipelines.audit.carried_state import CAME, carried_facts
 from kanonflow.pipelines.audit.chain_record import ChainRecord, chain_record, judge_place
 from kanonflow.pipelines.audit.lasting import told_metrics
@@ -57,7 +58,9 @@ def audit_chain(
     findings = Findings()
     for run in runs:
         check_modes(run.folder, findings)
-        judge_place(run.record, told_metrics(run.folder / "restricted" / "metrics"), findings)
+        metrics = told_metrics(run.folder / "restricted" / "metrics")
+        judge_place(run.record, metrics, findings)
+        judge_clocks(run.folder, metrics, policy, findings)
     for before, after in pairwise(runs):
         _judge_link(before, after, findings)
     shared = _shared_releases(runs)

@@ -24,7 +24,7 @@ import numpy as np
 
 from kanonflow.pipelines.audit.boxes import BoxBook
 from kanonflow.pipelines.audit.candidate_graph import group_rows
-from kanonflow.pipelines.audit.carried_people import judge_carried, judge_clocks, judge_seen, with_pool
+from kanonflow.pipelines.audit.carried_people import judge_carried, judge_seen, with_pool
 from kanonflow.pipelines.audit.carried_state import Carried
 from kanonflow.pipelines.audit.chain_record import ChainRecord
 from kanonflow.pipelines.audit.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
@@ -104,7 +104,6 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
     judge_carried(evidence.carried, every, evidence.record, findings)
     keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
-    judge_clocks(evidence.carried, heads, keys, policy, findings)
     fewest = int(rosters.members.min()) if len(rosters.members) else None
     figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
     if waiting:
