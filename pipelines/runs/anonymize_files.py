@@ -29,6 +29,7 @@ from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.kernel_cache import compile_first
+from kanonflow.pipelines.runs.known_people import KnownPeople
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -52,8 +53,10 @@ from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, Older
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.roster.first_partitions import DividedPeopleError
 from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.sinks.divided_people import WriteDividedPeople, divided_people
 from kanonflow.transforms.sinks.durable_boundary import (
     Marked,
     TakeApart,
@@ -71,7 +74,7 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 
-_TOLD = (InputError, ReleaseConflictError, OlderStateError)
+_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError)
 """Errors of a step whose message is for the user."""
 
 
@@ -105,6 +108,7 @@ def anonymize_files(
         PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.
+        DividedPeopleError: people have rows in more than one partition, and the policy does not accept that.
         InputChangedError: a file changed while it was read.
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
@@ -144,6 +148,7 @@ def anonymize_files(
             published=published,
             epoch=directory.epoch,
             continued=continued_cohorts(directory, bound),
+            known_people=KnownPeople(as_workers_see(options.output)),
         )
         connect(
             pipeline,
@@ -171,7 +176,10 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed)
+        divided = divided_people(options.output)
+        summary = summarize(
+            counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed, divided
+        )
         if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
             tell(
                 f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
@@ -228,6 +236,7 @@ def kanonymize(
     published: EarlierReleases | None = None,
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
+    known_people: beam.PTransform | None = None,
     on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
@@ -241,6 +250,7 @@ def kanonymize(
         published=published,
         epoch=epoch,
         continued=continued,
+        known_people=known_people,
         on_unfit=on_unfit,
     )
 
@@ -301,6 +311,8 @@ def connect(
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
     told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    if (divided := anonymized.divided) is not None and (streaming or bound.policy.accepts_divided):
+        _ = divided | "KAnonymize/Divided" >> WriteDividedPeople(output)
     # The feed has not ended before what was gathered is on its way.
     made = [anonymized.released, unreleased, gathered]
     if matching_records:
