@@ -78,7 +78,7 @@ _TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError)
 """Errors of a step whose message is for the user."""
 
 
-_WAITED = ("awaits_intake", "too_few_peers")
+_WAITED = ("awaits_intake", "intake_too_large", "too_few_peers")
 """Why rows of a policy with cohorts that last are rejected that others could have been released with."""
 
 
