@@ -1,7 +1,7 @@
 """The input of a run that continues another, judged before anything of it is written.
 
 Three questions: is an id what it was there (``individual_type``), has the chain read these files (``read_before``), and
-are these its people (``known_people``).
+are these its people (``people_found``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.run_records import read_before
 from kanonflow.pipelines.run_records.continued_run import ContinueError, EarlierRun, known_people
-from kanonflow.pipelines.run_records.known_people import KnownPeople
+from kanonflow.pipelines.run_records.people_found import PeopleFound
 from kanonflow.transforms.secret.seeds import Secret, people_key
 
 
@@ -29,7 +29,7 @@ class ContinuingInput:
     individual_type: as --individual-type says of the run before. people_changed: other people are meant.
     """
 
-    people: Callable[[NDArray[np.uint64], bytes], KnownPeople | None]
+    people: Callable[[NDArray[np.uint64], bytes], PeopleFound | None]
     has_rows: Callable[[str], bool]
     individual_type: str | None = None
     people_changed: bool = False
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
     """read: for run.json, what the chain has read before this run. people: who was found."""
 
     read: read_before.Files
-    people: KnownPeople | None
+    people: PeopleFound | None
 
     def record(self) -> dict[str, Any]:
         """For run.json."""

@@ -41,7 +41,7 @@ from kanonflow.pipelines.run_records.continued_run import (
 from kanonflow.pipelines.run_records.continuing_input import ContinuingInput, judge
 from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
 from kanonflow.pipelines.run_records.individual_type import resumed_type, type_on_record
-from kanonflow.pipelines.run_records.known_people import KnownPeople, people_of_record
+from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
@@ -115,7 +115,7 @@ class RunDirectory:
     run: str = ""
     epoch: int = 0
     continued: bool = False
-    people: KnownPeople | None = None
+    people: PeopleFound | None = None
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class Nights:
     """A place with a policy and a secret, and the command over its files."""
 
     def __init__(self, place: Path, policy: str = POLICY) -> None:
-        self.place = place
+        self.place, self.secret = place, "secret"
         (place / "policy.yaml").write_text(policy)
         (place / "secret").write_bytes(bytes(range(7, 47)))
         (place / "secret").chmod(0o600)
@@ -105,7 +105,13 @@ class Nights:
         if policy is not None:
             name = f"policy-{output}.yaml"
             (self.place / name).write_text(policy)
-        given = ["--policy", str(self.place / name), "--secret-file", str(self.place / "secret"), "--quiet"]
+        given = [
+            "--policy",
+            str(self.place / name),
+            "--secret-file",
+            str(self.place / self.secret),
+            "--quiet",
+        ]
         for file in files:
             given += ["--input", str(file)]
         return main(["anonymize", *given, "--output", str(self.place / output), *flags])

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kanonflow.pipelines.cli import main
 from tests.pipelines.runs.spelled_nights import PEOPLE, POLICY, Nights, night_rows, number, padded, write
 
 pytestmark = pytest.mark.thorough
@@ -236,3 +237,39 @@ def test_an_answer_that_is_on_record_otherwise_is_refused(
     for flags in (("--individual-type", "long"), ("--people-changed",)):
         assert nights.run("out2", second, flags=flags) == 2
         assert f"{flags[0]} goes with --continue" in capsys.readouterr().err
+
+
+def stream(nights: Nights, source: Path, output: str, *flags: str) -> int:
+    """``kanonflow stream`` over a directory, as far as it goes without a cluster."""
+    given = ["--policy", str(nights.place / "policy.yaml"), "--secret-file", str(nights.place / "secret")]
+    given += [
+        "--source",
+        str(source),
+        "--output",
+        str(nights.place / output),
+        "--unmeasured",
+        "--quiet",
+        "--flink_job_server_jar=none",
+    ]
+    return main(["stream", *given, *flags])
+
+
+def test_a_stream_that_continues_is_asked_the_same(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A directory of Parquet after a night of CSV: the types are compared. A directory of CSV in another spelling: the
+    rows that are there are looked at before the job begins. Nothing is written by either."""
+    typed, spelled = nights.place / "typed", nights.place / "spelled"
+    typed.mkdir()
+    spelled.mkdir()
+    write(typed / "2.parquet", night_rows(2, number), pa.int64())
+    write(spelled / "2.csv", night_rows(2, lambda who: str(number(who))))
+    continues = ("--continue", str(nights.place / "out1"))
+    assert stream(nights, typed, "out2", *continues) == 2
+    assert "text (string) there and whole numbers (long) here" in capsys.readouterr().err
+    assert untouched(nights)
+    assert stream(nights, spelled, "out2", *continues) == 3
+    told = capsys.readouterr().err
+    assert "0 of 60 people in the input's beginning are known" in told
+    assert "--people-changed" in told
+    assert untouched(nights)

@@ -24,7 +24,7 @@ class StrangePeopleError(Exception):
 
 
 @dataclass(frozen=True)
-class KnownPeople:
+class PeopleFound:
     """known: people of the roster. here: of those, with a row in the input. new: others with a row in it.
 
     otherwise: by difference, new people among those tried who are known in another spelling. tried: how many were.
@@ -80,8 +80,8 @@ class KnownPeople:
         )
 
 
-def people_of_record(told: Any) -> KnownPeople | None:
+def people_of_record(told: Any) -> PeopleFound | None:
     """What run.json holds of it; None: nothing."""
     if not isinstance(told, Mapping):
         return None
-    return KnownPeople(int(told["known"]), int(told["here"]), int(told["new"]))
+    return PeopleFound(int(told["known"]), int(told["here"]), int(told["new"]))
