@@ -16,6 +16,10 @@ LEAST_SHARE = 0.05
 LEAST_ROSTER = 50
 """People of a roster from which on a share says something."""
 
+LEAST_PEOPLE = 20
+"""People of an input from which on a share says something: a twentieth of fewer is less than one person, and a file of
+some mended rows may well have newcomers only."""
+
 
 class StrangePeopleError(Exception):
     """The people of an input are not those that its run is to know; the message has counts and the likely cause."""
@@ -55,7 +59,8 @@ class PeopleFound:
         are four people with two places each, and known by that.
         """
         people = self.here + self.new
-        strange = self.known >= max(people, LEAST_ROSTER) and self.here < LEAST_SHARE * people
+        comparable = self.known >= max(people, LEAST_ROSTER) and people >= LEAST_PEOPLE
+        strange = comparable and self.here < LEAST_SHARE * people
         spelled = sum(self.otherwise.values())
         if not strange and spelled <= LEAST_SHARE * self.tried:
             return None
