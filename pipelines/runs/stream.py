@@ -56,6 +56,8 @@ from kanonflow.pipelines.runs.feed_address import (
     sink_notes,
 )
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
+from kanonflow.pipelines.runs.input_people import as_told, continuing_feed
+from kanonflow.pipelines.runs.known_people import KnownPeople
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
@@ -68,6 +70,7 @@ from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import is_local, read_whole
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
+from kanonflow.transforms.sinks.divided_people import divided_people
 from kanonflow.transforms.sinks.sinks import (
     WriteReleases,
     metrics_directory,
@@ -133,6 +136,8 @@ def stream_feed(
 
     Raises:
         InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
+        ContinueError, StrangePeopleError: the run to continue does not fit, or hardly anybody of the feed's first rows
+            is known there.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         OlderStateError: the stream goes on from a state that is older than what it has published.
         LostInputError: more of its input does not fit than may, and it was told to end then.
@@ -178,6 +183,7 @@ def stream_feed(
                 previous=[each.resolve() for each in replaced],
                 bound=bound,
                 continues=options.continues,
+                continuing=as_told(continuing_feed(feed.reading(bound), bound), options),
                 release_format=options.release_format,
             )
         )
@@ -201,6 +207,7 @@ def stream_feed(
                 ),
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
+                known_people=KnownPeople(seen),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
             bound,
@@ -285,7 +292,7 @@ def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary
         releases=sum(record["released"] for record in metrics),
         rows_released=sum(record["rows_released"] for record in metrics),
         rejected=rejected,
-        lasting=told_of_cohorts(metrics, policy),
+        lasting=told_of_cohorts(metrics, policy, divided_people(output)),
     )
 
 
