@@ -21,6 +21,8 @@ from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import (
+    CLOSING,
+    REGULAR,
     Keystream,
     ReleaseSlot,
     Secret,
@@ -60,7 +62,10 @@ def _name_faults(
         yield "its partition is not that of its records"
         return
     end = matching_record.window[1]
-    slot = ReleaseSlot(bytes.fromhex(matching_record.partition), end, matching_record.release_no)
+    kind = CLOSING if matching_record.closing else REGULAR
+    # Ids of builds that knew no places are those of the first run.
+    place = max(matching_record.place, 0)
+    slot = ReleaseSlot(bytes.fromhex(matching_record.partition), end, matching_record.release_no, kind, place)
     if matching_record.release_id != release_id(secret, bound.policy.name, slot):
         yield "its release id is not that of its slot"
 

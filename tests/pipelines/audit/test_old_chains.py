@@ -100,11 +100,19 @@ def test_both_releases_of_one_id_are_exported(chains: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("chain", ["waits", "collides"])
 @pytest.mark.parametrize("carry", [False, True])
-def test_a_third_night_goes_on_from_old_ones(chains: Path, chain: str, carry: bool) -> None:
+def test_a_third_night_goes_on_from_old_ones(
+    chains: Path, chain: str, carry: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In their epoch, under ids of its own, though it releases the window that the second released at its end; the
-    night passes by itself, and so do all that were right together."""
-    assert go_on(chains, chain, *(["--carry"] if carry else [])) == 0
+    night passes by itself, and so do all that were right together. Of what kind the ids of people are, the old ones did
+    not write down: it is asked for once, before anything is written."""
+    asked = ["--carry"] if carry else []
     out = chains / chain / "out3"
+    assert go_on(chains, chain, *asked) == 2
+    assert "--individual-type" in capsys.readouterr().err
+    assert not (out / "release").exists()
+    assert not (chains / chain / "out2" / "restricted" / "continued_by.json").exists()
+    assert go_on(chains, chain, *asked, "--individual-type", "string") == 0
     records = [
         json.loads((out.parent / name / "restricted/run.json").read_text()) for name in ("out2", "out3")
     ]
