@@ -39,11 +39,14 @@ from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, check_source, partition_key
 from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows.chain import CarriedState, Chain
 from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
+    CARRIED_TAG,
     METRICS_TAG,
     NAMESPACE,
     REJECTED_TAG,
+    WAKE,
     SolveWindows,
 )
 from kanonflow.transforms.windows.step import EarlierCohorts
@@ -61,9 +64,11 @@ class Anonymized(_Outputs):
     """released: PCollection[Release]. metrics: PCollection of records of metrics.avsc.
 
     rejected: PCollection[RejectedRows]; raw data, which must stay where the input is.
+    carried: PCollection[CarriedState], one of each partition at the feed's end, where ``chain`` was given; raw data.
     """
 
     bound: BoundPolicy
+    carried: beam.PCollection
 
     @functools.cached_property
     def rows(self) -> beam.PCollection:
@@ -97,6 +102,7 @@ class KAnonymize(beam.PTransform):
     stream that goes on); None: it begins with nothing.
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
+    chain: with ``cohort: lasting``, which of the runs that continue each other it is; None: it hands nothing on.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
@@ -120,6 +126,7 @@ class KAnonymize(beam.PTransform):
         published: EarlierReleases | None = None,
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
+        chain: Chain | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
     ) -> None:
         super().__init__()
@@ -136,6 +143,7 @@ class KAnonymize(beam.PTransform):
         self._published = published
         self._epoch = epoch
         self._continued = continued
+        self._chain = chain
         self._on_unfit = on_unfit
         self._error_handler: ErrorHandler | None = None
 
@@ -184,7 +192,16 @@ class KAnonymize(beam.PTransform):
         keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
             tuple[bytes, tuple[int, bytes, bytes]]
         )
-        tags = METRICS_TAG, REJECTED_TAG
+        carried = [] if self._continued is None else self._continued.keys()
+        if carried:
+            # Who waits there must leave or wait on, whether the partition has a row here or not.
+            woken = (
+                records.pipeline
+                | "Carried" >> beam.Create([(key, WAKE) for key in carried], reshuffle=False)
+                | "Woken" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+            )
+            keyed = (woken, keyed) | "All" >> beam.Flatten()
+        tags = METRICS_TAG, REJECTED_TAG, CARRIED_TAG
         solved = keyed | "Solve" >> beam.ParDo(
             SolveWindows(
                 self._timed(),
@@ -194,6 +211,7 @@ class KAnonymize(beam.PTransform):
                 self._published,
                 epoch=self._epoch,
                 continued=self._continued,
+                chain=self._chain,
             )
         ).with_outputs(*tags, main="released")
         rejected = (
@@ -206,6 +224,7 @@ class KAnonymize(beam.PTransform):
             self._window("rejected", rejected),
         )
         anonymized.bound = self._bound
+        anonymized.carried = _of_type(CarriedState, solved[CARRIED_TAG])
         if self._error_handler is not None:
             # Not in the policy's windows: a row without a time would stand in one that begins before time does, which
             # sinks of files cannot take.

@@ -28,11 +28,19 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.run_records.chain_record import (
+    NOTHING_ASKED,
+    ChainAsked,
+    chain_of,
+    chain_record,
+    refuse_other_epoch,
+)
 from kanonflow.pipelines.run_records.continued_run import (
     ContinueError,
     EarlierRun,
     cohorts_record,
     continue_once,
+    copied_notes,
     copy_cohorts,
     earlier_run,
     refuse_cohorts,
@@ -57,6 +65,7 @@ from kanonflow.transforms.sinks.sinks import (
     release_directory,
     restricted_directory,
 )
+from kanonflow.transforms.windows.chain import Chain
 
 _KEPT = ("second_releases",)
 """What others have written into run.json: it stays when the run resumes."""
@@ -100,7 +109,7 @@ class RunDirectory:
 
     run: keyed digest of what makes this run the same as before: policy, secret and input, and the epoch.
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
-    continued: whether the run began with the cohorts of another.
+    continued: whether the run began with the cohorts of another. chain: which of its chain it is.
     """
 
     output: str
@@ -109,6 +118,7 @@ class RunDirectory:
     run: str = ""
     epoch: int = 0
     continued: bool = False
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,7 @@ def open_run_directory(
     bound: BoundPolicy | None = None,
     continues: str | None = None,
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
+    asked: ChainAsked = NOTHING_ASKED,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -189,12 +200,13 @@ def open_run_directory(
             them already, and what is given then does not count.
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
+        asked: what is asked of the run in its chain (``chain_record``).
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
             secret or version, or is a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
-        ContinueError: the run to continue does not fit this one.
+        ContinueError: the run to continue does not fit this one, or what is asked of the chain does not.
         OpenPlaceError: others could read, or have prepared, what a new run keeps in ``restricted/``.
     """
     restricted = restricted_directory(output)
@@ -256,11 +268,12 @@ def open_run_directory(
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
         epoch, continued = 0, False
+        resumed = record if used else None
+        chain, told = chain_of(asked, policy, resumed, earlier)
         if policy.lasting:
-            resumed = record if used else None
-            epoch, continued, told = _begin_epoch(output, resumed, earlier)
-            notes += told
-            this |= {"epoch": epoch_text(epoch), "continued": continued}
+            epoch, continued, told_of_epoch = _begin_epoch(output, resumed, earlier, asked)
+            notes += (*told_of_epoch, *told)
+            this |= {"epoch": epoch_text(epoch), "continued": continued, **chain_record(chain, resumed)}
             if resumed is not None and "cohorts" in resumed:
                 this |= {"cohorts": resumed["cohorts"]}
             elif bound is not None:
@@ -286,7 +299,7 @@ def open_run_directory(
                 this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
             ]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            yield RunDirectory(output, secret, notes, run, epoch, continued)
+            yield RunDirectory(output, secret, notes, run, epoch, continued, chain)
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
@@ -315,24 +328,23 @@ def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | No
 
 
 def _begin_epoch(
-    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None
+    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None, asked: ChainAsked
 ) -> tuple[int, bool, tuple[str, ...]]:
     """The epoch of a run, whether it began with the cohorts of another, and what to tell the user.
 
     record: run.json of a run that resumes. earlier: the run that a new one continues.
     """
     if record is not None:
-        return _epoch_in(record) or draw_epoch(), bool(record.get("continued")), ()
+        epoch = _epoch_in(record) or draw_epoch()
+        refuse_other_epoch(asked, epoch)
+        return epoch, bool(record.get("continued")), ()
     if earlier is None:
         refuse_cohorts(output)
-        return draw_epoch(), False, (_EPOCH_BEGINS,)
-    people = copy_cohorts(earlier, output)
+        return draw_epoch() if asked.epoch is None else asked.epoch, False, (_EPOCH_BEGINS,)
+    refuse_other_epoch(asked, earlier.epoch)
+    copied = copy_cohorts(earlier, output)
     continue_once(earlier, output)
-    return (
-        earlier.epoch,
-        True,
-        (f"The epoch of {earlier.directory} goes on: {people:,} people are known from there.",),
-    )
+    return earlier.epoch, True, copied_notes(earlier, copied)
 
 
 def draw_epoch() -> int:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kanonflow.pipelines.options.options import RunOptions
+from kanonflow.pipelines.run_records.chain_record import NOTHING_ASKED, ChainAsked
 from kanonflow.pipelines.run_records.released_again import LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (
     RunDirectory,
@@ -74,6 +75,7 @@ def open_release_directory(
     secret: Secret | None,
     previous: Sequence[Secret],
     bound: BoundPolicy | None = None,
+    asked: ChainAsked = NOTHING_ASKED,
 ) -> Iterator[RunDirectory]:
     """``open_run_directory`` of a run over files; of a second release it is recorded in both directories.
 
@@ -96,6 +98,7 @@ def open_release_directory(
                 bound=bound,
                 continues=options.continues,
                 release_format=options.release_format,
+                asked=asked,
             )
         )
         if first is not None:

@@ -29,6 +29,7 @@ from kanonflow.pipelines.flink.job_watch import JobManagerGoneError, JobWatch
 from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_alive, is_running, was_stopped
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
+from kanonflow.pipelines.run_records.chain_record import ChainAsked
 from kanonflow.pipelines.run_records.refused_state import LostInputError, RefusedState
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
 from kanonflow.pipelines.runs.anonymize_files import (
@@ -42,6 +43,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     given_secret,
     kanonymize,
     make_pipeline,
+    refuse_second_continuation,
     run_failure,
     shipped_secret,
     with_overrides,
@@ -145,6 +147,7 @@ def stream_feed(
             " their format from its address (format=...); leave the flag out"
         )
     check_runner(options, [str(source)])
+    refuse_second_continuation(options)
     policy = with_overrides(policy, options)
     check_solver(policy)
     for note in dict.fromkeys((*source.notes(), *sink_notes(topic))):
@@ -179,6 +182,7 @@ def stream_feed(
                 bound=bound,
                 continues=options.continues,
                 release_format=options.release_format,
+                asked=ChainAsked(epoch=options.epoch),
             )
         )
         for note in directory.notes:
@@ -201,6 +205,7 @@ def stream_feed(
                 ),
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
+                chain=directory.chain,
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
             bound,
