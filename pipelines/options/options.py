@@ -22,6 +22,7 @@ from kanonflow.pipelines.options.cohort_flags import (
     add_forget,
     chain_options,
     refuse_carry_for_streams,
+    refuse_without_continue,
 )
 from kanonflow.pipelines.options.compare_flags import add_compare
 from kanonflow.pipelines.options.export_flags import add_export
@@ -68,6 +69,7 @@ class RunOptions:
     notes: what to tell of the arguments before the run.
     end_on_rejected: a stream ends when more of its last rows do not fit than the policy lets pass.
     continues: the --output (of a stream into a topic: the --restricted) of a run whose cohorts this one begins with.
+    individual_type: what kind of value the individual was there. people_changed: other people are meant.
     release_format: of the files in ``release/``.
     carry: what waits at the end of the input is left for the run that continues this one. until: where that end is, in
     ms; None: where the rows end. epoch: the number of the epoch that begins; None: one is drawn.
@@ -91,6 +93,8 @@ class RunOptions:
     second_release_of: str | None = None
     rewind: bool = False
     continues: str | None = None
+    individual_type: str | None = None
+    people_changed: bool = False
     end_on_rejected: bool = False
     release_format: ReleaseFormat = ReleaseFormat.AVRO
     carry: bool = False
@@ -131,6 +135,8 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         raise OptionsError(
             "--streaming: files that are there are a bounded input; for a feed see kanonflow stream"
         )
+    if told := refuse_without_continue(arguments):
+        raise OptionsError(told)
     runner, notes = _runner(arguments.runner)
     if runner != DEFAULT_RUNNER:
         need_tested_beam(f"--runner {runner}")
@@ -167,6 +173,8 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         continues=continues.rstrip("/") or "/"
         if (continues := getattr(arguments, "continues", None))
         else None,
+        individual_type=getattr(arguments, "individual_type", None),
+        people_changed=getattr(arguments, "people_changed", False),
         end_on_rejected=getattr(arguments, "end_on_rejected", False),
         release_format=ReleaseFormat(arguments.release_format),
         **chain_options(arguments),

@@ -31,6 +31,7 @@ from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, on
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd, end_file
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
+from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
@@ -112,6 +113,8 @@ def anonymize_files(
         PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.
+        ContinueError: the run to continue does not fit, or has read these files. StrangePeopleError: hardly anybody of
+            the input is known there.
         InputChangedError: a file changed while it was read.
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
@@ -137,10 +140,13 @@ def anonymize_files(
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
+    continuing = as_told(continuing_files(files, bound, csv), options)
     asked = ChainAsked(
         options.carry, options.until, partial(latest_window_end, files, bound, csv), options.epoch
     )
-    with open_release_directory(options, policy, told, secret, previous, bound, asked) as directory:
+    with open_release_directory(
+        options, policy, told, secret, previous, bound, continuing, asked
+    ) as directory:
         for note in directory.notes:
             tell(note, terminal)
         if measured.figures is not None and measured.figures["rows"] and is_local(options.output):
@@ -188,6 +194,8 @@ def anonymize_files(
         summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed)
         for note in run_end_notes(directory.chain, all_metrics(metrics_folder), summary, options.output):
             tell(note, terminal)
+        if directory.people is not None:
+            tell(directory.people.line(), terminal)
         return summary
 
 
