@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_aliv
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
 from kanonflow.pipelines.run_records.refused_state import LostInputError, RefusedState
+from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
 from kanonflow.pipelines.runs.anonymize_files import (
     RunFailedError,
@@ -59,20 +61,18 @@ from kanonflow.pipelines.runs.feed_end import end_file, stop_file
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
-from kanonflow.pipelines.terminal.progress import progress, read_metrics, watched_live
+from kanonflow.pipelines.terminal.progress import progress, watched_live
 from kanonflow.pipelines.terminal.summary import told_of_cohorts
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.release_format import ReleaseFormat
-from kanonflow.transforms.files.create_if_absent import is_local, read_whole
+from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
 from kanonflow.transforms.sinks.sinks import (
     WriteReleases,
     metrics_directory,
-    rejected_directory,
-    version_name,
 )
 from kanonflow.transforms.solver_check import check_solver
 
@@ -271,16 +271,7 @@ def job_name(policy: str, options: RunOptions) -> str:
 def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary:
     """The summary of what stands below ``output``. policy: that of the stream, where it is at hand."""
     metrics = list(all_metrics(metrics_directory(output)))
-    out = {
-        version_name(record["release_id"], digest)
-        for record in metrics
-        if record["released"] and (digest := record.get("digest")) is not None
-    }
-    rejected: dict[str, int] = {}
-    for record in _rejected(output):
-        if record.get("part") in out:
-            continue  # withheld once, and published when the right state went on
-        rejected[record["reason"]] = rejected.get(record["reason"], 0) + 1
+    rejected = Counter(record["reason"] for record in unsettled_rejected(output))
     return StreamSummary(
         releases=sum(record["released"] for record in metrics),
         rows_released=sum(record["rows_released"] for record in metrics),
@@ -376,13 +367,3 @@ def _cancel(result: Any, options: RunOptions, name: str) -> None:
     address = cluster_address(options.beam_flags)
     if is_flink(options.runner) and address is not None:
         cancel_jobs(address, name)
-
-
-def _rejected(output: str) -> Iterator[Mapping[str, Any]]:
-    """The rejected rows, each once: of a part that came again from an older checkpoint the first file counts."""
-    file_of: dict[str, str] = {}
-    for match in FileSystems.match([FileSystems.join(rejected_directory(output), "*.avro")])[0].metadata_list:
-        for record in read_metrics(read_whole(match.path)):
-            part = record.get("part")
-            if part is None or file_of.setdefault(part, match.path) == match.path:
-                yield record

@@ -35,6 +35,7 @@ from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, relea
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import MetricsAccess, Policy
 from kanonflow.schemas.release_format import ReleaseFormat
+from kanonflow.schemas.settled_releases import version_name
 from kanonflow.transforms.columns.avro_encoding import avro_file, same_records
 from kanonflow.transforms.columns.parquet_encoding import parquet_file, same_releases
 from kanonflow.transforms.files.create_if_absent import (
@@ -218,11 +219,6 @@ def withheld(release: Release, data: bytes) -> Iterable[Any]:
     yield TaggedOutput(CONFLICTS_TAG, conflicting_rows(release, data))
     if release.metrics is not None:
         yield TaggedOutput(METRICS_TAG, withheld_metrics(release.metrics, CONFLICT))
-
-
-def version_name(release_id: str, digest: str) -> str:
-    """Which release of an id, where there were two."""
-    return f"{release_id}-{digest}"
 
 
 class ReleaseSlots:
