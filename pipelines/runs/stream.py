@@ -61,6 +61,7 @@ from kanonflow.pipelines.runs.feed_end import end_file, stop_file
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
+from kanonflow.pipelines.terminal.parked_notices import ParkedNotices
 from kanonflow.pipelines.terminal.progress import progress, watched_live
 from kanonflow.pipelines.terminal.summary import told_of_cohorts
 from kanonflow.pipelines.terminal.terminal import tell
@@ -217,7 +218,8 @@ def stream_feed(
         quiet = options.quiet or not is_local(metrics_folder) or "cluster" in start.job
         stack.enter_context(progress(Path(metrics_folder), terminal, quiet=quiet))
         stack.enter_context(workers_in_this_process(pipeline.options))
-        if not _run_until_end(pipeline, options, start, watch):
+        parked = ParkedNotices(options.output, terminal)
+        if not _run_until_end(pipeline, options, start, watch, parked):
             tell(f"submitted as {name}", terminal)
             return None
     return summarize_stream(options.output, policy)
@@ -280,7 +282,9 @@ def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary
     )
 
 
-def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamStart, watch: JobWatch) -> bool:
+def _run_until_end(
+    pipeline: beam.Pipeline, options: RunOptions, start: StreamStart, watch: JobWatch, parked: ParkedNotices
+) -> bool:
     """Run until the job ends or says that its feed did; False when nobody is to wait for that.
 
     A stop from outside (a savepoint) is an end like any other.
@@ -304,6 +308,7 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamSt
                 _cancel(result, options, name)
                 return True
             watch.look()
+            parked.look()
             time.sleep(POLL_SECONDS)
         refused.raise_it()
         if result.state not in _ENDED and not _stopped_from_outside(options, name):

@@ -232,6 +232,7 @@ class ReleaseSlots:
         self._slots = PublishedSlots(output, policy)
         self._conflicts = Metrics.counter(NAMESPACE, CONFLICT)
         self._parked = Metrics.counter(NAMESPACE, "partitions_parked")
+        self._seen_parked: set[bytes] = set()
 
     def admit(self, release: Release) -> bool:
         """Take the release's slot, and write down who entered; whether it may be published now.
@@ -244,6 +245,9 @@ class ReleaseSlots:
         if slot is None:
             return True
         if self._slots.is_parked(slot.partition):
+            if slot.partition not in self._seen_parked:  # an attempt begins with nothing counted
+                self._seen_parked.add(slot.partition)
+                self._parked.inc()
             self._conflicts.inc()
             return False
         if release.solution is not None:
@@ -263,8 +267,10 @@ class ReleaseSlots:
 
     def _park(self, slot: Slot | None, other: Slot | CommittedSegment | None) -> None:
         self._conflicts.inc()
-        if slot is not None and self._slots.park(slot, other):
-            self._parked.inc()
+        if slot is not None:
+            if self._slots.park(slot, other) and slot.partition not in self._seen_parked:
+                self._parked.inc()
+            self._seen_parked.add(slot.partition)
 
 
 def conflicting_rows(release: Release, data: bytes) -> RejectedRows:
