@@ -20,12 +20,14 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
+from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
+from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.kernel_cache import compile_first
@@ -129,6 +131,7 @@ def anonymize_files(
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
+    refuse_read_files(options.continues, [each.file.path for each in contents])
     with open_release_directory(options, policy, told, secret, previous, bound) as directory:
         for note in directory.notes:
             tell(note, terminal)
@@ -273,14 +276,16 @@ def connect(
     write_releases: beam.PTransform | None = None,
     epoch: int = 0,
 ) -> None:
-    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
+    """Wire the job: ``source`` (PBegin -> RawBatch, or PolledRows), ``anonymize`` (RawBatch -> Anonymized), the rest.
 
     matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's.
     write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics, rejected rows and
     matching records go in any case.
     """
     output = as_workers_see(output)
-    anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
+    read = pipeline | "Read" >> source
+    rows, ends = read if isinstance(read, PolledRows) else (read, None)
+    anonymized = rows | "KAnonymize" >> anonymize
     boundary = partial(durable_boundary, runner, streaming=streaming)
     # Of windows that made a release, the sink says what became of it. All that is named as a part of KAnonymize here,
     # Flink fuses with the solving step or with the one that gathers, and names a task whose steps stand in several
@@ -311,8 +316,8 @@ def connect(
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if streaming and not is_dataflow(runner):  # there a job ends with its feed
-        _ = tuple(made) | "KAnonymize/Silence" >> Silence() | "End" >> TellEnd(output, boundary)
+    if ends is not None and not is_dataflow(runner):  # there a job ends with its feed
+        _ = tuple(made) | "KAnonymize/Silence" >> Silence(ends) | "End" >> TellEnd(output, boundary)
 
 
 def _made_none(metrics: Mapping[str, Any]) -> bool:

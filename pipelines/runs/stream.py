@@ -28,9 +28,10 @@ from kanonflow.pipelines.flink.flags import flag_value, is_flink
 from kanonflow.pipelines.flink.job_server import submitting_jvm, with_job_server
 from kanonflow.pipelines.flink.job_watch import JobManagerGoneError, JobWatch
 from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_alive, is_running, was_stopped
+from kanonflow.pipelines.flink.stable_ids import keep_ids
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
-from kanonflow.pipelines.run_records.refused_state import LostInputError, RefusedState
+from kanonflow.pipelines.run_records.refused_state import GoneFeedError, LostInputError, RefusedState
 from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
 from kanonflow.pipelines.runs.anonymize_files import (
@@ -136,6 +137,7 @@ def stream_feed(
         InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         OlderStateError: the stream goes on from a state that is older than what it has published.
+        GoneFeedError: its feed cannot be read on.
         LostInputError: more of its input does not fit than may, and it was told to end then.
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
@@ -157,7 +159,7 @@ def stream_feed(
     refuse_shared_secret((source_of_secret, *replaced), (), folders)
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
-    start = stream_start(options, name, topic)
+    start = replace(stream_start(options, name, topic), chosen=source.chosen)
     if _goes_on(start.job):
         # The end of this feed would stop that job too.
         raise OptionsError(f"--job_name {name}: a job of that name runs there already; choose another name")
@@ -168,6 +170,7 @@ def stream_feed(
             temporary = stack.enter_context(private_temporary_folder(flags))
             flags = (*flags, *submitting_jvm(flags), *temporary)
         pipeline = make_pipeline(replace(options, beam_flags=flags))
+        keep_ids(pipeline, matching_records=options.matching_records)
         directory = stack.enter_context(
             open_run_directory(
                 options.output,
@@ -182,7 +185,7 @@ def stream_feed(
                 release_format=options.release_format,
             )
         )
-        for note in directory.notes:
+        for note in (*directory.notes, *source.begins(directory.begins)):
             tell(note, terminal)
         connect(
             pipeline,
@@ -191,6 +194,7 @@ def stream_feed(
                 policy.out_of_orderness_ms,
                 stop_file(seen),
                 RefusedState(seen),
+                source.going_on(directory.begins),
             ),
             kanonymize(
                 bound,
@@ -315,7 +319,7 @@ def _run_until_end(
             result.wait_until_finish()  # raises, and says why
     except KeyboardInterrupt:
         raise watch.left() from None
-    except (JobManagerGoneError, LostInputError, OlderStateError):
+    except (GoneFeedError, JobManagerGoneError, LostInputError, OlderStateError):
         raise
     except Exception as error:  # runners raise whatever they like
         if watch.job is not None:

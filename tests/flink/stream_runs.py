@@ -323,7 +323,7 @@ def accounts(run: StreamRun, rows: Iterable[Row]) -> collections.Counter[str]:
 
 
 def policy_text(**head: Any) -> str:
-    """The small feeds' policy as a file (tests/small_feeds.py), with cohorts that last unless ``head`` says otherwise."""
+    """The small feeds' policy as a file (tests/small_feeds.py); cohorts last unless ``head`` says otherwise."""
     fields: dict[str, Any] = {
         "who": {"role": "individual"},
         "when": {"role": "time"},
