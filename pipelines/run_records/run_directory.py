@@ -39,8 +39,11 @@ from kanonflow.pipelines.run_records.continued_run import (
     refuse_cohorts,
     refuse_continued,
 )
+from kanonflow.pipelines.run_records.continuing_input import ContinuingInput, judge
 from kanonflow.pipelines.run_records.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
+from kanonflow.pipelines.run_records.individual_type import resumed_type, type_on_record
+from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
@@ -63,6 +66,9 @@ from kanonflow.transforms.sinks.sinks import (
 
 _KEPT = ("second_releases",)
 """What others have written into run.json: it stays when the run resumes."""
+
+_JUDGED = ("read", "people")
+"""What a run that continues another found out of its input before it began; one that resumes has the same input."""
 
 
 _NAMES = 2
@@ -103,7 +109,7 @@ class RunDirectory:
 
     run: keyed digest of what makes this run the same as before: policy, secret and input, and the epoch.
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
-    continued: whether the run began with the cohorts of another.
+    continued: whether the run began with the cohorts of another. people: of those, who was found in its input.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
     """
 
@@ -113,6 +119,7 @@ class RunDirectory:
     run: str = ""
     epoch: int = 0
     continued: bool = False
+    people: PeopleFound | None = None
     begins: str = ""
 
 
@@ -177,6 +184,7 @@ def open_run_directory(
     elsewhere: bool = False,
     bound: BoundPolicy | None = None,
     continues: str | None = None,
+    continuing: ContinuingInput | None = None,
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
@@ -193,6 +201,7 @@ def open_run_directory(
         bound: the policy, bound to the input; needed with ``cohort: lasting``.
         continues: the output of a run whose cohorts this one begins with (``continued_run``); one that resumes has
             them already, and what is given then does not count.
+        continuing: how the input of a run that continues another is judged; None: it is not.
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
 
@@ -200,7 +209,8 @@ def open_run_directory(
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
             secret or version, or is a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
-        ContinueError: the run to continue does not fit this one.
+        ContinueError: the run to continue does not fit this one, or has read this input.
+        StrangePeopleError: hardly anybody of the input is known there.
         OpenPlaceError: others could read, or have prepared, what a new run keeps in ``restricted/``.
     """
     restricted = restricted_directory(output)
@@ -226,7 +236,7 @@ def open_run_directory(
     earlier = None
     if continues is not None and not used:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
-        earlier = _earlier_run(continues, output, policy, bound)
+        earlier = _earlier_run(continues, output, policy, bound, continuing)
     fed = _fed(record if used else None, earlier, inputs, stream)
     if previous and not (used and record is not None) and earlier is None:
         raise RunDirectoryError(
@@ -265,11 +275,18 @@ def open_run_directory(
         epoch, continued = 0, False
         if policy.lasting:
             resumed = record if used else None
+            if earlier is not None:
+                judged = judge(earlier, this["input"], secret, continuing, fed.get(BEGINS, ""))
+                this |= judged.record()
+            elif resumed is not None:
+                this |= {name: resumed[name] for name in _JUDGED if name in resumed}
             epoch, continued, told = _begin_epoch(output, resumed, earlier)
             notes += told
             this |= {"epoch": epoch_text(epoch), "continued": continued}
             if resumed is not None and "cohorts" in resumed:
-                this |= {"cohorts": resumed["cohorts"]}
+                if told_type := resumed_type(resumed["cohorts"], bound):
+                    raise RunDirectoryError(f"{output} cannot be resumed: {told_type}")
+                this |= {"cohorts": (type_on_record(bound) if bound else {}) | resumed["cohorts"]}
             elif bound is not None:
                 this |= {"cohorts": cohorts_record(bound, earlier)}
         if stream is not None:
@@ -293,7 +310,8 @@ def open_run_directory(
                 this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
             ]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            yield RunDirectory(output, secret, notes, run, epoch, continued, fed.get(BEGINS, ""))
+            people = people_of_record(this.get("people"))
+            yield RunDirectory(output, secret, notes, run, epoch, continued, people, fed.get(BEGINS, ""))
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
@@ -319,10 +337,13 @@ def _fed(
     return told
 
 
-def _earlier_run(continues: str, output: str, policy: Policy, bound: BoundPolicy | None) -> EarlierRun:
+def _earlier_run(
+    continues: str, output: str, policy: Policy, bound: BoundPolicy | None, asked: ContinuingInput | None
+) -> EarlierRun:
     if bound is None or bound.policy != policy:
         raise RunDirectoryError("--continue needs the policy that is bound to the input")
-    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound)
+    told = None if asked is None else asked.individual_type
+    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound, told)
 
 
 def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | None) -> Secret | None:

@@ -30,6 +30,7 @@ from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
 from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
+from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
@@ -107,6 +108,8 @@ def anonymize_files(
         PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.
+        ContinueError: the run to continue does not fit, or has read these files. StrangePeopleError: hardly anybody of
+            the input is known there.
         InputChangedError: a file changed while it was read.
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
@@ -132,7 +135,8 @@ def anonymize_files(
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
     refuse_read_files(options.continues, [each.file.path for each in contents])
-    with open_release_directory(options, policy, told, secret, previous, bound) as directory:
+    continuing = as_told(continuing_files(files, bound, csv), options)
+    with open_release_directory(options, policy, told, secret, previous, bound, continuing) as directory:
         for note in directory.notes:
             tell(note, terminal)
         if measured.figures is not None and measured.figures["rows"] and is_local(options.output):
@@ -181,6 +185,8 @@ def anonymize_files(
                 " were rejected; a run that continues this one does not have them, nor who was seen and did not enter.",
                 terminal,
             )
+        if directory.people is not None:
+            tell(directory.people.line(), terminal)
         return summary
 
 

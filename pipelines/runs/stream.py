@@ -59,6 +59,7 @@ from kanonflow.pipelines.runs.feed_address import (
     sink_notes,
 )
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
+from kanonflow.pipelines.runs.input_people import as_told, continuing_feed
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
@@ -135,6 +136,8 @@ def stream_feed(
 
     Raises:
         InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
+        ContinueError, StrangePeopleError: the run to continue does not fit, or hardly anybody of the feed's first rows
+            is known there.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         OlderStateError: the stream goes on from a state that is older than what it has published.
         GoneFeedError: its feed cannot be read on.
@@ -182,6 +185,7 @@ def stream_feed(
                 previous=[each.resolve() for each in replaced],
                 bound=bound,
                 continues=options.continues,
+                continuing=as_told(continuing_feed(feed.reading(bound), bound, source.going_on), options),
                 release_format=options.release_format,
             )
         )

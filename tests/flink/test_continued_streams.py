@@ -84,7 +84,7 @@ def test_a_topic_is_read_on_behind_where_its_stream_was_stopped(
     once(first, second)
     assert run_json(second)["epoch"] == run_json(first)["epoch"]
     for run in (first, second):
-        report = verify(run.policy, [source], run.output)
+        report = verify(run.policy, [source], run.output, None)
         assert report.passed, report.render()
 
 

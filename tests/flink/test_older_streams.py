@@ -18,6 +18,8 @@ from tests.flink.topic_runs import json_value
 from tests.kafka.topics import Topics
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+TYPE = ("--individual-type", "string")
+"""It did not write down what an id is; without the flag a run that continues it is asked for it."""
 ARCHIVES = Path(__file__).parent / "older_streams"
 
 
@@ -84,7 +86,7 @@ def test_the_directory_of_an_older_stream_is_not_read_again(
     same = StreamRun(cluster, tmp_path / "same", policy_text=older.policy.read_text(), source=str(older.feed))
     runs.append(same)
     before = there(folder)
-    same.start("--continue", str(older.output), awaited=False)
+    same.start("--continue", str(older.output), *TYPE, awaited=False)
     assert same.wait() == 2
     assert "an earlier build did not write down how far" in same.said()
     assert "in another directory" in same.said()
@@ -95,7 +97,7 @@ def test_the_directory_of_an_older_stream_is_not_read_again(
     runs.append(newer)
     for hour in range(READ_HOURS, HOURS):
         newer.put(hours(hour, hour + 1))
-    newer.start("--continue", str(older.output), checkpointing_ms=1_000)
+    newer.start("--continue", str(older.output), *TYPE, checkpointing_ms=1_000)
     newer.end()
     out = collections.Counter([*older.released(), *newer.released()])
     assert max(out.values()) == 1
@@ -117,14 +119,14 @@ def test_the_topic_of_an_older_stream_is_read_from_where_one_says(
     source = f"kafka://{topics.bootstrap}/{topic}?format=json&until=end"
     run = StreamRun(cluster, tmp_path / "newer", policy_text=older.policy.read_text(), source=source)
     runs.append(run)
-    run.start("--continue", str(older.output), awaited=False)
+    run.start("--continue", str(older.output), *TYPE, awaited=False)
     assert run.wait() == 2
     assert "from=PARTITION:OFFSET" in run.said()
     assert not run.output.exists()
     for partition in range(2):
         topics.write(topic, map(json_value, hours(READ_HOURS, HOURS)[partition::2]), partition)
     run.source += f"&from=0:{ends[0]},1:{ends[1]}"
-    run.start("--continue", str(older.output), checkpointing_ms=1_000)
+    run.start("--continue", str(older.output), *TYPE, checkpointing_ms=1_000)
     assert run.wait() == 0, run.said()
     out = collections.Counter([*older.released(), *run.released()])
     assert max(out.values()) == 1
