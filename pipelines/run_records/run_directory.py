@@ -55,6 +55,7 @@ from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.sinks.divided_people import forget_divided_people
 from kanonflow.transforms.sinks.sinks import (
     make_output_directories,
     metrics_directory,
@@ -255,6 +256,8 @@ def open_run_directory(
         if earlier is not None:
             locks.enter_context(lock_directory(restricted_directory(earlier.directory)))
             secret = _secret_to_continue(restricted, earlier, secret)
+        if not used:
+            forget_divided_people(output)
         secret, notes = _find_secret(restricted, secret, resumed=used)
         notes += strangers_note(output, strangers)
         if used and record is not None:

@@ -32,6 +32,7 @@ from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
+from kanonflow.pipelines.runs.known_people import KnownPeople
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -55,8 +56,10 @@ from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, Older
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.roster.first_partitions import DividedPeopleError
 from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.sinks.divided_people import WriteDividedPeople, divided_people
 from kanonflow.transforms.sinks.durable_boundary import (
     Marked,
     TakeApart,
@@ -74,11 +77,11 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 
-_TOLD = (InputError, ReleaseConflictError, OlderStateError)
+_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError)
 """Errors of a step whose message is for the user."""
 
 
-_WAITED = ("awaits_intake", "too_few_peers")
+_WAITED = ("awaits_intake", "intake_too_large", "too_few_peers")
 """Why rows of a policy with cohorts that last are rejected that others could have been released with."""
 
 
@@ -108,6 +111,7 @@ def anonymize_files(
         PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.
+        DividedPeopleError: people have rows in more than one partition, and the policy does not accept that.
         ContinueError: the run to continue does not fit, or has read these files. StrangePeopleError: hardly anybody of
             the input is known there.
         InputChangedError: a file changed while it was read.
@@ -151,6 +155,7 @@ def anonymize_files(
             published=published,
             epoch=directory.epoch,
             continued=continued_cohorts(directory, bound),
+            known_people=KnownPeople(as_workers_see(options.output)),
         )
         connect(
             pipeline,
@@ -178,7 +183,10 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed)
+        divided = divided_people(options.output)
+        summary = summarize(
+            counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed, divided
+        )
         if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
             tell(
                 f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
@@ -237,6 +245,7 @@ def kanonymize(
     published: EarlierReleases | None = None,
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
+    known_people: beam.PTransform | None = None,
     on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
@@ -250,6 +259,7 @@ def kanonymize(
         published=published,
         epoch=epoch,
         continued=continued,
+        known_people=known_people,
         on_unfit=on_unfit,
     )
 
@@ -312,6 +322,8 @@ def connect(
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
     told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    if (divided := anonymized.divided) is not None and (streaming or bound.policy.accepts_divided):
+        _ = divided | "KAnonymize/Divided" >> WriteDividedPeople(output)
     # The feed has not ended before what was gathered is on its way.
     made = [anonymized.released, unreleased, gathered]
     if matching_records:

@@ -60,6 +60,7 @@ from kanonflow.pipelines.runs.feed_address import (
 )
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
 from kanonflow.pipelines.runs.input_people import as_told, continuing_feed
+from kanonflow.pipelines.runs.known_people import KnownPeople
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
@@ -73,6 +74,7 @@ from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
+from kanonflow.transforms.sinks.divided_people import divided_people
 from kanonflow.transforms.sinks.sinks import (
     WriteReleases,
     metrics_directory,
@@ -210,6 +212,7 @@ def stream_feed(
                 ),
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
+                known_people=KnownPeople(seen),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
             bound,
@@ -286,7 +289,7 @@ def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary
         releases=sum(record["released"] for record in metrics),
         rows_released=sum(record["rows_released"] for record in metrics),
         rejected=rejected,
-        lasting=told_of_cohorts(metrics, policy),
+        lasting=told_of_cohorts(metrics, policy, divided_people(output)),
     )
 
 
