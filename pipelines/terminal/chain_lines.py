@@ -10,7 +10,7 @@ from kanonflow.pipelines.terminal.summary import RunSummary
 from kanonflow.transforms.sinks.sinks import carried_directory
 from kanonflow.transforms.windows.chain import Chain
 
-_WAITED = ("awaits_intake", "too_few_peers")
+_WAITED = ("awaits_intake", "intake_too_large", "too_few_peers")
 """Why rows of a policy with cohorts that last are rejected that others could have been released with."""
 
 
