@@ -8,6 +8,9 @@ from typing import Any
 from kanonflow.pipelines.options.json_flag import add_json
 from kanonflow.pipelines.options.secret_flags import add_secret_flags
 
+INDIVIDUAL_TYPES = ("string", "long", "bytes")
+"""Kinds of values of an individual, as a policy's ``as`` calls them; ``long`` are whole numbers of any width."""
+
 
 def add_continue(parser: argparse.ArgumentParser) -> None:
     """The flag of runs with ``cohort: lasting``."""
@@ -18,6 +21,28 @@ def add_continue(parser: argparse.ArgumentParser) -> None:
         help="with cohort: lasting: begin with the cohorts of the run whose --output (or --restricted) DIR was, in its"
         " epoch; without it an epoch begins",
     )
+    parser.add_argument(
+        "--individual-type",
+        choices=INDIVIDUAL_TYPES,
+        help="with --continue, once: what kind of value the individual was in the run before, where an earlier build"
+        " did not write it down",
+    )
+    parser.add_argument(
+        "--people-changed",
+        action="store_true",
+        help="with --continue: go on though hardly anybody of the input is known, or is known in another spelling",
+    )
+
+
+def refuse_without_continue(arguments: argparse.Namespace) -> str | None:
+    """What to say of flags that mean nothing without --continue; None: there is none."""
+    if getattr(arguments, "continues", None):
+        return None
+    given = {
+        "--individual-type": getattr(arguments, "individual_type", None),
+        "--people-changed": getattr(arguments, "people_changed", False),
+    }
+    return next((f"{flag} goes with --continue" for flag, value in given.items() if value), None)
 
 
 def add_forget(commands: Any, exit_codes: str) -> None:

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
+from numpy.typing import NDArray
 
+from kanonflow.pipelines.run_records.individual_type import type_difference, type_on_record
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.range_values import range_values
@@ -38,6 +40,7 @@ from kanonflow.transforms.lineage.committed_rosters import (
     cohorts_directory,
     segment_file,
 )
+from kanonflow.transforms.roster.cohort_files import people_of_file
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.continued_cohorts import read_continued
 
@@ -83,6 +86,7 @@ def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dic
         ],
         "partition_by": list(policy.partition_by),
         "cohort_size": size,
+        **type_on_record(bound),
     }
 
 
@@ -91,9 +95,15 @@ def _kind(quasi: Any) -> str:
 
 
 def earlier_run(
-    directory: str, output: str, record: Mapping[str, Any] | None, bound: BoundPolicy
+    directory: str,
+    output: str,
+    record: Mapping[str, Any] | None,
+    bound: BoundPolicy,
+    individual_type: str | None = None,
 ) -> EarlierRun:
-    """The run to continue. record: its run.json, None: there is none.
+    """The run to continue.
+
+    record: its run.json, None: there is none. individual_type: what --individual-type says of it.
 
     Raises ContinueError: it is no run with cohorts that last, or one whose people or boxes mean something else.
     """
@@ -137,7 +147,23 @@ def earlier_run(
             " Put that back, or leave the flag out: an epoch begins then, and what was published before and what will"
             " be are not covered together"
         )
+    if told := type_difference(before, bound, individual_type):
+        raise ContinueError(f"--continue {directory}: {told}")
     return EarlierRun(directory, record, bound)
+
+
+def known_people(earlier: EarlierRun) -> NDArray[np.uint64]:
+    """The digests of everybody in the cohorts of the earlier run, sorted. Raises ContinueError: a file is damaged."""
+    found = [np.empty(0, dtype=np.uint64)]
+    for _, folder in _partitions(earlier.directory):
+        for number in range(_files_of(folder)[0]):
+            try:
+                found.append(
+                    people_of_file(read_whole(FileSystems.join(folder, segment_file(number, PEOPLE))))
+                )
+            except (StateError, OSError) as error:
+                raise _unreadable(earlier, error) from None
+    return np.unique(np.concatenate(found))
 
 
 def copy_cohorts(earlier: EarlierRun, output: str) -> int:
@@ -153,10 +179,7 @@ def copy_cohorts(earlier: EarlierRun, output: str) -> int:
             found = read_continued(folder, segments, groups, earlier.bound)
             roster = found.roster
         except (StateError, OSError) as error:
-            raise ContinueError(
-                f"--continue {earlier.directory}: its cohorts cannot be read ({error}). Leave the flag out, and an"
-                " epoch begins"
-            ) from None
+            raise _unreadable(earlier, error) from None
         if roster.head.epoch != earlier.epoch:
             raise ContinueError(
                 f"--continue {earlier.directory}: its cohorts are of another epoch than its run.json"
@@ -210,6 +233,12 @@ def _copy(folder: str, target: str, segments: int, groups: str | None, directory
     began = json.dumps({"segments": segments, "groups": groups}).encode()
     if create_if_absent(FileSystems.join(target, CONTINUED), began, private=True) is Outcome.DIFFERENT:
         raise _others(os.path.dirname(os.path.dirname(os.path.dirname(target))))
+
+
+def _unreadable(earlier: EarlierRun, error: Exception) -> ContinueError:
+    return ContinueError(
+        f"--continue {earlier.directory}: its cohorts cannot be read ({error}). Leave the flag out, and an epoch begins"
+    )
 
 
 def _others(output: str) -> ContinueError:

@@ -12,6 +12,7 @@ from io import BytesIO
 import fastavro
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import arrow_to_avro, epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -118,6 +119,15 @@ def segment_of_files(people: bytes, boxes: bytes, bound: BoundPolicy) -> Segment
     if (after.chain, after.people, after.cohorts) != (told["chain"], told["people"], told["cohorts"]):
         raise damaged(_WHAT, "they do not come to the digest that they name")
     return segment
+
+
+def people_of_file(people: bytes) -> NDArray[np.uint64]:
+    """The digests of those who entered with a segment, of its file of people. Raises StateError: it cannot be read."""
+    try:
+        who = [each[PERSON] for each in fastavro.reader(BytesIO(people))]  # type: ignore[index,call-overload]
+    except Exception:  # a decoder's errors may hold values
+        raise damaged(_WHAT, "they cannot be read") from None
+    return np.array(who, dtype=np.int64).view(np.uint64)
 
 
 def groups_file(last: LastGroups) -> bytes:
