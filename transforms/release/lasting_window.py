@@ -288,7 +288,9 @@ def _account(
     if answer is None or publication is None:
         return WindowResult(None, state, rejected, metrics, roster=entered.roster)
     metrics |= release_metrics(due.bound, answer, publication, before.cohorts)
-    metrics |= lasting_metrics(due, entered.roster, kept, answer, publication, groups, entered.founded)
+    metrics |= lasting_metrics(
+        due, entered.roster, kept, answer, publication, groups, entered.founded, entered.newcomers
+    )
     segment = None if entered.founded is None else entered.founded.segment
     release = _with_roster(due, publication.release, entered, segment, last)
     return WindowResult(
