@@ -52,7 +52,8 @@ def open_releases(directories: Sequence[str | Path]) -> ReleasedFiles:
     """The releases that are in these directories now: the --output of runs, or their ``release`` folders.
 
     A run may still go on, or be one of several that continue each other; what appears later is not read.
-    Raises InputError: there is no such folder or no release in it, a file is none, or files differ in their form.
+    One of them may have none yet, as a night whose rows all wait.
+    Raises InputError: there is no such folder or no release in any, a file is none, or files differ in their form.
     """
     files: list[Path] = []
     others = 0
@@ -60,6 +61,10 @@ def open_releases(directories: Sequence[str | Path]) -> ReleasedFiles:
         found, strangers = _release_files(str(directory))
         files += found
         others += strangers
+    if not files:
+        raise InputError(
+            f"{directories[0]}: no releases here; give the --output of a run that has released something"
+        )
     heads = [(path, release_schema(path)) for path in files]
     shared = _shared_ids(files)
     first, form = heads[0][0], _form(*heads[0])
@@ -94,10 +99,6 @@ def _release_files(directory: str) -> tuple[list[Path], int]:
     if not folder.is_dir():
         raise InputError(f"{directory}: no such folder; give the --output of a run")
     found = release_paths(folder)
-    if not found:
-        raise InputError(
-            f"{folder}: no releases here; give the --output of a run that has released something"
-        )
     return found, len(list(folder.iterdir())) - len(found)
 
 

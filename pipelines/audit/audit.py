@@ -69,7 +69,7 @@ from kanonflow.pipelines.audit.metrics import (
     check_metrics,
     check_modes,
     check_public_metrics,
-    told_releases,
+    told_settled,
     told_withheld,
 )
 from kanonflow.pipelines.audit.payload import class_members, judge_payloads, match_payloads
@@ -181,7 +181,13 @@ def audit(
         bound, columns, Path(release_dir), findings, broken=broken, waiting=waiting, places=places
     )
     read = clock()
-    if not (allow_empty or figures.waiting or evidence.released.heads or evidence.released.unread):
+    if not (
+        allow_empty
+        or figures.waiting
+        or figures.carried_out
+        or evidence.released.heads
+        or evidence.released.unread
+    ):
         findings.add("nothing was released, so there is nothing to audit (--allow-empty lets that pass)")
     if evidence.released.unread:
         findings.add("not audited further: some releases could not be read")
@@ -231,8 +237,8 @@ def _read(
     carried = read_carried(folder, bound, kept, findings) if policy.lasting else _NOTHING
     came, left = carried.rows_came(len(kept)), carried.rows_left(len(kept))
     records = replace(records, codes=np.concatenate([records.codes, came]))
-    published = told_releases(folder / "restricted" / "metrics")
-    rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, published)
+    settled = told_settled(folder / "restricted")
+    rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, settled)
     stays = released_records(records.codes, rejected.codes, findings)
     stays[stays] = released_records(records.codes[stays], left, findings, "carried")
     outside = np.array([reason in _NOT_SEEN for reason in rejected.reasons], bool)
@@ -249,7 +255,7 @@ def _read(
         findings.add(
             f"{rejected.conflicts} rows belong to releases that lost their slot: their records cannot be told"
         )
-    told_rows = None if waiting else told_withheld(folder / "restricted" / "metrics", published)
+    told_rows = None if waiting else told_withheld(folder / "restricted" / "metrics", settled)
     if told_rows not in (None, rejected.conflicts):
         findings.add(
             f"the metrics say that {told_rows} rows were withheld, but {rejected.conflicts} were rejected as such"
