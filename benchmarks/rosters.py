@@ -200,7 +200,7 @@ def add_founding(table: ResultTable, crowd: Crowd, pool: Pool, threads: int) -> 
     made, spent = timed(found, pool, RosterHead(EPOCH), crowd.bound, {}, seed=SEED, threads=threads)
     cohorts = made.segment.after.cohorts
     target = 10 if people == max(FOUNDED) else None
-    table.rows.append((people, threads, cohorts, made.solution.loss, spent.wall, spent.cpu, target))
+    table.rows.append((people, threads, cohorts, made.loss, spent.wall, spent.cpu, target))
 
 
 def add_roster(table: ResultTable, known: Known, roster: Roster, repeats: int) -> None:

@@ -28,6 +28,7 @@ from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.rejected import at_places
+from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.element_types import fields_of, records_schema
@@ -39,6 +40,7 @@ from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, check_source, partition_key
 from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows.divided_people import FindDividedPeople, RefuseDividedPeople
 from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
     METRICS_TAG,
@@ -64,6 +66,8 @@ class Anonymized(_Outputs):
     """
 
     bound: BoundPolicy
+    divided: beam.PCollection | None = None
+    """PCollection[Divided]: of ``cohort: lasting`` with ``partition_by``, people in more than one partition."""
 
     @functools.cached_property
     def rows(self) -> beam.PCollection:
@@ -97,12 +101,19 @@ class KAnonymize(beam.PTransform):
     stream that goes on); None: it begins with nothing.
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
+    known_people: of a policy that ``watches`` people over partitions, PBegin -> (partition key, digests) of whom an
+    earlier run knows (``FindDividedPeople``); None: nobody.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple, dataclass. ``element_rows`` says which
     values a field takes. A field that the policy does not name is not read; with ``others: refuse`` a record that has
     one is rejected.
+
+    With ``cohort: lasting`` and ``partition_by``, people who have rows in more than one partition end a bounded run
+    with DividedPeopleError before anything is released, unless the policy accepts that; of an unbounded feed they are
+    counted (``people_in_several_partitions``), and given in ``Anonymized.divided``.
+
     Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection; SecretError when
     the secret is no source of one.
     """
@@ -120,6 +131,7 @@ class KAnonymize(beam.PTransform):
         published: EarlierReleases | None = None,
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
+        known_people: beam.PTransform | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
     ) -> None:
         super().__init__()
@@ -136,6 +148,7 @@ class KAnonymize(beam.PTransform):
         self._published = published
         self._epoch = epoch
         self._continued = continued
+        self._known_people = known_people
         self._on_unfit = on_unfit
         self._error_handler: ErrorHandler | None = None
 
@@ -181,9 +194,12 @@ class KAnonymize(beam.PTransform):
                 REJECTED_TAG, main="parts"
             )
         )
-        keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
-            tuple[bytes, tuple[int, bytes, bytes]]
-        )
+        rows, divided = parts.parts, None
+        if watches(self._bound.policy):
+            divided = rows | "People" >> FindDividedPeople(self._bound, self._secret, self._known_people)
+            if records.is_bounded and not self._bound.policy.accepts_divided:
+                rows = rows | "Undivided" >> RefuseDividedPeople(divided, self._bound.policy)
+        keyed = rows | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
         tags = METRICS_TAG, REJECTED_TAG
         solved = keyed | "Solve" >> beam.ParDo(
             SolveWindows(
@@ -205,7 +221,7 @@ class KAnonymize(beam.PTransform):
             self._window("metrics", _of_type(Mapping[str, Any], solved[METRICS_TAG])),
             self._window("rejected", rejected),
         )
-        anonymized.bound = self._bound
+        anonymized.bound, anonymized.divided = self._bound, divided
         if self._error_handler is not None:
             # Not in the policy's windows: a row without a time would stand in one that begins before time does, which
             # sinks of files cannot take.

@@ -142,7 +142,7 @@ def simulate(
             )
             founded = found(pool, roster.head, bound, known, seed=seed, threads=1)
             roster, known = roster.followed_by(founded.segment), founded.domains
-            losses.append(founded.solution.loss)
+            losses.append(founded.loss)
             intakes.append(pool.people.size)
             if largest is None or pool.people.size > largest.people.size:
                 largest = pool

@@ -28,6 +28,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.run_records import feeds_read
 from kanonflow.pipelines.run_records.continued_run import (
     ContinueError,
     EarlierRun,
@@ -39,9 +40,11 @@ from kanonflow.pipelines.run_records.continued_run import (
     refuse_continued,
 )
 from kanonflow.pipelines.run_records.continuing_input import ContinuingInput, judge
+from kanonflow.pipelines.run_records.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
 from kanonflow.pipelines.run_records.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
+from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.read_before import keyed
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
@@ -53,6 +56,7 @@ from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.sinks.divided_people import forget_divided_people
 from kanonflow.transforms.sinks.sinks import (
     make_output_directories,
     metrics_directory,
@@ -108,6 +112,7 @@ class RunDirectory:
     run: keyed digest of what makes this run the same as before: policy, secret and input, and the epoch.
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
     continued: whether the run began with the cohorts of another. people: of those, who was found in its input.
+    begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
     """
 
     output: str
@@ -117,6 +122,7 @@ class RunDirectory:
     epoch: int = 0
     continued: bool = False
     people: PeopleFound | None = None
+    begins: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ class StreamStart:
     sink: where its releases go: ``files``, or the name of a topic. job: its name and cluster.
     from_state: whether it goes on from a checkpoint or savepoint, or takes over a running job. how: the flag that
     would say so on its runner. goes_on: whether a job, as an earlier start recorded it, still runs. rewinds: whether it
-    goes on from an older state on purpose.
+    goes on from an older state on purpose. chosen: whether its source's address says where to begin.
     """
 
     sink: str
@@ -135,6 +141,7 @@ class StreamStart:
     how: str
     goes_on: Callable[[Mapping[str, str]], bool]
     rewinds: bool = False
+    chosen: bool = False
 
 
 class NotBegunError(Exception):
@@ -232,6 +239,7 @@ def open_run_directory(
     if continues is not None and not used:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
         earlier = _earlier_run(continues, output, policy, bound, continuing)
+    fed = _fed(record if used else None, earlier, inputs, stream)
     if previous and not (used and record is not None) and earlier is None:
         raise RunDirectoryError(
             "--previous-secret: for a run that goes on with --resume, and none began here"
@@ -249,6 +257,8 @@ def open_run_directory(
         if earlier is not None:
             locks.enter_context(lock_directory(restricted_directory(earlier.directory)))
             secret = _secret_to_continue(restricted, earlier, secret)
+        if not used:
+            forget_divided_people(output)
         secret, notes = _find_secret(restricted, secret, resumed=used)
         notes += strangers_note(output, strangers)
         if used and record is not None:
@@ -263,14 +273,14 @@ def open_run_directory(
                     " would be. Give the secret of that run; a new one together with those that it used before"
                     " (--previous-secret)"
                 )
-        this = _record_of(policy, inputs, secret)
+        this = _record_of(policy, inputs, secret) | fed
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
         epoch, continued = 0, False
         if policy.lasting:
             resumed = record if used else None
             if earlier is not None:
-                judged = judge(earlier, this["input"], secret, continuing)
+                judged = judge(earlier, this["input"], secret, continuing, fed.get(BEGINS, ""))
                 this |= judged.record()
                 notes += judged.notes()
             elif resumed is not None:
@@ -306,11 +316,30 @@ def open_run_directory(
             ]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
             people = people_of_record(this.get("people"))
-            yield RunDirectory(output, secret, notes, run, epoch, continued, people)
+            yield RunDirectory(output, secret, notes, run, epoch, continued, people, fed.get(BEGINS, ""))
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
             raise error.reason from None
+
+
+def _fed(
+    resumed: Mapping[str, Any] | None,
+    earlier: EarlierRun | None,
+    inputs: Sequence[Mapping[str, Any]],
+    stream: StreamStart | None,
+) -> dict[str, Any]:
+    """What run.json says of the feeds that a chain has read, and of where this stream begins. Raises ContinueError."""
+    if resumed is not None:
+        return {name: resumed[name] for name in (feeds_read.KEY, BEGINS) if name in resumed}
+    if earlier is None:
+        return {}
+    feeds = feeds_of_chain(earlier.directory, earlier.record)
+    told: dict[str, Any] = {feeds_read.KEY: feeds} if feeds else {}
+    if stream is not None:
+        begins = begin_after(earlier.directory, feeds, inputs[0], chosen=stream.chosen)
+        told |= {} if begins is None else {BEGINS: begins}
+    return told
 
 
 def _earlier_run(
@@ -422,6 +451,7 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "slots": _SLOTS,
         "policy_name": policy.name,
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
+        "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
         "input": [keyed(each, secret) for each in inputs],
         "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
@@ -466,7 +496,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         if there.get("policy_name") != this["policy_name"]:
             differences.append("the policy is another one")
     elif there.get("policy") != this["policy"]:
-        differences.append("the policy (or --evaluations, --deadline-ms, --seed) is another one")
+        changed = told_changed(there.get("policy_keys"), this["policy_keys"])
+        differences.append(f"the policy (or --evaluations, --deadline-ms, --seed) is another one{changed}")
     before, now = (each.get("release_format", str(ReleaseFormat.AVRO)) for each in (there, this))
     if before != now:
         differences.append(

@@ -20,16 +20,19 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
+from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
+from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
+from kanonflow.pipelines.runs.known_people import KnownPeople
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -53,8 +56,10 @@ from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, Older
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.roster.first_partitions import DividedPeopleError
 from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.sinks.divided_people import WriteDividedPeople, divided_people
 from kanonflow.transforms.sinks.durable_boundary import (
     Marked,
     TakeApart,
@@ -72,11 +77,11 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 
-_TOLD = (InputError, ReleaseConflictError, OlderStateError)
+_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError)
 """Errors of a step whose message is for the user."""
 
 
-_WAITED = ("awaits_intake", "too_few_peers")
+_WAITED = ("awaits_intake", "intake_too_large", "too_few_peers")
 """Why rows of a policy with cohorts that last are rejected that others could have been released with."""
 
 
@@ -106,6 +111,7 @@ def anonymize_files(
         PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.
+        DividedPeopleError: people have rows in more than one partition, and the policy does not accept that.
         ContinueError: the run to continue does not fit, or has read these files. StrangePeopleError: hardly anybody of
             the input is known there.
         InputChangedError: a file changed while it was read.
@@ -132,6 +138,7 @@ def anonymize_files(
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
+    refuse_read_files(options.continues, [each.file.path for each in contents])
     continuing = as_told(continuing_files(files, bound, csv), options)
     with open_release_directory(options, policy, told, secret, previous, bound, continuing) as directory:
         for note in directory.notes:
@@ -148,6 +155,7 @@ def anonymize_files(
             published=published,
             epoch=directory.epoch,
             continued=continued_cohorts(directory, bound),
+            known_people=KnownPeople(as_workers_see(options.output)),
         )
         connect(
             pipeline,
@@ -175,7 +183,10 @@ def anonymize_files(
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
         seconds = time.perf_counter() - begin
-        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed)
+        divided = divided_people(options.output)
+        summary = summarize(
+            counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed, divided
+        )
         if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
             tell(
                 f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
@@ -234,6 +245,7 @@ def kanonymize(
     published: EarlierReleases | None = None,
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
+    known_people: beam.PTransform | None = None,
     on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
@@ -247,6 +259,7 @@ def kanonymize(
         published=published,
         epoch=epoch,
         continued=continued,
+        known_people=known_people,
         on_unfit=on_unfit,
     )
 
@@ -279,14 +292,16 @@ def connect(
     write_releases: beam.PTransform | None = None,
     epoch: int = 0,
 ) -> None:
-    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
+    """Wire the job: ``source`` (PBegin -> RawBatch, or PolledRows), ``anonymize`` (RawBatch -> Anonymized), the rest.
 
     matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's.
     write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics, rejected rows and
     matching records go in any case.
     """
     output = as_workers_see(output)
-    anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
+    read = pipeline | "Read" >> source
+    rows, ends = read if isinstance(read, PolledRows) else (read, None)
+    anonymized = rows | "KAnonymize" >> anonymize
     boundary = partial(durable_boundary, runner, streaming=streaming)
     # Of windows that made a release, the sink says what became of it. All that is named as a part of KAnonymize here,
     # Flink fuses with the solving step or with the one that gathers, and names a task whose steps stand in several
@@ -307,6 +322,8 @@ def connect(
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
     told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    if (divided := anonymized.divided) is not None and (streaming or bound.policy.accepts_divided):
+        _ = divided | "KAnonymize/Divided" >> WriteDividedPeople(output)
     # The feed has not ended before what was gathered is on its way.
     made = [anonymized.released, unreleased, gathered]
     if matching_records:
@@ -317,8 +334,8 @@ def connect(
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if streaming and not is_dataflow(runner):  # there a job ends with its feed
-        _ = tuple(made) | "KAnonymize/Silence" >> Silence() | "End" >> TellEnd(output, boundary)
+    if ends is not None and not is_dataflow(runner):  # there a job ends with its feed
+        _ = tuple(made) | "KAnonymize/Silence" >> Silence(ends) | "End" >> TellEnd(output, boundary)
 
 
 def _made_none(metrics: Mapping[str, Any]) -> bool:

@@ -48,7 +48,7 @@ def continuing_files(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvFor
         batches = read_batches(by_name[name], _individual(bound), csv)
         return any(from_ipc(batch.ipc).num_rows for batch in batches)
 
-    def people(known: NDArray[np.uint64], key: bytes) -> PeopleFound:
+    def people(known: NDArray[np.uint64], key: bytes, begins: str) -> PeopleFound:
         return people_among(_ids_of_files(files, bound, csv), bound, known, key)
 
     return ContinuingInput(people, has_rows)
@@ -59,16 +59,22 @@ def continuing_feed(
     bound: BoundPolicy,
     csv: CsvForm,
     directory: str | None = None,
+    going_on: Callable[[str], bytes] = lambda ended: ended.encode(),
     clock: Callable[[], float] = time.monotonic,
 ) -> ContinuingInput:
-    """What ``--continue`` asks of a feed that goes on. directory: that its files arrive in; None: it is no such.
+    """What ``--continue`` asks of a feed that goes on.
+
+    directory: that its files arrive in; None: it is no such. going_on: where it begins behind a stream that ended
+    somewhere.
 
     Nothing is taken from the feed by looking at it: the job reads these rows again, as its own.
     """
     files = () if directory is None else _arrived(directory)
 
-    def people(known: NDArray[np.uint64], key: bytes) -> PeopleFound:
-        return people_among(_ids_of_feed(source, bound, clock), bound, known, key, part=True)
+    def people(known: NDArray[np.uint64], key: bytes, begins: str) -> PeopleFound:
+        return people_among(
+            _ids_of_feed(source, bound, going_on(begins), clock), bound, known, key, part=True
+        )
 
     asked = continuing_files(files, bound, csv)
     return replace(asked, people=people, arrived=lambda: [each.record() for each in input_contents(files)])
@@ -131,10 +137,12 @@ def _arrived(directory: str) -> tuple[InputFile, ...]:
     return tuple(found)
 
 
-def _ids_of_feed(source: PolledSource, bound: BoundPolicy, clock: Callable[[], float]) -> Iterator[pa.Array]:
+def _ids_of_feed(
+    source: PolledSource, bound: BoundPolicy, begin: bytes, clock: Callable[[], float]
+) -> Iterator[pa.Array]:
     """Ends after two reads in a row that gave no rows: a topic's first one may only have found its partitions."""
     (name,) = _individual(bound)
-    reader, at, rows, empty, until = source.open(), b"", 0, 0, clock() + SAMPLE_SECONDS
+    reader, at, rows, empty, until = source.open(), begin, 0, 0, clock() + SAMPLE_SECONDS
     try:
         while rows < SAMPLE_ROWS and empty < 2 and clock() < until:
             chunk = reader.read(at, CHUNK_ROWS)

@@ -143,6 +143,7 @@ def summarize(
     policy: Policy | None = None,
     columns: Sequence[BoundColumn] = (),
     proposed: Mapping[str, str] | None = None,
+    divided: int = 0,
 ) -> RunSummary:
     """The summary of a run.
 
@@ -150,6 +151,7 @@ def summarize(
     policy: that of the run, for what ``cohort: lasting`` waits for, and how much may be lost.
     columns: that of the run, bound to its input, for what was expected of it.
     proposed: by field, what of the policy would read its values.
+    divided: people with rows in more than one partition, of cohorts that last.
     """
     records, read = list(metrics), counters.get("rows_read", 0)
     unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
@@ -169,15 +171,17 @@ def summarize(
         read_seconds=counters.get("read_microseconds", 0) / 1e6,
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
-        lasting=told_of_cohorts(records, policy),
+        lasting=told_of_cohorts(records, policy, divided),
         lost=lost_lines(lost, sum(unfit.values()), read, limit),
     )
 
 
-def told_of_cohorts(records: Iterable[Mapping[str, Any]], policy: Policy | None) -> tuple[str, ...]:
-    """Lines about cohorts that last; none where the records tell of no such."""
+def told_of_cohorts(
+    records: Iterable[Mapping[str, Any]], policy: Policy | None, divided: int = 0
+) -> tuple[str, ...]:
+    """Lines about cohorts that last; none where the records tell of no such. divided: as of ``summarize``."""
     figures = lasting_figures(records, None if policy is None else policy.waiting_ms)
-    return () if figures is None else lasting_lines(figures, policy)
+    return () if figures is None else lasting_lines(figures, policy, divided)
 
 
 def _still_waiting(records: Iterable[Mapping[str, Any]]) -> int:

@@ -50,6 +50,11 @@ def parked_directory(output: str) -> str:
     return FileSystems.join(output, "restricted", "parked")
 
 
+def parked_partitions(output: str) -> frozenset[str]:
+    """The partitions below ``output`` that publish nothing any more, by their keys in hex, as metrics name them."""
+    return frozenset(FileSystems.split(path)[1] for path in _files(parked_directory(output)))
+
+
 def solutions_directory(output: str) -> str:
     """Where recorded solutions are."""
     return FileSystems.join(output, "restricted", "solutions")

@@ -38,6 +38,7 @@ from kanonflow.transforms.release.issue import issue
 from kanonflow.transforms.release.lasting_metrics import lasting_metrics
 from kanonflow.transforms.release.ledger import (
     AWAITS_INTAKE,
+    INTAKE_TOO_LARGE,
     Unreleased,
     deadlines,
     hold,
@@ -50,7 +51,7 @@ from kanonflow.transforms.release.release_window import WindowResult, people_of
 from kanonflow.transforms.release.stages import Answer, Gathered, People, Publication
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.cohort_files import entered_people, groups_file
-from kanonflow.transforms.roster.founding import Founded, found
+from kanonflow.transforms.roster.founding import MOST, Founded, found
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import Roster, Segment
 from kanonflow.transforms.roster.roster_state import RosterState
@@ -171,7 +172,9 @@ def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Ent
     # By count and deadline only, and only with a release: an intake that nobody can see would leave a segment that no
     # release vouches for.
     enough = size >= max(policy.cohort_size, policy.k) and int(((cohort >= 0) | waits).sum()) >= policy.k
-    if enough and (size >= policy.intake or must):
+    if size > MOST:
+        reason = INTAKE_TOO_LARGE
+    elif enough and (size >= policy.intake or must):
         founded = found(pool, roster.head, bound, domains, seed=_seed(due), threads=due.threads)
         try:
             check_segment(founded.segment, pool, roster, bound)

@@ -35,6 +35,7 @@ from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, relea
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import MetricsAccess, Policy
 from kanonflow.schemas.release_format import ReleaseFormat
+from kanonflow.schemas.settled_releases import version_name
 from kanonflow.transforms.columns.avro_encoding import avro_file, same_records
 from kanonflow.transforms.columns.parquet_encoding import parquet_file, same_releases
 from kanonflow.transforms.files.create_if_absent import (
@@ -220,11 +221,6 @@ def withheld(release: Release, data: bytes) -> Iterable[Any]:
         yield TaggedOutput(METRICS_TAG, withheld_metrics(release.metrics, CONFLICT))
 
 
-def version_name(release_id: str, digest: str) -> str:
-    """Which release of an id, where there were two."""
-    return f"{release_id}-{digest}"
-
-
 class ReleaseSlots:
     """What decides, for every kind of sink, whether a release may be published; counts what may not.
 
@@ -236,6 +232,7 @@ class ReleaseSlots:
         self._slots = PublishedSlots(output, policy)
         self._conflicts = Metrics.counter(NAMESPACE, CONFLICT)
         self._parked = Metrics.counter(NAMESPACE, "partitions_parked")
+        self._seen_parked: set[bytes] = set()
 
     def admit(self, release: Release) -> bool:
         """Take the release's slot, and write down who entered; whether it may be published now.
@@ -248,6 +245,9 @@ class ReleaseSlots:
         if slot is None:
             return True
         if self._slots.is_parked(slot.partition):
+            if slot.partition not in self._seen_parked:  # an attempt begins with nothing counted
+                self._seen_parked.add(slot.partition)
+                self._parked.inc()
             self._conflicts.inc()
             return False
         if release.solution is not None:
@@ -267,8 +267,10 @@ class ReleaseSlots:
 
     def _park(self, slot: Slot | None, other: Slot | CommittedSegment | None) -> None:
         self._conflicts.inc()
-        if slot is not None and self._slots.park(slot, other):
-            self._parked.inc()
+        if slot is not None:
+            if self._slots.park(slot, other) and slot.partition not in self._seen_parked:
+                self._parked.inc()
+            self._seen_parked.add(slot.partition)
 
 
 def conflicting_rows(release: Release, data: bytes) -> RejectedRows:
