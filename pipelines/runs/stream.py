@@ -31,6 +31,7 @@ from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_aliv
 from kanonflow.pipelines.flink.stable_ids import keep_ids
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
+from kanonflow.pipelines.run_records.chain_record import ChainAsked
 from kanonflow.pipelines.run_records.refused_state import GoneFeedError, LostInputError, RefusedState
 from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
@@ -45,6 +46,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     given_secret,
     kanonymize,
     make_pipeline,
+    refuse_second_continuation,
     run_failure,
     shipped_secret,
     with_overrides,
@@ -154,6 +156,7 @@ def stream_feed(
             " their format from its address (format=...); leave the flag out"
         )
     check_runner(options, [str(source)])
+    refuse_second_continuation(options)
     policy = with_overrides(policy, options)
     check_solver(policy)
     for note in dict.fromkeys((*source.notes(), *sink_notes(topic))):
@@ -194,6 +197,7 @@ def stream_feed(
                     continuing_feed(feed.reading(bound), bound, form, folder, source.going_on), options
                 ),
                 release_format=options.release_format,
+                asked=ChainAsked(epoch=options.epoch),
             )
         )
         for note in (*directory.notes, *source.begins(directory.begins)):
@@ -217,6 +221,7 @@ def stream_feed(
                 ),
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
+                chain=directory.chain,
                 known_people=KnownPeople(seen),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
