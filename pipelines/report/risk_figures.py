@@ -167,8 +167,8 @@ def _purchases(records: Sequence[Record]) -> Iterator[Block]:
     yield Table("purchase", "With one row known", ("", "value"), rows_of(lines), folded=False)
     changed = sum(record.get("changed_before_entry") or 0 for record in records)
     yield Paragraph(
-        f"People whose attributes changed between their first row and their entry: {changed:,}. Of them it may not be"
-        " said that boxes are attributes as of entry and tell nothing else of when they came."
+        f"People whose attributes changed between their first row and their entry: {changed:,}. Their frozen values"
+        " hang on when their rows came, so for them the promise is not shown."
     )
 
 
