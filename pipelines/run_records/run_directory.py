@@ -29,11 +29,19 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.run_records import feeds_read
+from kanonflow.pipelines.run_records.chain_record import (
+    NOTHING_ASKED,
+    ChainAsked,
+    chain_of,
+    chain_record,
+    refuse_other_epoch,
+)
 from kanonflow.pipelines.run_records.continued_run import (
     ContinueError,
     EarlierRun,
     cohorts_record,
     continue_once,
+    copied_notes,
     copy_cohorts,
     earlier_run,
     refuse_cohorts,
@@ -46,6 +54,7 @@ from kanonflow.pipelines.run_records.individual_type import resumed_type, type_o
 from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
+from kanonflow.pipelines.run_records.read_before import keyed
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -64,6 +73,7 @@ from kanonflow.transforms.sinks.sinks import (
     release_directory,
     restricted_directory,
 )
+from kanonflow.transforms.windows.chain import Chain
 
 _KEPT = ("second_releases",)
 """What others have written into run.json: it stays when the run resumes."""
@@ -111,6 +121,7 @@ class RunDirectory:
     run: keyed digest of what makes this run the same as before: policy, secret and input, and the epoch.
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
     continued: whether the run began with the cohorts of another. people: of those, who was found in its input.
+    chain: which of its chain it is.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
     """
 
@@ -122,6 +133,7 @@ class RunDirectory:
     continued: bool = False
     people: PeopleFound | None = None
     begins: str = ""
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +199,7 @@ def open_run_directory(
     continues: str | None = None,
     continuing: ContinuingInput | None = None,
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
+    asked: ChainAsked = NOTHING_ASKED,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -205,12 +218,14 @@ def open_run_directory(
         continuing: how the input of a run that continues another is judged; None: it is not.
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
+        asked: what is asked of the run in its chain (``chain_record``).
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
             secret or version, or is a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
-        ContinueError: the run to continue does not fit this one, or has read this input.
+        ContinueError: the run to continue does not fit this one, or has read this input, or what is asked of the chain
+            does not fit.
         StrangePeopleError: hardly anybody of the input is known there.
         OpenPlaceError: others could read, or have prepared, what a new run keeps in ``restricted/``.
     """
@@ -276,16 +291,18 @@ def open_run_directory(
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
         epoch, continued = 0, False
+        resumed = record if used else None
+        chain, told = chain_of(asked, policy, resumed, earlier)
         if policy.lasting:
-            resumed = record if used else None
             if earlier is not None:
                 judged = judge(earlier, this["input"], secret, continuing, fed.get(BEGINS, ""))
                 this |= judged.record()
+                notes += judged.notes()
             elif resumed is not None:
                 this |= {name: resumed[name] for name in _JUDGED if name in resumed}
-            epoch, continued, told = _begin_epoch(output, resumed, earlier)
-            notes += told
-            this |= {"epoch": epoch_text(epoch), "continued": continued}
+            epoch, continued, told_of_epoch = _begin_epoch(output, resumed, earlier, asked)
+            notes += (*told_of_epoch, *told)
+            this |= {"epoch": epoch_text(epoch), "continued": continued, **chain_record(chain, resumed)}
             if resumed is not None and "cohorts" in resumed:
                 if told_type := resumed_type(resumed["cohorts"], bound):
                     raise RunDirectoryError(f"{output} cannot be resumed: {told_type}")
@@ -314,7 +331,9 @@ def open_run_directory(
             ]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
             people = people_of_record(this.get("people"))
-            yield RunDirectory(output, secret, notes, run, epoch, continued, people, fed.get(BEGINS, ""))
+            yield RunDirectory(
+                output, secret, notes, run, epoch, continued, people, fed.get(BEGINS, ""), chain
+            )
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
@@ -365,24 +384,23 @@ def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | No
 
 
 def _begin_epoch(
-    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None
+    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None, asked: ChainAsked
 ) -> tuple[int, bool, tuple[str, ...]]:
     """The epoch of a run, whether it began with the cohorts of another, and what to tell the user.
 
     record: run.json of a run that resumes. earlier: the run that a new one continues.
     """
     if record is not None:
-        return _epoch_in(record) or draw_epoch(), bool(record.get("continued")), ()
+        epoch = _epoch_in(record) or draw_epoch()
+        refuse_other_epoch(asked, epoch)
+        return epoch, bool(record.get("continued")), ()
     if earlier is None:
         refuse_cohorts(output)
-        return draw_epoch(), False, (_EPOCH_BEGINS,)
-    people = copy_cohorts(earlier, output)
+        return draw_epoch() if asked.epoch is None else asked.epoch, False, (_EPOCH_BEGINS,)
+    refuse_other_epoch(asked, earlier.epoch)
+    copied = copy_cohorts(earlier, output)
     continue_once(earlier, output)
-    return (
-        earlier.epoch,
-        True,
-        (f"The epoch of {earlier.directory} goes on: {people:,} people are known from there.",),
-    )
+    return earlier.epoch, True, copied_notes(earlier, copied)
 
 
 def draw_epoch() -> int:
@@ -451,16 +469,9 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
         "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
-        "input": [_keyed(each, secret) for each in inputs],
+        "input": [keyed(each, secret) for each in inputs],
         "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
-
-
-def _keyed(told: Mapping[str, Any], secret: Secret) -> dict[str, Any]:
-    """What is read, its content as an HMAC: a digest of a few rows would tell them."""
-    if "content" not in told:
-        return dict(told)
-    return {**told, "content": secret.lasting.derive("run", "content", told["content"]).hex()}
 
 
 def same_files(one: object, other: object) -> bool:

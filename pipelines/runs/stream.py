@@ -31,6 +31,7 @@ from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_aliv
 from kanonflow.pipelines.flink.stable_ids import keep_ids
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
+from kanonflow.pipelines.run_records.chain_record import ChainAsked
 from kanonflow.pipelines.run_records.refused_state import GoneFeedError, LostInputError, RefusedState
 from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
@@ -45,6 +46,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     given_secret,
     kanonymize,
     make_pipeline,
+    refuse_second_continuation,
     run_failure,
     shipped_secret,
     with_overrides,
@@ -71,6 +73,7 @@ from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.release_format import ReleaseFormat
+from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
@@ -153,6 +156,7 @@ def stream_feed(
             " their format from its address (format=...); leave the flag out"
         )
     check_runner(options, [str(source)])
+    refuse_second_continuation(options)
     policy = with_overrides(policy, options)
     check_solver(policy)
     for note in dict.fromkeys((*source.notes(), *sink_notes(topic))):
@@ -160,7 +164,9 @@ def stream_feed(
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, csv=feed.schema.csv, source=str(source))
     source_of_secret, replaced = given_secret(options), previous_sources(options.previous_secrets)
-    folders = [source.path] if isinstance(source, DirectoryFeed) else []
+    form = with_delimiter(policy.csv, source.delimiter if isinstance(source, DirectoryFeed) else None)
+    folder = source.path if isinstance(source, DirectoryFeed) else None
+    folders = [] if folder is None else [folder]
     refuse_shared_secret((source_of_secret, *replaced), (), folders)
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
@@ -187,8 +193,11 @@ def stream_feed(
                 previous=[each.resolve() for each in replaced],
                 bound=bound,
                 continues=options.continues,
-                continuing=as_told(continuing_feed(feed.reading(bound), bound, source.going_on), options),
+                continuing=as_told(
+                    continuing_feed(feed.reading(bound), bound, form, folder, source.going_on), options
+                ),
                 release_format=options.release_format,
+                asked=ChainAsked(epoch=options.epoch),
             )
         )
         for note in (*directory.notes, *source.begins(directory.begins)):
@@ -212,6 +221,7 @@ def stream_feed(
                 ),
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
+                chain=directory.chain,
                 known_people=KnownPeople(seen),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),

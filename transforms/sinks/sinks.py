@@ -6,6 +6,8 @@
                                                 withheld: withheld-<release_id>-<digest of its rows>.avro
     OUT/restricted/rejected/<name>.avro         rejected rows: raw data
     OUT/restricted/cohorts/...                  who entered with a release (lineage/committed_rosters.py)
+    OUT/restricted/carried/PARTITION.state      what a run leaves for the one that continues it (windows/chain.py); it
+                                                says how the feed ended, so the last word counts
 
 Every sink is a ParDo: what a timer emits may be late, and a GroupByKey downstream would drop it. A bundle
 that runs again, a replay after a crash and a resumed run find their files and leave them. A release that
@@ -44,6 +46,7 @@ from kanonflow.transforms.files.create_if_absent import (
     is_local,
     make_directory,
     read_whole,
+    replace_whole,
 )
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
@@ -52,6 +55,7 @@ from kanonflow.transforms.release.metrics import withheld_metrics
 from kanonflow.transforms.release.public_metrics import public_metrics, public_metrics_schema
 from kanonflow.transforms.rows.elements import MatchingRecord, RejectedRows, Release, from_ipc
 from kanonflow.transforms.rows.unfit import count_unfit, unfit_counter
+from kanonflow.transforms.windows.chain import CarriedState
 
 NAMESPACE = "kanonflow"
 CONFLICT = "release_conflict"
@@ -59,6 +63,7 @@ CONFLICTS_TAG = "conflicts"
 METRICS_TAG = "metrics"
 MATCHING_RECORDS_TAG = "matching_records"
 RELEASED_TAG = "released"
+CARRIED_SUFFIX = ".state"
 
 
 def release_directory(output: str) -> str:
@@ -84,6 +89,11 @@ def public_metrics_directory(output: str) -> str:
 def rejected_directory(output: str) -> str:
     """Where rejected rows are."""
     return FileSystems.join(restricted_directory(output), "rejected")
+
+
+def carried_directory(output: str) -> str:
+    """Where a run leaves what the one that continues it goes on from."""
+    return FileSystems.join(restricted_directory(output), "carried")
 
 
 def make_output_directories(output: str, policy: Policy) -> None:
@@ -170,6 +180,21 @@ class WriteRejected(beam.PTransform):
 
     def expand(self, rejected: beam.PCollection[RejectedRows]) -> beam.PCollection[str]:
         return rejected | "Write" >> beam.ParDo(_WriteRejected(self._output))
+
+
+class WriteCarried(beam.PTransform):
+    """PCollection[CarriedState] -> PCollection[path]; files ``OUT/restricted/carried/<partition>.state``.
+
+    In front of it no durable boundary is needed: nothing is published by it, and a feed that is read again from a
+    checkpoint ends again, and replaces the file.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self._output = output
+
+    def expand(self, carried: beam.PCollection[CarriedState]) -> beam.PCollection[str]:
+        return carried | "Write" >> beam.ParDo(_WriteCarried(self._output))
 
 
 def release_file(
@@ -404,6 +429,20 @@ class _WriteRejected(beam.DoFn):
             Metrics.counter(NAMESPACE, f"rows_rejected_{reason}").inc(rows)
         for (reason, field), rows in count_unfit(rejected.records).items():
             Metrics.counter(NAMESPACE, unfit_counter(reason, field)).inc(rows)
+        yield path
+
+
+class _WriteCarried(beam.DoFn):
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self._output = output
+
+    def process(self, state: CarriedState) -> Iterable[str]:
+        folder = carried_directory(self._output)
+        for place in (restricted_directory(self._output), folder):
+            make_directory(place, private=True)
+        path = FileSystems.join(folder, f"{state.partition.hex()}{CARRIED_SUFFIX}")
+        replace_whole(path, state.to_bytes(), workspace=_workspace(self._output))
         yield path
 
 
