@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ import pytest
 
 from kanonflow.pipelines.cli import main
 from tests.pipelines.audit.good_runs import read
+from tests.test_layers import ROOT
 
 pytestmark = pytest.mark.thorough
 
@@ -332,3 +334,23 @@ def test_a_run_that_has_not_ended_is_not_continued(place: Path, capsys: pytest.C
     capsys.readouterr()
     assert anonymize(place, "1.csv", "out1", "--continue", str(place / "out0")) == 2
     assert "has not ended" in capsys.readouterr().err
+
+
+def test_the_nights_of_the_documents_do_what_is_said(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands of docs/operations.md, one after the other, over three nights with a few newcomers in the first."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    block = text.partition("## Nightly runs")[2].partition("```sh\n")[2].partition("```")[0]
+    for day in (1, 2, 3):
+        rows = [person_row(who, day, number) for who in range(20) for number in (0, 1)]
+        write(place, f"2024-03-0{day}.csv", rows)
+    monkeypatch.chdir(place)
+    for number, line in enumerate(block.splitlines(), 1):
+        program, *arguments = shlex.split(line)
+        assert program == "kanonflow"
+        assert main(arguments) == 0
+        waits = "rows wait in out/" in capsys.readouterr().err
+        assert waits == (number < 3)
+    outputs = [place / "out" / str(number) for number in (1, 2, 3)]
+    assert len(released(*outputs)) == 120
