@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BytesIO
 
 import apache_beam as beam
-import fastavro
-import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.typehints.decorators import no_annotations
 
 from kanonflow.pipelines.flink.begin_once import BeginOnce
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.lineage.committed_rosters import PEOPLE, cohorts_directory
-from kanonflow.transforms.roster.cohort_files import PERSON
+from kanonflow.transforms.roster.cohort_files import people_of_file
 
 
 class KnownPeople(beam.PTransform):
@@ -42,6 +39,5 @@ class _ReadPeople(beam.DoFn):
         pattern = FileSystems.join(cohorts_directory(self._output), "*", f"*{PEOPLE}")
         for match in FileSystems.match([pattern])[0].metadata_list:
             folder = FileSystems.split(FileSystems.split(match.path)[0])[1]
-            records = fastavro.reader(BytesIO(read_whole(match.path)))
-            people = np.array([record[PERSON] for record in records], dtype="<i8")
-            yield bytes.fromhex(folder), people.tobytes()
+            people = people_of_file(read_whole(match.path))
+            yield bytes.fromhex(folder), people.astype("<u8").tobytes()
