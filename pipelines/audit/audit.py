@@ -58,7 +58,7 @@ from kanonflow.pipelines.audit.lasting import (
     told_metrics,
     with_told_ends,
 )
-from kanonflow.pipelines.audit.lasting_groups import LastingGround
+from kanonflow.pipelines.audit.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.matching import place
 from kanonflow.pipelines.audit.matching_records import Ground, Recipe, check_matching_records
@@ -379,7 +379,9 @@ def _examine_lasting(
         cohorts=told.cohorts,
         people_known=told.people,
         epoch_candidates=told.candidates,
-        followed=told.followed,
+        followed=None if told.followed is None else int(told.followed.groups.sum()),
+        rows_followed=None if told.followed is None else told.followed.rows,
+        people_followed=None if told.followed is None else told.followed.people,
     )
     return figures, told.ground
 

@@ -23,7 +23,8 @@ class AuditFigures:
     known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
     individuals (records, if there are none) behind them (verify --known).
     cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
-    released; followed: groups whose rows could be told, of ``classes``; None: the secret was not given.
+    released; followed: groups, of ``classes``, of which only one set of whole cohorts can have the rows; rows_followed:
+    rows in these; people_followed: people all of whose rows are; None: the secret was not given.
     """
 
     k: int
@@ -57,6 +58,8 @@ class AuditFigures:
     people_known: int | None = None
     epoch_candidates: int | None = None
     followed: int | None = None
+    rows_followed: int | None = None
+    people_followed: int | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -92,7 +95,9 @@ _LABELS = {
     "cohorts": "cohorts that last",
     "people_known": "people in them",
     "epoch_candidates": "fewest people of a cohort",
-    "followed": "groups whose rows were told",
+    "followed": "groups followed",
+    "rows_followed": "rows in them",
+    "people_followed": "people all of whose rows are",
     "seconds_reading": "seconds reading",
     "seconds_checking": "seconds checking",
 }
