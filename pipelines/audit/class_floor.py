@@ -26,7 +26,7 @@ from kanonflow.pipelines.audit.report import Findings
 
 _SMALL = 1 << 20
 _NEAR = 64
-_FEWEST_BITS = 64
+_FEWEST_BITS = 40
 _TRIED = 3
 
 

@@ -7,8 +7,9 @@ k people. Every cohort brings so many of each, at least and at most, to the one 
     cohort              in one group of its release if it has a row there for certain, else in at most one
 
 ``narrow`` removes pairs that no answer has and finds those that all answers have: bounds of sums, in rounds over
-arrays. What it leaves open is answered exactly, as far as a number of steps goes: the sets that fit each group are listed
-(``fitting_sets``), and a set stays if some choice of one set a group takes every cohort once (``possible_sets``).
+arrays. What it leaves open is answered exactly, as far as a number of steps goes: the sets that fit each group are
+listed (``fitting_sets``), and a set stays if some choice of one set a group takes every cohort once
+(``possible_sets``).
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ class LastingEvidence:
 @dataclass(frozen=True)
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
-    any cohort). followed: groups of which only one set of cohorts can have the rows; ground: for matching records; None:
-    no key was given."""
+    any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
+    given."""
 
     cohorts: int | None = None
     people: int | None = None
