@@ -123,9 +123,9 @@ def _by_fields(
     """How many people have in each field a value that lies in the box."""
     left = np.unique(who)
     for field, book in enumerate(books):
+        here = slice(field, field + 1)
         own = EncodedBoxes(
-            *(part[field : field + 1] for part in (encoded.low, encoded.high, encoded.nulls, encoded.set_of)),
-            encoded.sets,
+            encoded.low[here], encoded.high[here], encoded.nulls[here], encoded.set_of[here], encoded.sets
         )
         numbers = np.full((len(codes), 1), box[field])
         inside = ~outside_boxes(own, numbers, codes[:, field : field + 1], [book])

@@ -133,12 +133,13 @@ def fitting_sets(wish: Wish, steps: Steps, most: int) -> list[frozenset[int]]:
     rest = [[0] * len(wish.low)]
     for _, entries in reversed(brings):
         sums = rest[-1].copy()
-        for demand, _, upper in entries:
-            sums[demand] += upper
+        for demand, _, more in entries:
+            sums[demand] += more
         rest.append(sums)
     rest.reverse()
     found: list[frozenset[int]] = []
-    lower, upper = [0] * len(wish.low), [0] * len(wish.low)
+    lower = [0] * len(wish.low)
+    upper = [0] * len(wish.low)
     chosen: list[int] = []
     demands = range(len(wish.low))
 

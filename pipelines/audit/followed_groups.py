@@ -229,7 +229,7 @@ class _Search:
             findings.add(
                 f"{int(bad.sum())} releases whose groups no choice of whole cohorts explains, with the rows that their "
                 "people have, k people in each, and the hulls of their frozen boxes",
-                *(self._ground.heads[number].release_id for number in np.flatnonzero(bad)),
+                *(self._ground.heads[number].release_id for number in np.flatnonzero(bad).tolist()),
             )
 
     def _note(self, told: Narrowed) -> None:

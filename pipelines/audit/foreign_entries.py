@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from kanonflow.schemas.printable import printable
 
-_OF_RUNS = frozenset({"release", "restricted", "metrics", "feed", "verdict.json", "certificate.html"})
+_OF_RUNS = frozenset(
+    {"release", "restricted", "metrics", "feed", "promise.json", "verdict.json", "certificate.html"}
+)
+_SECOND = re.compile(r"second-[0-9]+")
 _RECORDS = ("metrics", "rejected", "certificates")
 _MOST_NAMED = 3
 
 
 def foreign_entries(folder: Path) -> tuple[str, ...]:
     """Names of the first few, and how many more there are: beside the releases, and among the restricted records."""
-    found = [path.name for path in _entries(folder) if path.name not in _OF_RUNS]
+    found = [
+        path.name
+        for path in _entries(folder)
+        if path.name not in _OF_RUNS and not _SECOND.fullmatch(path.name)
+    ]
     for place in _RECORDS:
         below = _entries(folder / "restricted" / place)
         found += [f"restricted/{place}/{path.name}" for path in below if path.suffix != ".avro"]
