@@ -99,7 +99,7 @@ class Crowd:
         schema = quasi_schema(self.bound)
         values = self.canonical(rows).select(schema.names).cast(schema)
         ends = np.full((count, len(schema.names)), DAY_MS, dtype=np.int64)
-        return rows, Pool(digests[order], values, ends)
+        return rows, Pool(digests[order], values, ends, np.zeros(order.size, dtype=np.bool_))
 
     def canonical(self, rows: pa.Table) -> pa.Table:
         """The rows as a partition gets them."""

@@ -16,7 +16,14 @@ from kanonflow.pipelines.flink.flags import (
     with_stream_defaults,
 )
 from kanonflow.pipelines.options.beam_version import need_tested_beam
-from kanonflow.pipelines.options.cohort_flags import add_continue, add_forget, refuse_without_continue
+from kanonflow.pipelines.options.cohort_flags import (
+    add_carry,
+    add_continue,
+    add_forget,
+    chain_options,
+    refuse_carry_for_streams,
+    refuse_without_continue,
+)
 from kanonflow.pipelines.options.compare_flags import add_compare
 from kanonflow.pipelines.options.export_flags import add_export
 from kanonflow.pipelines.options.json_flag import add_json
@@ -64,6 +71,8 @@ class RunOptions:
     continues: the --output (of a stream into a topic: the --restricted) of a run whose cohorts this one begins with.
     individual_type: what kind of value the individual was there. people_changed: other people are meant.
     release_format: of the files in ``release/``.
+    carry: what waits at the end of the input is left for the run that continues this one. until: where that end is, in
+    ms; None: where the rows end. epoch: the number of the epoch that begins; None: one is drawn.
     """
 
     output: str
@@ -88,6 +97,9 @@ class RunOptions:
     people_changed: bool = False
     end_on_rejected: bool = False
     release_format: ReleaseFormat = ReleaseFormat.AVRO
+    carry: bool = False
+    until: int | None = None
+    epoch: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -109,6 +121,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
 
     if arguments.command == "stream":
         refuse_for_streams(beam_flags)
+        refuse_carry_for_streams(beam_flags)
         beam_flags = stream_flags(arguments.runner, beam_flags)
         if arguments.detach and "--environment_type=LOOPBACK" in beam_flags:
             raise OptionsError("--detach needs a cluster (--flink_master): this process is the job's worker")
@@ -164,6 +177,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         people_changed=getattr(arguments, "people_changed", False),
         end_on_rejected=getattr(arguments, "end_on_rejected", False),
         release_format=ReleaseFormat(arguments.release_format),
+        **chain_options(arguments),
     )
 
 
@@ -357,6 +371,7 @@ def _add_anonymize(commands: Any) -> None:
     )
     add_second_release(anonymize)
     add_continue(anonymize)
+    add_carry(anonymize)
     anonymize.add_argument(
         "--seed",
         dest="search_seed",

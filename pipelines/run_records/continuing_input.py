@@ -23,13 +23,13 @@ from kanonflow.transforms.secret.seeds import Secret, people_key
 class ContinuingInput:
     """What is asked of an input, and what the user says of it.
 
-    people: sorted digests of whom the roster knows, and their key, to who of them is in the input; None: that cannot
-        be told before the run.
+    people: sorted digests of whom the roster knows, their key, and the position that a feed is read on behind, to who
+        of them is in the input; None: that cannot be told before the run.
     has_rows: whether a file of the input, by name, has any.
     individual_type: as --individual-type says of the run before. people_changed: other people are meant.
     """
 
-    people: Callable[[NDArray[np.uint64], bytes], PeopleFound | None]
+    people: Callable[[NDArray[np.uint64], bytes, str], PeopleFound | None]
     has_rows: Callable[[str], bool]
     individual_type: str | None = None
     people_changed: bool = False
@@ -50,9 +50,15 @@ class Judged(NamedTuple):
 
 
 def judge(
-    earlier: EarlierRun, inputs: Sequence[Mapping[str, Any]], secret: Secret, asked: ContinuingInput | None
+    earlier: EarlierRun,
+    inputs: Sequence[Mapping[str, Any]],
+    secret: Secret,
+    asked: ContinuingInput | None,
+    begins: str = "",
 ) -> Judged:
     """Judge the input of the run that continues another. inputs: for its run.json, contents keyed with ``secret``.
+
+    begins: of a stream, the position behind what the chain has read of its feed.
 
     Raises ContinueError: files were read before. StrangePeopleError: hardly anybody is known.
     """
@@ -61,7 +67,7 @@ def judge(
         return Judged(read, None)
     if again := read_before.read_again(read, inputs, asked.has_rows):
         raise ContinueError(read_before.refusal(earlier.directory, again, len(inputs)))
-    people = asked.people(known_people(earlier), people_key(secret))
+    people = asked.people(known_people(earlier), people_key(secret), begins)
     if people is not None and not asked.people_changed:
         individual = earlier.record["cohorts"]["individual"]
         if (refusal := people.refusal(earlier.directory, individual)) is not None:

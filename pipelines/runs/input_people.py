@@ -44,22 +44,27 @@ def continuing_files(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvFor
         batches = read_batches(by_name[name], _individual(bound), csv)
         return any(from_ipc(batch.ipc).num_rows for batch in batches)
 
-    def people(known: NDArray[np.uint64], key: bytes) -> PeopleFound:
+    def people(known: NDArray[np.uint64], key: bytes, begins: str) -> PeopleFound:
         return people_among(_ids_of_files(files, bound, csv), bound, known, key)
 
     return ContinuingInput(people, has_rows)
 
 
 def continuing_feed(
-    source: PolledSource, bound: BoundPolicy, begin: bytes = b"", clock: Callable[[], float] = time.monotonic
+    source: PolledSource,
+    bound: BoundPolicy,
+    going_on: Callable[[str], bytes] = lambda ended: ended.encode(),
+    clock: Callable[[], float] = time.monotonic,
 ) -> ContinuingInput:
-    """What ``--continue`` asks of a feed that goes on. begin: the position that its first read follows.
+    """What ``--continue`` asks of a feed that goes on. going_on: where it begins behind a stream that ended somewhere.
 
     Nothing is taken from the feed by looking at it: the job reads these rows again, as its own.
     """
 
-    def people(known: NDArray[np.uint64], key: bytes) -> PeopleFound:
-        return people_among(_ids_of_feed(source, bound, begin, clock), bound, known, key, part=True)
+    def people(known: NDArray[np.uint64], key: bytes, begins: str) -> PeopleFound:
+        return people_among(
+            _ids_of_feed(source, bound, going_on(begins), clock), bound, known, key, part=True
+        )
 
     return ContinuingInput(people, lambda name: True)
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kanonflow.pipelines.options.options import RunOptions
+from kanonflow.pipelines.run_records.chain_record import NOTHING_ASKED, ChainAsked
 from kanonflow.pipelines.run_records.continuing_input import ContinuingInput
 from kanonflow.pipelines.run_records.released_again import LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (
@@ -76,6 +77,7 @@ def open_release_directory(
     previous: Sequence[Secret],
     bound: BoundPolicy | None = None,
     continuing: ContinuingInput | None = None,
+    asked: ChainAsked = NOTHING_ASKED,
 ) -> Iterator[RunDirectory]:
     """``open_run_directory`` of a run over files; of a second release it is recorded in both directories.
 
@@ -99,6 +101,7 @@ def open_release_directory(
                 continues=options.continues,
                 continuing=continuing,
                 release_format=options.release_format,
+                asked=asked,
             )
         )
         if first is not None:

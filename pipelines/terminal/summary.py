@@ -17,8 +17,9 @@ _REASON = "rows_rejected_"
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The ledger, the loss and the time of a run.
+    """The ledger, the loss and the time of a run: rows read and carried in are released, rejected or waiting.
 
+    rows_carried_in: what the run that it continues had left waiting. rows_waiting: what it leaves itself.
     releases: files published (or found published).     gcp, lower_bound: means over the released rows of
     windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
     windows measured them.     lasting: lines about cohorts that last; none of other policies.
@@ -39,6 +40,7 @@ class RunSummary:
     publish_seconds: float
     lasting: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    rows_carried_in: int = 0
 
     @property
     def rows_rejected(self) -> int:
@@ -47,15 +49,18 @@ class RunSummary:
 
     @property
     def rows_missing(self) -> int:
-        """Rows read that are neither released nor rejected nor waiting: 0, or the run is wrong."""
-        return self.rows_read - self.rows_released - self.rows_rejected - self.rows_waiting
+        """Rows that came and are neither released nor rejected nor waiting: 0, or the run is wrong."""
+        came = self.rows_read + self.rows_carried_in
+        return came - self.rows_released - self.rows_rejected - self.rows_waiting
 
     def problems(self) -> tuple[str, ...]:
         """Why the run must not count as done; empty when it may."""
         found = []
         if self.rows_missing:
             found.append(
-                f"the ledger does not add up: {self.rows_read} rows read, but {self.rows_released} released,"
+                f"the ledger does not add up: {self.rows_read} rows read"
+                f"{f' and {self.rows_carried_in} carried in' if self.rows_carried_in else ''}, but"
+                f" {self.rows_released} released,"
                 f" {self.rows_rejected} rejected and {self.rows_waiting} waiting"
             )
         if self.conflicts:
@@ -92,6 +97,7 @@ class RunSummary:
         lines = [
             ("releases", f"{self.releases:,}"),
             ("rows read", f"{self.rows_read:,}"),
+            *([("rows carried in", f"{self.rows_carried_in:,}")] if self.rows_carried_in else []),
             ("rows released", f"{self.rows_released:,}{_share(self.rows_released, self.rows_read)}"),
             ("rows waiting", f"{self.rows_waiting:,}"),
             ("rows rejected", f"{self.rows_rejected:,}{_share(self.rows_rejected, self.rows_read)}"),
@@ -161,7 +167,7 @@ def summarize(
         conflicts=counters.get("release_conflict", 0),
         rows_read=read,
         rows_released=counters.get("rows_released", 0),
-        rows_waiting=_still_waiting(records),
+        rows_waiting=counters.get("rows_carried_out", _still_waiting(records)),
         rejected={
             name.removeprefix(_REASON): count for name, count in counters.items() if name.startswith(_REASON)
         },
@@ -173,6 +179,7 @@ def summarize(
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
         lasting=told_of_cohorts(records, policy, divided),
         lost=lost_lines(lost, sum(unfit.values()), read, limit),
+        rows_carried_in=counters.get("rows_carried_in", 0),
     )
 
 

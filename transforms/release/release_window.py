@@ -33,7 +33,7 @@ from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import Encoded, encode
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.lineage.release_lineage import unrepeatable
-from kanonflow.transforms.release.candidates import admit, gather
+from kanonflow.transforms.release.candidates import admit, gather, without_rejected
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.release.due import Clock, Due, Recorded
 from kanonflow.transforms.release.full_domain import solve_levels_of_rows, with_lattice
@@ -257,17 +257,17 @@ def _account(
 
     What an answer taught of domains and of levels stays, though nothing of it was published.
     """
+    rejected = list(unreleased.rejected)
     state = replace(
         before,
         waiting=unreleased.waiting_rows,
         waiting_reason=unreleased.reasons,
-        events=gathered.events,
+        events=without_rejected(due, gathered.events, rejected),
     )
     if answer is not None:
         state = replace(state, domains=answer.encoded.domains, known=answer.solution.known)
     if publication is not None:
         state = replace(state, cohorts=publication.cohorts)
-    rejected = list(unreleased.rejected)
     metrics = window_metrics(due, gathered, state, rejected)
     if answer is None or publication is None:
         return WindowResult(None, state, rejected, metrics)

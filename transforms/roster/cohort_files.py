@@ -25,7 +25,7 @@ from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead, Segment
 from kanonflow.transforms.roster.window_groups import LastGroups
 from kanonflow.transforms.rows.elements import EnteredPeople, from_ipc, to_ipc
-from kanonflow.transforms.secret.seeds import ReleaseSlot
+from kanonflow.transforms.secret.seeds import REGULAR, ReleaseSlot
 
 PERSON = "person"
 COHORT_FIELD = "cohort"
@@ -50,6 +50,9 @@ def entered_people(
         "chain": after.chain,
         "people": after.people,
         "cohorts": after.cohorts,
+        # As ever where there is nothing to tell.
+        **({"chain_place": slot.place} if slot.place else {}),
+        **({"kind": slot.kind} if slot.kind != REGULAR else {}),
     }
     quasis = [pa.field(column.published_name, column.arrow_type) for column in bound.quasis]
     own = {column.published_name: pool.values.column(column.name).combine_chunks() for column in bound.quasis}
