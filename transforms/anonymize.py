@@ -202,12 +202,9 @@ class KAnonymize(beam.PTransform):
                 REJECTED_TAG, main="parts"
             )
         )
-        rows, divided = parts.parts, None
-        if watches(self._bound.policy):
-            divided = rows | "People" >> FindDividedPeople(self._bound, self._secret, self._known_people)
-            if records.is_bounded and not self._bound.policy.accepts_divided:
-                rows = rows | "Undivided" >> RefuseDividedPeople(divided, self._bound.policy)
-        keyed = rows | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+        keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
+            tuple[bytes, tuple[int, bytes, bytes]]
+        )
         carried = [] if self._continued is None else self._continued.keys()
         if carried:
             # Who waits there must leave or wait on, whether the partition has a row here or not.
@@ -217,6 +214,13 @@ class KAnonymize(beam.PTransform):
                 | "Woken" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
             )
             keyed = (woken, keyed) | "All" >> beam.Flatten()
+        divided = None
+        if watches(self._bound.policy):
+            find = FindDividedPeople(self._bound, self._secret, self._known_people)
+            divided = parts.parts | "People" >> find
+            if records.is_bounded and not self._bound.policy.accepts_divided:
+                # Also what is woken: nothing is released before it is known.
+                keyed = keyed | "Undivided" >> RefuseDividedPeople(divided, self._bound.policy)
         tags = METRICS_TAG, REJECTED_TAG, CARRIED_TAG
         solved = keyed | "Solve" >> beam.ParDo(
             SolveWindows(

@@ -35,7 +35,7 @@ from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
-from kanonflow.pipelines.runs.known_people import KnownPeople
+from kanonflow.pipelines.runs.known_people import known_people
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -169,7 +169,7 @@ def anonymize_files(
             epoch=directory.epoch,
             continued=continued_cohorts(directory, bound),
             chain=directory.chain,
-            known_people=KnownPeople(as_workers_see(options.output)),
+            known_people=known_people(as_workers_see(options.output), policy, shipped),
         )
         connect(
             pipeline,

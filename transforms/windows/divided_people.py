@@ -87,7 +87,8 @@ class RefuseDividedPeople(beam.PTransform):
             | "New" >> beam.Map(_new).with_output_types(int)
             | "Sum" >> beam.CombineGlobally(sum).without_defaults()
         )
-        return parts | "Refuse" >> beam.ParDo(_Refuse(self._policy), beam.pvalue.AsIter(counted))
+        refuse = beam.ParDo(_Refuse(self._policy), beam.pvalue.AsIter(counted))
+        return parts | "Refuse" >> refuse.with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
 
 
 def _typed(step: beam.ParDo) -> beam.ParDo:
