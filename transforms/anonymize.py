@@ -51,6 +51,7 @@ from kanonflow.transforms.windows.solve_windows import (
     WAKE,
     SolveWindows,
 )
+from kanonflow.transforms.windows.state_bytes import most_state_bytes
 from kanonflow.transforms.windows.step import EarlierCohorts
 
 BATCH_ROWS = 4096
@@ -232,6 +233,7 @@ class KAnonymize(beam.PTransform):
                 epoch=self._epoch,
                 continued=self._continued,
                 chain=self._chain,
+                most_state=most_state_bytes(type(records.pipeline.runner).__name__),
             )
         ).with_outputs(*tags, main="released")
         rejected = (

@@ -87,8 +87,9 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.state_bytes import StateTooLargeError
 
-_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError)
+_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError, StateTooLargeError)
 """Errors of a step whose message is for the user."""
 
 

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import objsize
+import objsize  # type: ignore[import-untyped]
 from apache_beam.runners.worker import statecache
 
 

@@ -64,6 +64,7 @@ from kanonflow.transforms.windows.bags import Bags, with_bags
 from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
+from kanonflow.transforms.windows.state_bytes import StateSizes, most_state_bytes
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
 
 METRICS_TAG = "metrics"
@@ -147,7 +148,7 @@ class SolveWindows(beam.DoFn):
     CarriedState.
 
     Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
-    one, and that this one leaves for the next.
+    one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of the warm state.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
@@ -168,6 +169,7 @@ class SolveWindows(beam.DoFn):
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
         chain: Chain | None = None,
+        most_state: int = most_state_bytes(""),
     ) -> None:
         self._bound = bound
         self._source = secret
@@ -178,6 +180,7 @@ class SolveWindows(beam.DoFn):
         self._epoch = epoch
         self._continued = continued
         self._chain = chain
+        self._sizes = StateSizes(most_state)
         self._met: set[bytes] = set()
         self._rosters = _Rosters()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
@@ -249,7 +252,7 @@ class SolveWindows(beam.DoFn):
         begun = self._step.begin(key)
         if begun is None:
             return PartitionClock()
-        warm_state.write(begun.warm.to_bytes())
+        warm_state.write(self._sizes.checked(key, begun.warm))
         for segment in begun.segments:
             segments.add(segment)
         for batch in begun.batches:
@@ -287,6 +290,8 @@ class SolveWindows(beam.DoFn):
         held = _HeldInCells(key, warm_state, segments, bags, self._rosters)
         for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
+                # Before it goes out: a runner that writes at once would publish what it cannot go on from.
+                self._sizes.checked(key, made.warm)
                 yield from self._emit(made, action)
             elif isinstance(made, CarriedState):
                 self._carried_out.inc(made.rows)
@@ -296,7 +301,7 @@ class SolveWindows(beam.DoFn):
                     segments.add(segment)
                 if made.roster is not None:
                     self._rosters.keep(key, made.roster)
-                self._keep(made, clock_state, warm_state, due)
+                self._keep(key, made, clock_state, warm_state, due)
 
     def _meet(self, key: bytes, clock: PartitionClock) -> None:
         """Look once at what a partition has published, before anything of it is solved. Raises OlderStateError."""
@@ -322,12 +327,12 @@ class SolveWindows(beam.DoFn):
             else:
                 yield beam.window.TimestampedValue(output, stamp)
 
-    def _keep(self, after: StateAfter, clock_state: Any, warm_state: Any, due: Any) -> None:
+    def _keep(self, key: bytes, after: StateAfter, clock_state: Any, warm_state: Any, due: Any) -> None:
         """Write the state that a step leaves, and arm the timer."""
         if after.warm is None:
             warm_state.clear()
         else:
-            warm_state.write(after.warm.to_bytes())
+            warm_state.write(self._sizes.checked(key, after.warm))
         clock_state.write(after.clock.to_bytes())
         self._arm(due, after.clock, None)
 
