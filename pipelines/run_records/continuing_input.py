@@ -25,12 +25,14 @@ class ContinuingInput:
 
     people: sorted digests of whom the roster knows, their key, and the position that a feed is read on behind, to who
         of them is in the input; None: that cannot be told before the run.
-    has_rows: whether a file of the input, by name, has any.
+    has_rows: whether a file of the input, by name, has any. arrived: of a directory that a feed arrives in, the files
+        that are there, as records for run.json; they are read beside those that run.json names.
     individual_type: as --individual-type says of the run before. people_changed: other people are meant.
     """
 
     people: Callable[[NDArray[np.uint64], bytes, str], PeopleFound | None]
     has_rows: Callable[[str], bool]
+    arrived: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     individual_type: str | None = None
     people_changed: bool = False
 
@@ -40,6 +42,10 @@ class Judged(NamedTuple):
 
     read: read_before.Files
     people: PeopleFound | None
+
+    def notes(self) -> tuple[str, ...]:
+        """What to tell before the run: of a feed that goes on, for which no count at its end is made."""
+        return (self.people.line(),) if self.people is not None and self.people.part else ()
 
     def record(self) -> dict[str, Any]:
         """For run.json."""
@@ -65,8 +71,10 @@ def judge(
     read = read_before.read_by_chain(earlier.directory, earlier.record)
     if asked is None:
         return Judged(read, None)
-    if again := read_before.read_again(read, inputs, asked.has_rows):
-        raise ContinueError(read_before.refusal(earlier.directory, again, len(inputs)))
+    files = [*inputs, *(read_before.keyed(each, secret) for each in (asked.arrived() if read else ()))]
+    files = [each for each in files if "content" in each]
+    if again := read_before.read_again(read, files, asked.has_rows):
+        raise ContinueError(read_before.refusal(earlier.directory, again, len(files)))
     people = asked.people(known_people(earlier), people_key(secret), begins)
     if people is not None and not asked.people_changed:
         individual = earlier.record["cohorts"]["individual"]

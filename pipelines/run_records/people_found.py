@@ -43,7 +43,12 @@ class PeopleFound:
     part: bool = False
 
     def line(self) -> str:
-        """For the terminal."""
+        """For the terminal: of a run over files at its end, of a feed that goes on before it begins."""
+        if self.part:
+            return (
+                f"Of {self.known:,} known people {self.here:,} have rows in what is there of the feed now, where"
+                f" {self.new:,} others are new."
+            )
         away = self.known - self.here
         return f"Of {self.known:,} known people {self.here:,} were here, {away:,} not, {self.new:,} new."
 

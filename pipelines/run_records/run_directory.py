@@ -54,6 +54,7 @@ from kanonflow.pipelines.run_records.individual_type import resumed_type, type_o
 from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
+from kanonflow.pipelines.run_records.read_before import keyed
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -296,6 +297,7 @@ def open_run_directory(
             if earlier is not None:
                 judged = judge(earlier, this["input"], secret, continuing, fed.get(BEGINS, ""))
                 this |= judged.record()
+                notes += judged.notes()
             elif resumed is not None:
                 this |= {name: resumed[name] for name in _JUDGED if name in resumed}
             epoch, continued, told_of_epoch = _begin_epoch(output, resumed, earlier, asked)
@@ -467,16 +469,9 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
         "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
-        "input": [_keyed(each, secret) for each in inputs],
+        "input": [keyed(each, secret) for each in inputs],
         "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
-
-
-def _keyed(told: Mapping[str, Any], secret: Secret) -> dict[str, Any]:
-    """What is read, its content as an HMAC: a digest of a few rows would tell them."""
-    if "content" not in told:
-        return dict(told)
-    return {**told, "content": secret.lasting.derive("run", "content", told["content"]).hex()}
 
 
 def same_files(one: object, other: object) -> bool:

@@ -5,6 +5,7 @@ Of files all rows are read; of a feed that goes on those that are there now, up 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.feeds.directory_listing import list_arrived
+from kanonflow.pipelines.feeds.input_files import InputFile, format_of
 from kanonflow.pipelines.feeds.polled_source import CHUNK_ROWS, PolledSource
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.pipelines.options.options import RunOptions
@@ -22,7 +24,9 @@ from kanonflow.pipelines.run_records.continuing_input import ContinuingInput
 from kanonflow.pipelines.run_records.individual_type import individual_type
 from kanonflow.pipelines.run_records.other_spellings import MOST_TRIED, known_otherwise
 from kanonflow.pipelines.run_records.people_found import PeopleFound
+from kanonflow.pipelines.runs.input_content import input_contents
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.release.cohorts import person_digests
@@ -53,20 +57,27 @@ def continuing_files(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvFor
 def continuing_feed(
     source: PolledSource,
     bound: BoundPolicy,
+    csv: CsvForm,
+    directory: str | None = None,
     going_on: Callable[[str], bytes] = lambda ended: ended.encode(),
     clock: Callable[[], float] = time.monotonic,
 ) -> ContinuingInput:
-    """What ``--continue`` asks of a feed that goes on. going_on: where it begins behind a stream that ended somewhere.
+    """What ``--continue`` asks of a feed that goes on.
+
+    directory: that its files arrive in; None: it is no such. going_on: where it begins behind a stream that ended
+    somewhere.
 
     Nothing is taken from the feed by looking at it: the job reads these rows again, as its own.
     """
+    files = () if directory is None else _arrived(directory)
 
     def people(known: NDArray[np.uint64], key: bytes, begins: str) -> PeopleFound:
         return people_among(
             _ids_of_feed(source, bound, going_on(begins), clock), bound, known, key, part=True
         )
 
-    return ContinuingInput(people, lambda name: True)
+    asked = continuing_files(files, bound, csv)
+    return replace(asked, people=people, arrived=lambda: [each.record() for each in input_contents(files)])
 
 
 def as_told(asked: ContinuingInput, options: RunOptions) -> ContinuingInput:
@@ -115,6 +126,15 @@ def _ids_of_files(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) 
     for file in files:
         for batch in read_batches(file, _individual(bound), csv):
             yield one_array(from_ipc(batch.ipc).column(0))
+
+
+def _arrived(directory: str) -> tuple[InputFile, ...]:
+    """The files there that can be read; others are data of the feed (``arriving_files``)."""
+    found = []
+    for arrived in list_arrived(directory, "*").files:
+        with contextlib.suppress(InputError):
+            found.append(InputFile(arrived.path, arrived.name, arrived.size, format_of(arrived.name)))
+    return tuple(found)
 
 
 def _ids_of_feed(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BytesIO
 
 import apache_beam as beam
-import fastavro
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.typehints.decorators import no_annotations
@@ -16,7 +14,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.lineage.committed_rosters import CARRIED, PEOPLE, cohorts_directory
 from kanonflow.transforms.release.cohorts import people_in
-from kanonflow.transforms.roster.cohort_files import PERSON
+from kanonflow.transforms.roster.cohort_files import people_of_file
 from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.secret.seeds import SecretSource, people_key
 from kanonflow.transforms.windows.chain import carried_from_bytes
@@ -53,9 +51,7 @@ class _ReadPeople(beam.DoFn):
     def process(self, element: bytes) -> Iterator[tuple[bytes, bytes]]:
         for path in _files(self._output, f"*{PEOPLE}"):
             folder = FileSystems.split(FileSystems.split(path)[0])[1]
-            records = fastavro.reader(BytesIO(read_whole(path)))
-            people = np.array([record[PERSON] for record in records], dtype="<i8")
-            yield bytes.fromhex(folder), people.tobytes()
+            yield bytes.fromhex(folder), people_of_file(read_whole(path)).astype("<u8").tobytes()
 
 
 class _ReadCarried(beam.DoFn):

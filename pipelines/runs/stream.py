@@ -73,6 +73,7 @@ from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.release_format import ReleaseFormat
+from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
@@ -163,7 +164,9 @@ def stream_feed(
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, csv=feed.schema.csv, source=str(source))
     source_of_secret, replaced = given_secret(options), previous_sources(options.previous_secrets)
-    folders = [source.path] if isinstance(source, DirectoryFeed) else []
+    form = with_delimiter(policy.csv, source.delimiter if isinstance(source, DirectoryFeed) else None)
+    folder = source.path if isinstance(source, DirectoryFeed) else None
+    folders = [] if folder is None else [folder]
     refuse_shared_secret((source_of_secret, *replaced), (), folders)
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
@@ -190,7 +193,9 @@ def stream_feed(
                 previous=[each.resolve() for each in replaced],
                 bound=bound,
                 continues=options.continues,
-                continuing=as_told(continuing_feed(feed.reading(bound), bound, source.going_on), options),
+                continuing=as_told(
+                    continuing_feed(feed.reading(bound), bound, form, folder, source.going_on), options
+                ),
                 release_format=options.release_format,
                 asked=ChainAsked(epoch=options.epoch),
             )

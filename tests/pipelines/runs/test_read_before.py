@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipelines.runs.spelled_nights import Nights, night_rows, padded, write
-from tests.pipelines.runs.test_other_spellings import record, untouched
+from tests.pipelines.runs.test_other_spellings import record, stream, untouched
 
 pytestmark = pytest.mark.thorough
 
@@ -163,3 +163,29 @@ def test_a_chain_of_an_earlier_build_has_read_its_input(
     flags = ("--individual-type", "string")
     assert nights.on("out1", "out2", nights.place / "1.csv", flags=flags) == 2
     assert "have read the input already" in capsys.readouterr().err
+
+
+def test_a_directory_whose_files_the_nights_have_read_is_no_feed(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stream that continues a night is told of the files that are there already, under whatever name."""
+    feed = nights.place / "feed"
+    feed.mkdir()
+    shutil.copy(nights.place / "1.csv", feed / "a.csv")
+    write(feed / "b.csv", night_rows(2))
+    write(feed / "c.csv", [])
+    continues = ("--continue", str(nights.place / "out1"))
+    assert stream(nights, feed, "out2", *continues) == 2
+    assert "1 of the 3 files of the input already: a.csv (then 1.csv)" in capsys.readouterr().err
+    assert untouched(nights)
+
+
+def test_what_waits_in_a_carried_state_was_read(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of the file was released, but its rows are carried along and leave later: fed again, they would leave
+    twice."""
+    few = write(nights.place / "few.csv", night_rows(2, padded, range(100, 102)))
+    assert nights.on("out1", "out2", few, flags=("--carry",)) in (0, 3)
+    assert not list((nights.place / "out2" / "release").iterdir())
+    capsys.readouterr()
+    assert nights.on("out2", "out3", few) == 2
+    assert "have read the input already: few.csv." in capsys.readouterr().err

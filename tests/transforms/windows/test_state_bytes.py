@@ -1,69 +1,63 @@
-"""State that no runner could keep is refused in words, before it is written."""
+"""The bytes of a partition's state that grow with its people: what docs/operations.md says a person takes."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
 
-import apache_beam as beam
-import pytest
-from apache_beam.metrics import MetricsFilter
+from kanonflow.schemas.policy import Policy
+from tests.driven_partitions import Cells, DrivenPartitions
+from tests.small_feeds import HOUR, SECRET, START, bound_feed, feed_policy, row
 
-from kanonflow.transforms import anonymize
-from kanonflow.transforms.anonymize import KAnonymize
-from kanonflow.transforms.rows.elements import Release
-from kanonflow.transforms.windows.state_bytes import StateTooLargeError, most_state_bytes
-from tests.small_feeds import SECRET, feed_policy, row
+SIZING = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+FEW, MANY = 300, 900
 
 
-def run(**head: Any) -> Any:
-    """Ten people in an hour, who wait for an intake, and go with the next."""
-    pipeline = beam.Pipeline(runner="FnApiRunner")
-    rows = [row(number, number % 10, number // 10 + 0.5) for number in range(20)]
-    _ = pipeline | beam.Create(rows) | KAnonymize(feed_policy(cohort="lasting", max_delay="1h"), SECRET)
-    result = pipeline.run()
-    return result.metrics().query(MetricsFilter().with_name("state_bytes"))["gauges"]
+def told(what: str) -> int:
+    """The figure of a line of the table of sizes."""
+    found = re.search(rf"\| {what}[^|]*\| ([\d,]+) ", SIZING)
+    assert found, what
+    return int(found[1].replace(",", ""))
 
 
-def test_a_state_that_is_too_large_ends_the_run_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names the partition by its key, what the state is made of, and what to change; nobody's values."""
-    monkeypatch.setattr(anonymize, "most_state_bytes", lambda runner: 1000)
-    with pytest.raises(StateTooLargeError) as raised:
-        run()
-    told = str(raised.value)
-    assert "10 rows that wait, 10 people who wait for an intake, 0 event ids" in told
-    assert "this runner keeps 1,000" in told
-    assert "a smaller intake or max_delay" in told
-    assert "p1" not in told.split()
+def state_of(people: int, policy: Policy) -> Cells:
+    """A partition after the window in which so many people came with a row each."""
+    step = DrivenPartitions(bound_feed(policy), SECRET)
+    step.send([row(who, who, 0.5, age=str(who % 90)) for who in range(people)])
+    step.advance(START + HOUR)
+    (cells,) = step.cells.values()
+    return cells
 
 
-def test_nothing_of_that_window_goes_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not even on a runner that hands a release to the sink before the state is written."""
-    monkeypatch.setattr(anonymize, "most_state_bytes", lambda runner: 2000)
-    pipeline = beam.Pipeline(runner="FnApiRunner")
-    rows = [row(number, number % 10, number // 10 + 0.5) for number in range(20)]
-    # Without a delay all enter and go out at once, and the ids of events are what stays.
-    policy = feed_policy(cohort="lasting", events=True)
-    rows += [row(100 + number, number % 10, 3.5) for number in range(300)]
-    made = pipeline | beam.Create(rows) | KAnonymize(policy, SECRET)
-    _ = made.released | beam.Map(_note, path=str(tmp_path / "released"))
-    with pytest.raises(StateTooLargeError, match="320 event ids"):
-        pipeline.run()
-    assert (tmp_path / "released").read_text().count("\n") == 2
+def grows(policy: Policy, cell: str) -> float:
+    """Bytes of a cell for each further person."""
+    few, many = (state_of(people, policy) for people in (FEW, MANY))
+    sizes = [
+        sum(map(len, each.roster.values)) if cell == "roster" else len(each.warm.value or b"")
+        for each in (few, many)
+    ]
+    return (sizes[1] - sizes[0]) / (MANY - FEW)
 
 
-def _note(release: Release, path: str) -> None:
-    with open(path, "a") as file:
-        file.write(f"{release.window_end}\n")
+def lasting(intake: int, **head: object) -> Policy:
+    """Cohorts that last. intake: below the people, so that they enter; or above, so that they wait."""
+    return feed_policy(cohort="lasting", intake=intake, max_delay="2h", **head)
 
 
-def test_the_largest_state_is_a_gauge() -> None:
-    """Of a state that waits, and not of the last one, which holds less."""
-    (gauge,) = run()
-    assert gauge.result.value > 1000
+def test_a_person_in_the_roster_takes_what_the_guide_says() -> None:
+    """No more, nor much less: this feed's fields are short. And it does not stand in the second block as well."""
+    assert 0.6 < grows(lasting(10), "roster") / told("`cohort: lasting`, the roster") <= 1
+    assert grows(lasting(10), "warm") < 20
 
 
-def test_dataflow_keeps_least() -> None:
-    """Below what the service takes; a limit that is not there elsewhere."""
-    assert most_state_bytes("DataflowRunner") == 64 << 20 < 80_000_000
-    assert most_state_bytes("FlinkRunner") == most_state_bytes("FnApiRunner") == 1 << 30
+def test_a_newcomer_who_waits_takes_what_the_guide_says() -> None:
+    """With the one row that waits, short as it is here; in no roster yet."""
+    policy = lasting(100_000)
+    assert grows(policy, "roster") == 0
+    assert 0.6 < grows(policy, "warm") / told("`cohort: lasting`, newcomers who wait for an intake") <= 1
+
+
+def test_an_event_id_takes_what_the_guide_says() -> None:
+    """Eight bytes each, beside what there is without them."""
+    more = grows(lasting(10, events=True), "warm") - grows(lasting(10), "warm")
+    assert abs(more - told("`event_id`")) < 0.5
