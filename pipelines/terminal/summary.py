@@ -114,10 +114,10 @@ class RunSummary:
         return json.dumps(told | ledger | said, indent=1)
 
     def _times(self) -> list[tuple[str, str]]:
-        """What took the time: parts that add up to it, the runner's among them.
+        """What took the time: parts that add up to it, and what none of them measures.
 
         Several workers together take longer than the clock says, and windows of a run that resumes were measured when
-        they were made: then there is no share of the run, and nothing is left for the runner.
+        they were made: then there is no share of the run, and no rest.
         """
         parts = [
             ("read", self.read_seconds),
@@ -130,7 +130,7 @@ class RunSummary:
                 (f"  {name}", f"{seconds:.1f} s (of all workers, and of earlier runs)")
                 for name, seconds in parts
             ]
-        parts.append(("runner", rest))
+        parts.append(("rest", rest))
         return [
             (f"  {name}", f"{seconds:.1f} s{_share(seconds, self.total_seconds)}") for name, seconds in parts
         ]
