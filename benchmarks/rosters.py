@@ -99,7 +99,7 @@ class Crowd:
         schema = quasi_schema(self.bound)
         values = self.canonical(rows).select(schema.names).cast(schema)
         ends = np.full((count, len(schema.names)), DAY_MS, dtype=np.int64)
-        return rows, Pool(digests[order], values, ends)
+        return rows, Pool(digests[order], values, ends, np.zeros(order.size, dtype=np.bool_))
 
     def canonical(self, rows: pa.Table) -> pa.Table:
         """The rows as a partition gets them."""
@@ -200,7 +200,7 @@ def add_founding(table: ResultTable, crowd: Crowd, pool: Pool, threads: int) -> 
     made, spent = timed(found, pool, RosterHead(EPOCH), crowd.bound, {}, seed=SEED, threads=threads)
     cohorts = made.segment.after.cohorts
     target = 10 if people == max(FOUNDED) else None
-    table.rows.append((people, threads, cohorts, made.solution.loss, spent.wall, spent.cpu, target))
+    table.rows.append((people, threads, cohorts, made.loss, spent.wall, spent.cpu, target))
 
 
 def add_roster(table: ResultTable, known: Known, roster: Roster, repeats: int) -> None:

@@ -134,6 +134,11 @@ class Policy:
         return self.cohort is Cohort.LASTING
 
     @property
+    def accepts_divided(self) -> bool:
+        """Whether people with rows in more than one partition are accepted: a field of ``partition_by`` says it."""
+        return any(self.field(name).accept_risk is not None for name in self.partition_by)
+
+    @property
     def ahead_limit_ms(self) -> int:
         """How much later than its arrival a row's time may be, the default in the place of None."""
         return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms

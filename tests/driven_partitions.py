@@ -159,7 +159,14 @@ class DrivenPartitions(_Watermark):
             cells = self.cells.setdefault(key, Cells())
             reads = sum(bag.reads for bag in cells.bags)
             self._collect(
-                self.step.process((key, (number, to_ipc(part), b"")), cells.clock, cells.due, *cells.bags)
+                self.step.process(
+                    (key, (number, to_ipc(part), b"")),
+                    cells.clock,
+                    cells.warm,
+                    cells.roster,
+                    cells.due,
+                    *cells.bags,
+                )
             )
             assert reads == sum(bag.reads for bag in cells.bags), "process must not read a bag"
             self._check(cells)
@@ -229,7 +236,7 @@ class DrivenPartitions(_Watermark):
 
     def _check(self, cells: Cells) -> None:
         clock = PartitionClock.from_bytes(cells.clock.value)
-        assert cells.due.at == clock.fires_at(self.bound.policy)
+        assert cells.due.at == self.step._step.fires_at(clock)
         held: Counter[int] = Counter()
         for index, bag in enumerate(cells.bags):
             for batch in bag.values:

@@ -21,6 +21,7 @@ class Outputs(NamedTuple):
     released: beam.PCollection
     metrics: beam.PCollection
     rejected: beam.PCollection
+    divided: beam.PCollection | None = None
 
 
 class PassThrough(beam.PTransform):

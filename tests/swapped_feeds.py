@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,12 +24,15 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.roster import segment_from_bytes
+from kanonflow.transforms.roster.window_groups import no_groups
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.elements import Release, from_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import partition_key
+from kanonflow.transforms.windows.chain import Chain
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
 from tests.small_feeds import HOUR, SECRET, START
@@ -109,12 +112,14 @@ class TrailFeed:
 class Course:
     """What came of a feed. results: (partition, step, result), in the order in which they came.
 
+    carried: of a chain of runs, what the last one left.
     entered: of each person that is in a cohort, who it is with. refused: rows that no release could take any more.
     """
 
     feed: TrailFeed
     results: list[tuple[bytes, int, WindowResult]] = field(default_factory=list)
     refused: list[tuple[Any, ...]] = field(default_factory=list)
+    carried: Handed | None = None
 
     @cached_property
     def entered(self) -> dict[int, Entry]:
@@ -155,23 +160,82 @@ def run(feed: TrailFeed) -> Course:
     course = Course(feed)
     last = max(row.arrives for row in feed.rows)
     for now in range(last + 1):
-        records = feed.records(now)
-        if records:
-            table, broken, faults = rows_to_table(records, bound)
-            classified = classify_places(table, bound, faults=faults)
-            course.refused += [rejected_shown(record) for record in (*broken, *classified.rejected)]
-            for values, number, part in split(classified.rows, bound):
-                key = partition_key(SECRET, values)
-                partition = partitions.setdefault(key, PartitionInMemory(step, key))
-                refused = partition.arrive(number, pa.Table.from_batches([part]))
-                if refused is not None:
-                    course.refused += [rejected_shown(record) for record in refused.records]
+        _arrive(course, now, step, partitions)
         for key in sorted(partitions):
             while (at := partitions[key].fires_at) is not None and (
                 at <= START + (now + 1) * HOUR or now == last
             ):
                 course.results += [(key, now, result) for result in partitions[key].fire()]
     return course
+
+
+@dataclass
+class Handed:
+    """What a run of a chain has left for the next one, as of ``step.EarlierCohorts``."""
+
+    left: dict[bytes, Continued] = field(default_factory=dict)
+
+    def of(self, key: bytes) -> Continued | None:
+        """Of a partition."""
+        return self.left.get(key)
+
+    def keys(self) -> list[bytes]:
+        """Of which ones."""
+        return sorted(self.left)
+
+
+def run_chain(
+    feed: TrailFeed, ends: Sequence[int], carries: Sequence[bool], drop: frozenset[str] = frozenset()
+) -> Course:
+    """The feed as runs over files that continue each other: all rows of a run come before anything is done.
+
+    ends: behind the last step of each run; what comes after the last of them is of another run, which ends the chain.
+    carries: whether each of them carries over. drop: rules to switch off, ``wake`` or ``state``.
+    """
+    bound = bind(feed.policy, text_schema(feed.policy), text=True, source="test")
+    course, handed, begin = Course(feed), Handed(), 0
+    bounds = (*ends, max(row.arrives for row in feed.rows) + 1)
+    for place, (end, carry) in enumerate(zip(bounds, (*carries, False), strict=True)):
+        chain = Chain(place, carry, START + end * HOUR if carry else None)
+        step = PartitionStep(bound, SECRET, time=lambda: 0.0, epoch=EPOCH, continued=handed, chain=chain)
+        woken = [] if "wake" in drop else handed.keys()
+        partitions = {key: PartitionInMemory(step, key) for key in woken}
+        for partition in partitions.values():
+            partition.wake()
+        for now in range(begin, end):
+            _arrive(course, now, step, partitions)
+        for key in sorted(partitions):
+            course.results += [(key, end - 1, result) for result in partitions[key].finish()]
+        handed = Handed({**handed.left, **{key: _left(partitions[key], drop) for key in partitions}})
+        begin = end
+    course.carried = handed
+    return course
+
+
+def _left(partition: PartitionInMemory, drop: frozenset[str]) -> Continued:
+    assert partition.carried is not None
+    segments = tuple(map(segment_from_bytes, partition.segments))
+    carried = None if "state" in drop else partition.carried.to_bytes()
+    return Continued(EPOCH, segments, no_groups(), carried)
+
+
+def _arrive(
+    course: Course, now: int, step: PartitionStep, partitions: dict[bytes, PartitionInMemory]
+) -> None:
+    """The rows of a step come."""
+    records, bound = course.feed.records(now), step.bound
+    if not records:
+        return
+    table, broken, faults = rows_to_table(records, bound)
+    classified = classify_places(table, bound, faults=faults)
+    course.refused += [rejected_shown(record) for record in (*broken, *classified.rejected)]
+    for values, number, part in split(classified.rows, bound):
+        key = partition_key(SECRET, values)
+        if key not in partitions:
+            partitions[key] = PartitionInMemory(step, key)
+        refused = partitions[key].arrive(number, pa.Table.from_batches([part]))
+        if refused is not None:
+            course.refused += [rejected_shown(record) for record in refused.records]
 
 
 def facts(course: Course, without: frozenset[str] = frozenset()) -> list[Any]:

@@ -29,6 +29,7 @@ from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.local_runners import check_local_runner
 from kanonflow.transforms.release.rejected import at_places
+from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.element_types import fields_of, records_schema
@@ -40,11 +41,15 @@ from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, check_source, partition_key
 from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows.chain import CarriedState, Chain
+from kanonflow.transforms.windows.divided_people import FindDividedPeople, RefuseDividedPeople
 from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
+    CARRIED_TAG,
     METRICS_TAG,
     NAMESPACE,
     REJECTED_TAG,
+    WAKE,
     SolveWindows,
 )
 from kanonflow.transforms.windows.step import EarlierCohorts
@@ -62,9 +67,13 @@ class Anonymized(_Outputs):
     """released: PCollection[Release]. metrics: PCollection of records of metrics.avsc.
 
     rejected: PCollection[RejectedRows]; raw data, which must stay where the input is.
+    carried: PCollection[CarriedState], one of each partition at the feed's end, where ``chain`` was given; raw data.
     """
 
     bound: BoundPolicy
+    carried: beam.PCollection
+    divided: beam.PCollection | None = None
+    """PCollection[Divided]: of ``cohort: lasting`` with ``partition_by``, people in more than one partition."""
 
     @functools.cached_property
     def rows(self) -> beam.PCollection:
@@ -98,12 +107,20 @@ class KAnonymize(beam.PTransform):
     stream that goes on); None: it begins with nothing.
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
+    chain: with ``cohort: lasting``, which of the runs that continue each other it is; None: it hands nothing on.
+    known_people: of a policy that ``watches`` people over partitions, PBegin -> (partition key, digests) of whom an
+    earlier run knows (``FindDividedPeople``); None: nobody.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
     Elements: RawBatch, pyarrow RecordBatch or Table, dict, beam.Row, NamedTuple, dataclass. ``element_rows`` says which
     values a field takes. A field that the policy does not name is not read; with ``others: refuse`` a record that has
     one is rejected.
+
+    With ``cohort: lasting`` and ``partition_by``, people who have rows in more than one partition end a bounded run
+    with DividedPeopleError before anything is released, unless the policy accepts that; of an unbounded feed they are
+    counted (``people_in_several_partitions``), and given in ``Anonymized.divided``.
+
     Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection; SecretError when
     the secret is no source of one.
     """
@@ -121,6 +138,8 @@ class KAnonymize(beam.PTransform):
         published: EarlierReleases | None = None,
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
+        chain: Chain | None = None,
+        known_people: beam.PTransform | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
     ) -> None:
         super().__init__()
@@ -137,6 +156,8 @@ class KAnonymize(beam.PTransform):
         self._published = published
         self._epoch = epoch
         self._continued = continued
+        self._chain = chain
+        self._known_people = known_people
         self._on_unfit = on_unfit
         self._error_handler: ErrorHandler | None = None
 
@@ -183,10 +204,22 @@ class KAnonymize(beam.PTransform):
                 REJECTED_TAG, main="parts"
             )
         )
-        keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
-            tuple[bytes, tuple[int, bytes, bytes]]
-        )
-        tags = METRICS_TAG, REJECTED_TAG
+        rows, divided = parts.parts, None
+        if watches(self._bound.policy):
+            divided = rows | "People" >> FindDividedPeople(self._bound, self._secret, self._known_people)
+            if records.is_bounded and not self._bound.policy.accepts_divided:
+                rows = rows | "Undivided" >> RefuseDividedPeople(divided, self._bound.policy)
+        keyed = rows | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+        carried = [] if self._continued is None else self._continued.keys()
+        if carried:
+            # Who waits there must leave or wait on, whether the partition has a row here or not.
+            woken = (
+                records.pipeline
+                | "Carried" >> beam.Create([(key, WAKE) for key in carried], reshuffle=False)
+                | "Woken" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+            )
+            keyed = (woken, keyed) | "All" >> beam.Flatten()
+        tags = METRICS_TAG, REJECTED_TAG, CARRIED_TAG
         solved = keyed | "Solve" >> beam.ParDo(
             SolveWindows(
                 self._timed(),
@@ -196,6 +229,7 @@ class KAnonymize(beam.PTransform):
                 self._published,
                 epoch=self._epoch,
                 continued=self._continued,
+                chain=self._chain,
             )
         ).with_outputs(*tags, main="released")
         rejected = (
@@ -207,7 +241,8 @@ class KAnonymize(beam.PTransform):
             self._window("metrics", _of_type(Mapping[str, Any], solved[METRICS_TAG])),
             self._window("rejected", rejected),
         )
-        anonymized.bound = self._bound
+        anonymized.bound, anonymized.divided = self._bound, divided
+        anonymized.carried = _of_type(CarriedState, solved[CARRIED_TAG])
         if self._error_handler is not None:
             # Not in the policy's windows: a row without a time would stand in one that begins before time does, which
             # sinks of files cannot take.

@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
-from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.transforms.release.cohorts import people_in
+from kanonflow.transforms.roster.first_partitions import FirstPartitions, Sightings, refusal, watches
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.data_frames import as_table
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
-from kanonflow.transforms.secret.seeds import Secret, check_source, partition_key
+from kanonflow.transforms.secret.seeds import Secret, check_source, partition_key, people_key
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
@@ -47,7 +49,9 @@ def anonymize_table(
     call begins with nobody known, so that two calls over the same people are two epochs, whatever it says.
 
     Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected; InputError
-    when the table is none, or has columns without a name of their own; SecretError when the secret is none.
+    when the table is none, or has columns without a name of their own; SecretError when the secret is none;
+    DividedPeopleError, with ``cohort: lasting``, when people have rows in more than one partition and the policy does
+    not accept that.
     """
     check_source(secret)
     policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
@@ -61,6 +65,8 @@ def anonymize_table(
     for values, number, part in split(classified.rows, bound):
         key = partition_key(secret, values)
         partitions.setdefault(key, PartitionInMemory(step, key)).arrive(number, pa.Table.from_batches([part]))
+    if watches(policy) and not policy.accepts_divided:
+        _refuse_divided(classified.rows, bound, secret)
     released: list[pa.Table] = []
     metrics: list[dict[str, Any]] = []
     rejected = list(classified.rejected)
@@ -73,3 +79,15 @@ def anonymize_table(
                 released.append(from_ipc(result.release.ipc))
     empty = release_arrow_schema(bound).empty_table()
     return AnonymizedTable(pa.concat_tables([empty, *released]), metrics, rejected)
+
+
+def _refuse_divided(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> None:
+    """Raise DividedPeopleError if somebody has rows in more than one partition."""
+    assert bound.policy.individual is not None
+    sightings, key = Sightings(), people_key(secret)
+    for values, _, part in split(rows, bound):
+        whole = pa.Table.from_batches([part]).column(bound.policy.individual.name)
+        sightings.add(partition_key(secret, values), people_in(whole, key)[1])
+    divided = sum(FirstPartitions().after(seen).divided for _, seen in sightings.by_bucket())
+    if divided:
+        raise refusal(divided, bound.policy)

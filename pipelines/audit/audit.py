@@ -66,7 +66,7 @@ from kanonflow.pipelines.audit.metrics import (
     check_metrics,
     check_modes,
     check_public_metrics,
-    told_releases,
+    told_settled,
     told_withheld,
 )
 from kanonflow.pipelines.audit.payload import class_members, judge_payloads, match_payloads
@@ -203,8 +203,8 @@ def _read(
     }
     kept = tuple(books.values())
     records = read_input(columns, bound, kept)
-    published = told_releases(folder / "restricted" / "metrics")
-    rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, published)
+    settled = told_settled(folder / "restricted")
+    rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, settled)
     stays = released_records(records.codes, rejected.codes, findings)
     # Of somebody who is known nothing but time and payload is read.
     free = policy.lasting
@@ -218,7 +218,7 @@ def _read(
         findings.add(
             f"{rejected.conflicts} rows belong to releases that lost their slot: their records cannot be told"
         )
-    told_rows = None if waiting else told_withheld(folder / "restricted" / "metrics", published)
+    told_rows = None if waiting else told_withheld(folder / "restricted" / "metrics", settled)
     if told_rows not in (None, rejected.conflicts):
         findings.add(
             f"the metrics say that {told_rows} rows were withheld, but {rejected.conflicts} were rejected as such"

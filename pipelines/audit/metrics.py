@@ -24,6 +24,7 @@ from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import MetricsAccess, Policy
+from kanonflow.schemas.settled_releases import settled_releases, version_name
 
 _DIGITS = 3
 _PUBLIC_DOC = "What may be known of a release beside its rows."
@@ -112,17 +113,14 @@ def _records(metrics: Path) -> Iterator[dict[str, Any]]:
         yield from avro_records(path)
 
 
-def told_releases(metrics: Path) -> frozenset[str]:
-    """The releases that the metrics tell of as published, as id and digest of their rows."""
-    return frozenset(
-        f"{record['release_id']}-{record['digest']}"
-        for record in _records(metrics)
-        if record.get("released", True) and record.get("digest")
-    )
+def told_settled(restricted: Path) -> frozenset[str]:
+    """The releases that the metrics tell of as published, or as withheld and since settled, as id and digest."""
+    parked = frozenset(path.name for path in (restricted / "parked").glob("*"))
+    return settled_releases(_records(restricted / "metrics"), parked, ended=(restricted / "ended").exists())
 
 
-def told_withheld(metrics: Path, published: frozenset[str]) -> int | None:
-    """Rows that the metrics tell of as withheld, without those of releases that came out later; None: no metrics.
+def told_withheld(metrics: Path, settled: frozenset[str]) -> int | None:
+    """Rows that the metrics tell of as withheld, without those of releases that are settled; None: no metrics.
 
     Records of builds that did not tell are not asked.
     """
@@ -131,8 +129,8 @@ def told_withheld(metrics: Path, published: frozenset[str]) -> int | None:
     if not any("digest" in record for record in records):
         return None
     for record in records:
-        name = f"{record['release_id']}-{record.get('digest')}"
-        if record.get("digest") and not record.get("released", True) and name not in published:
+        name = version_name(record["release_id"], str(record.get("digest")))
+        if record.get("digest") and not record.get("released", True) and name not in settled:
             told[name] = record["rows_rejected"].get(_WITHHELD, 0)
     return sum(told.values())
 

@@ -25,8 +25,9 @@ from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 
 _NAME = re.compile(r"([0-9]{6})\.(people|boxes)\.avro")
-_BESIDE = re.compile(r"-?[0-9]+\.groups\.arrow|continued\.json")
-"""Which cohorts a release put together, for the search of the next; how many segments came from another run."""
+_BESIDE = re.compile(r"-?[0-9]+(-[0-9]+)?\.groups\.arrow|continued\.json|carried\.state")
+"""Which cohorts a release put together, for the search of the next; how many segments came from another run, and what
+else it left."""
 _EPOCH = re.compile("[0-9a-f]{16}")
 _PROPERTY = "kanonflow"
 

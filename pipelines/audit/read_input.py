@@ -135,11 +135,11 @@ def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBo
 
 
 def read_rejected(
-    folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], published: Container[str] = ()
+    folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], settled: Container[str] = ()
 ) -> RejectedRecords:
     """All rejected rows in ``folder``/*.avro (none if there is no folder). Raises InputError.
 
-    published: releases that are out, as id and digest; withheld once, their rows are no rejected ones any more.
+    settled: releases, as id and digest, whose rows are no rejected ones any more, though they were withheld once.
     """
     parts: list[np.ndarray] = []
     reasons: list[str] = []
@@ -156,7 +156,7 @@ def read_rejected(
             if record.get("reason") == _NO_ROW:
                 broken += 1
             elif record.get("reason") == _PUBLISHED_FORM:
-                conflicts += part is None or part not in published
+                conflicts += part is None or part not in settled
             else:
                 rows.append(record.get("row") or {})
                 came.append(frozenset(record.get("unread") or ()))

@@ -197,8 +197,7 @@ def _judge_once(rosters: Rosters, policy: Policy, findings: Findings) -> None:
     if same:
         findings.add(f"{same} people entered more than once: they stand in two cohorts")
     other = len(np.unique(person[1:][again & (partition[1:] != partition[:-1])]))
-    accepted = any(policy.field(name).accept_risk is not None for name in policy.partition_by)
-    if other and not accepted:
+    if other and not policy.accepts_divided:
         findings.add(
             f"{other} people entered in two partitions: whoever links their rows finds them in both cohorts"
         )

@@ -9,19 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import field as member
-from io import BytesIO
 from typing import Any
 
-import fastavro
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header
 from kanonflow.pipelines.feeds.input_files import FileFormat, find_inputs
 from kanonflow.pipelines.feeds.row_lines import lines_by_number
+from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, read_whole
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE
 from kanonflow.transforms.sinks.sinks import rejected_directory
 
 FIRST_PLACES = 3
@@ -52,22 +51,7 @@ def rejected_rows(output: str) -> Iterator[_Record]:
     folder = rejected_directory(output)
     if not FileSystems.exists(folder):
         raise InputError(f"{output}: has no {os.path.relpath(folder, output)}; give the --output of a run")
-    file_of: dict[str, str] = {}
-    paths = sorted(
-        match.path for match in FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list
-    )
-    for path in paths:
-        try:
-            records: list[Any] = list(fastavro.reader(BytesIO(read_whole(path))))
-        except OSError:
-            raise
-        except Exception as error:  # whatever the decoder trips over, the file is damaged
-            raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
-        for record in records:
-            part = record.get("part")
-            # A part in two files came again from an older checkpoint: the same rows.
-            if part is None or file_of.setdefault(part, path) == path:
-                yield record
+    yield from unsettled_rejected(output)
 
 
 def summarize_rejected(records: Iterator[_Record]) -> list[RejectedGroup]:

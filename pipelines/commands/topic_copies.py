@@ -23,6 +23,7 @@ import fastavro
 from kanonflow.pipelines.audit.header import sync_marker
 from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.avro_values import usable_schema
+from kanonflow.pipelines.kafka.beginning import beginning
 from kanonflow.pipelines.kafka.client import ASK_SECONDS, connect, kafka_library, of_the_group, partitions_of
 from kanonflow.pipelines.kafka.input import registry_of
 from kanonflow.schemas.errors import InputError
@@ -57,22 +58,23 @@ def copy_rows(
     kept: frozenset[str],
     folder: Path,
     attributes: frozenset[str] = frozenset(),
+    span: Span | None = None,
 ) -> CopiedRows:
     """The rows of a topic as a file in ``folder``: CSV for JSON values, else Avro.
 
     avro: the Avro schema of the rows, as JSON; None for JSON values. columns: the file's, for JSON; of those that are
     not in ``kept`` the cells stay empty. attributes: of those a cell that is no value does not break its row
-    (schemas/text_inputs.py).
-    Raises InputError: the topic cannot be read from its beginning to its end.
+    (schemas/text_inputs.py). span: what of the topic; None: all of it.
+    Raises InputError: that part of the topic cannot be read.
     """
     if avro is None:
-        return _copy_json_rows(address, columns, kept, folder / "rows.csv", attributes)
+        return _copy_json_rows(address, columns, kept, folder / "rows.csv", attributes, span)
     decode = _avro_decoder(address, json.loads(avro), kept, attributes)
     broken = 0
 
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal broken
-        for message in committed_messages(address):
+        for message in committed_messages(address, span):
             row = None if message.value is None else decode(message.value)
             if row is None:
                 broken += 1
@@ -137,12 +139,24 @@ def _told(strangers: int, damaged: int, mixed: int) -> Iterator[str]:
         yield f"the topic holds {mixed} releases whose rows do not have the fields and types of the policy"
 
 
-def committed_messages(address: KafkaAddress) -> Iterator[Message]:
-    """Every committed message of a topic up to where it ends now, partition by partition.
+class Span(NamedTuple):
+    """Of each partition, by its number, the offset that a stream began at and the one that it ended at (exclusive).
 
+    A partition that ``begins`` does not name was read from its beginning. ends: empty: the topic is read to its end.
+    """
+
+    begins: Mapping[int, int] = {}
+    ends: Mapping[int, int] = {}
+
+
+def committed_messages(address: KafkaAddress, span: Span | None = None) -> Iterator[Message]:
+    """Every committed message of a topic up to where it ends now, or of a part of it, partition by partition.
+
+    An address that says where to begin (``from=``) counts where ``span`` does not.
     Raises InputError: no such topic, no access, no answer; or the broker does not keep its beginning any more, so
     that nobody can tell what stood there.
     """
+    span = span or Span()
     library = kafka_library()
     settings = {
         "group.id": "kanonflow-verify",  # asked for by the library; nothing is committed to it
@@ -156,13 +170,19 @@ def committed_messages(address: KafkaAddress) -> Iterator[Message]:
         for number in partitions_of(consumer, address):
             place = library.TopicPartition(address.topic, number, 0)
             first, end = consumer.get_watermark_offsets(place, timeout=ASK_SECONDS * 10)
-            if first > 0:
+            begin = span.begins.get(number, 0)
+            if not span.begins and address.begin.chosen:
+                begin = beginning(consumer, library, address, address.begin, number)
+            end = span.ends.get(number, 0) if span.ends else end
+            if begin >= end:
+                continue
+            if first > begin:
                 raise InputError(
-                    f"{address}: partition {number} begins at offset {first}; what stood before it is deleted, and an"
-                    " audit needs all of it"
+                    f"{address}: partition {number} begins at offset {first}; what stood before it, from {begin}, is"
+                    " deleted, and an audit needs all of it"
                 )
-            if end > 0:
-                yield from _partition(consumer, place, end, address)
+            place.offset = begin
+            yield from _partition(consumer, place, end, address)
     except library.KafkaException as error:
         raise InputError(f"{address}: cannot be read ({error.args[0].name()})") from None
     finally:
@@ -194,12 +214,13 @@ def _copy_json_rows(
     kept: frozenset[str],
     path: Path,
     attributes: frozenset[str] = frozenset(),
+    span: Span | None = None,
 ) -> CopiedRows:
     broken = 0
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(columns)
-        for message in committed_messages(address):
+        for message in committed_messages(address, span):
             names = [name if name in kept else None for name in columns]
             cells = _cells(message.value, names, attributes)
             if cells is None:

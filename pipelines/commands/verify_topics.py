@@ -14,7 +14,7 @@ from typing import Any
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.read_input import bind_input
 from kanonflow.pipelines.audit.report import AuditReport
-from kanonflow.pipelines.commands.topic_copies import copy_releases, copy_rows
+from kanonflow.pipelines.commands.topic_copies import Span, copy_releases, copy_rows
 from kanonflow.pipelines.kafka.address import (
     KafkaAddress,
     is_kafka_address,
@@ -22,7 +22,9 @@ from kanonflow.pipelines.kafka.address import (
     kafka_source_address,
 )
 from kanonflow.pipelines.kafka.input import kafka_input
-from kanonflow.pipelines.run_records.run_directory import epoch_of_run
+from kanonflow.pipelines.kafka.progress import decode_position
+from kanonflow.pipelines.run_records.feeds_read import BEGINS
+from kanonflow.pipelines.run_records.run_directory import epoch_of_run, read_record
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
@@ -59,7 +61,7 @@ def verify(
         if source is not None:
             rows = Path(folder, "rows")
             rows.mkdir()
-            bound, broken = _copy_input(source, policy, rows)
+            bound, broken = _copy_input(source, policy, rows, span_of_run(str(directory), source.topic))
             inputs, delimiter, input_format = [str(rows / "*")], ",", None
             checks["messages"] = True
         else:
@@ -84,6 +86,22 @@ def verify(
     return replace(report, failures=(*problems, *report.failures), not_checked=unseen)
 
 
+def span_of_run(output: str, topic: str) -> Span:
+    """What of a topic a run has read, as far as it wrote that down."""
+    restricted = Path(output, "restricted")
+    record = read_record(str(restricted)) or {}
+    if record.get("input") != [{"topic": topic}]:
+        return Span()
+    ended = restricted / "ended"
+    return Span(_offsets(str(record.get(BEGINS, ""))), _offsets(ended.read_text() if ended.exists() else ""))
+
+
+def _offsets(position: str) -> dict[int, int]:
+    if not position:
+        return {}
+    return {number: at.next for number, at in decode_position(position.encode()).partitions.items()}
+
+
 def _source_topic(inputs: Sequence[str]) -> KafkaAddress | None:
     topics = [each for each in inputs if is_kafka_address(each)]
     if not topics:
@@ -93,9 +111,9 @@ def _source_topic(inputs: Sequence[str]) -> KafkaAddress | None:
     return kafka_source_address(topics[0])
 
 
-def _copy_input(address: KafkaAddress, policy: Policy, folder: Path) -> tuple[BoundPolicy, int]:
+def _copy_input(address: KafkaAddress, policy: Policy, folder: Path, span: Span) -> tuple[BoundPolicy, int]:
     known = kafka_input(address, policy)
     bound = bind(policy, known.schema.columns, text=known.schema.text, source=str(address))
     kept = frozenset(bound.input_columns)
     names = known.schema.columns.names
-    return bound, copy_rows(address, known.avro, names, kept, folder, bound.attributes).broken
+    return bound, copy_rows(address, known.avro, names, kept, folder, bound.attributes, span).broken

@@ -89,6 +89,10 @@ class ArrivalPosition:
                 " go on with that version, or start anew with another output"
             ) from None
 
+    def going_on(self) -> bytes:
+        """Where another stream goes on behind this one, encoded: the same files are read, and time begins anew."""
+        return ArrivalPosition(self.read).encode()
+
     def begun(self, file: FilePosition) -> ArrivalPosition:
         """With a file to read next."""
         return replace(self, file=file)

@@ -18,13 +18,15 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.iobase import RestrictionProgress, RestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints.decorators import no_annotations
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, Timestamp
 
 from kanonflow.pipelines.flink.begin_once import BeginOnce
-from kanonflow.pipelines.run_records.refused_state import RefusedState
+from kanonflow.pipelines.run_records.refused_state import FEED_GONE, RefusedState
+from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 from kanonflow.transforms.sinks.sinks import NAMESPACE
 
@@ -41,6 +43,11 @@ BUNDLE_SECONDS = 1.0
 
 STOP_SECONDS = 3.0
 """How often a source looks whether its feed is to end: on object storage each look is a request."""
+
+_FEED = b"feed"
+"""The element that is read from; behind it stands where reading begins."""
+
+_ENDS = "ends"
 
 _ROUNDING_SECONDS = 0.5
 """Beam takes the time until it asks how long the pause is off the pause, and Flink then the part of a second."""
@@ -85,6 +92,17 @@ class PolledReader(Protocol):
         ...
 
 
+class FeedGoneError(InputError):
+    """The feed cannot be read on, and no restart will change that; the message says why and what to do."""
+
+
+class PolledRows(NamedTuple):
+    """What ``ReadPolled`` gives. ends: PCollection[bytes], the position that the feed ended at, once it has."""
+
+    rows: beam.PCollection
+    ends: beam.PCollection
+
+
 class PolledSource(Protocol):
     """A feed; travels to the workers, so it holds no connection."""
 
@@ -94,11 +112,12 @@ class PolledSource(Protocol):
 
 
 class ReadPolled(beam.PTransform):
-    """PBegin -> PCollection[RawBatch], each at the event time of its oldest row.
+    """PBegin -> PolledRows; its rows PCollection[RawBatch], each at the event time of its oldest row.
 
     out_of_orderness_ms: how far the watermark stays behind the newest event. stop_file: when it is there, the feed ends
     with what it holds then (stop_stream.py); None: it ends by itself or never. refused: what tells that the state was
-    refused, and ends the job; None: nothing does.
+    refused, and ends the job; None: nothing does. begins_at: the position that a job without state begins at; b"": the
+    feed's beginning.
     """
 
     def __init__(
@@ -107,17 +126,22 @@ class ReadPolled(beam.PTransform):
         out_of_orderness_ms: int,
         stop_file: str | None = None,
         refused: RefusedState | None = None,
+        begins_at: bytes = b"",
     ) -> None:
         super().__init__()
         self._poll = _Poll(source, out_of_orderness_ms, stop_file, refused)
+        self._begins_at = begins_at
 
     @no_annotations
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        return (
+    def expand(self, begin: beam.pvalue.PBegin) -> PolledRows:
+        read = (
             begin
-            | "Feed" >> BeginOnce(b"feed")
-            | "Poll" >> beam.ParDo(self._poll).with_output_types(RawBatch)
+            | "Feed" >> BeginOnce(_FEED + self._begins_at)
+            | "Poll" >> beam.ParDo(self._poll).with_outputs(_ENDS, main="rows")
         )
+        read.rows.element_type = RawBatch
+        read[_ENDS].element_type = bytes
+        return PolledRows(read.rows, read[_ENDS])
 
 
 class _Position(NamedTuple):
@@ -174,7 +198,7 @@ class _Tracker(RestrictionTracker):
 
 class _Provider(RestrictionProvider):
     def initial_restriction(self, element: bytes) -> _Position:
-        return _Position(b"", False)
+        return _Position(element.removeprefix(_FEED), False)
 
     def create_tracker(self, restriction: _Position) -> _Tracker:
         return _Tracker(restriction)
@@ -233,12 +257,14 @@ class _Poll(beam.DoFn):
         ends_at = self._clock() + BUNDLE_SECONDS
         at = self._with_end(self._reader, tracker.current_restriction().at)
         while True:
-            chunk = self._reader.read(at, CHUNK_ROWS)
+            chunk = self._read(self._reader, at)
             if not tracker.try_claim(_Position(chunk.position, chunk.done)):
                 return
             at = chunk.position
             yield from self._batches(chunk, watermark.current_watermark())
             if chunk.done:
+                floor = watermark.current_watermark()
+                yield TaggedOutput(_ENDS, TimestampedValue(at, MIN_TIMESTAMP if floor is None else floor))
                 _advance(watermark, MAX_TIMESTAMP)
                 return
             if chunk.latest_ms is not None:
@@ -246,6 +272,14 @@ class _Poll(beam.DoFn):
             if not chunk.more or self._clock() >= ends_at:
                 break
         tracker.defer_remainder(Duration(PAUSE_SECONDS + _ROUNDING_SECONDS))
+
+    def _read(self, reader: PolledReader, at: bytes) -> Chunk:
+        try:
+            return reader.read(at, CHUNK_ROWS)
+        except FeedGoneError as error:
+            if self._refused is not None:  # the next attempt ends the job, instead of failing again
+                self._refused.refuse(FEED_GONE, str(error))
+            raise
 
     def _look(self) -> None:
         """Now and then: is the feed to end, was the state refused?"""

@@ -142,8 +142,8 @@ class InputFit:
         lines += [printable(f"- {field.name}: {note}") for field in self.fields for note in field.notes]
         if self.frozen and self.unfit:
             lines.append(
-                "- cohort: lasting: a row that does not fit in quasi-identifiers alone is counted here; a run releases it"
-                " all the same once its person is known, under the values frozen at entry"
+                "- cohort: lasting: a row that does not fit in quasi-identifiers alone is counted here; a run releases"
+                " it all the same once its person is known, under the values frozen at entry"
             )
         return "\n".join(lines)
 

@@ -16,6 +16,11 @@ _PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Interrupt))\b", re.M
 
 _REFUSALS = (
     (
+        re.compile(r"No receiver found for timer"),
+        "it holds timers of a step that this job has under another name, or not at all: another version took it. Go on"
+        " with that version, or end the feed under it with kanonflow stop and begin another stream with --continue",
+    ),
+    (
         re.compile(r"Cannot map checkpoint/savepoint state for operator"),
         "the savepoint holds state of a step that this job has not: another version, policy, sink or set of flags took"
         " it. Go on with the same ones",

@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from urllib.parse import parse_qsl, urlsplit
 
@@ -29,6 +30,8 @@ DEFAULT_IDLE = "60s"
 
 _BOTH = ("format", "schema", "registry", "config")
 _SOURCE_ONLY = ("idle", "from", "until")
+_EARLIEST = "earliest"
+_OFFSETS = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+):(\d{1,5})")
 
@@ -39,6 +42,22 @@ class ValueFormat(StrEnum):
     AVRO = "avro"
     REGISTRY = "registry"
     JSON = "json"
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where reading begins: with the first message of this time or later, or at these offsets; else at the beginning.
+
+    at_ms: ms since 1970 UTC. offsets: (partition, offset), of every partition.
+    """
+
+    at_ms: int | None = None
+    offsets: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is another place than the beginning."""
+        return self.at_ms is not None or bool(self.offsets)
 
 
 class AddressError(InputError):
@@ -60,7 +79,7 @@ class KafkaAddress:
 
     bootstrap: host:port[,host:port].     value_format: see there.     schema, config: files; registry: a URL.
     idle_ms: after how long without a row a partition no longer holds back the others.
-    until_end: end where the topic ended when the first read began.
+    until_end: end where the topic ended when the first read began. begin: where the first read begins.
     """
 
     bootstrap: str
@@ -71,6 +90,7 @@ class KafkaAddress:
     config: str | None = None
     idle_ms: int = 60_000
     until_end: bool = False
+    begin: Begin = Begin()
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.bootstrap}/{self.topic}"
@@ -114,6 +134,7 @@ def _parse(text: str, known: tuple[str, ...], *, source: bool) -> KafkaAddress:
         config=options.get("config"),
         idle_ms=parse_duration(options.get("idle", DEFAULT_IDLE)) or 0,
         until_end=options.get("until") == "end",
+        begin=_begin(options.get("from", _EARLIEST)) or Begin(),
     )
 
 
@@ -177,6 +198,23 @@ def _registry_mistakes(url: str) -> Iterator[str]:
         yield "registry: not an address like http://host:8081"
 
 
+def _begin(text: str) -> Begin | None:
+    """None: it is none."""
+    if text == _EARLIEST:
+        return Begin()
+    if _OFFSETS.fullmatch(text):
+        pairs = [
+            (int(number), int(offset)) for number, offset in (each.split(":") for each in text.split(","))
+        ]
+        return Begin(offsets=tuple(pairs)) if len({number for number, _ in pairs}) == len(pairs) else None
+    try:
+        # A plus sign in an address means a space.
+        at = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+    except ValueError:
+        return None
+    return None if at.tzinfo is None else Begin(at_ms=int(at.timestamp() * 1000))
+
+
 def _file_mistakes(options: dict[str, str]) -> Iterator[str]:
     for name in ("schema", "config"):
         if name in options and not os.path.isfile(options[name]):
@@ -186,7 +224,10 @@ def _file_mistakes(options: dict[str, str]) -> Iterator[str]:
 def _reading_mistakes(options: dict[str, str]) -> Iterator[str]:
     if not parse_duration(options.get("idle", DEFAULT_IDLE)):
         yield "idle: not a duration above 0, like 60s or 5m"
-    if options.get("from", "earliest") != "earliest":
-        yield "from: only earliest; beginning anywhere else would pass over rows without a word"
+    if _begin(options.get("from", _EARLIEST)) is None:
+        yield (
+            "from: only earliest, a time with its zone (from=2026-03-01T00:00:00Z), or an offset of every partition"
+            " (from=0:1200,1:900)"
+        )
     if options.get("until", "end") != "end":
         yield "until: only end; leave it out to read on for ever"

@@ -48,6 +48,14 @@ def decode_position(position: bytes) -> TopicProgress:
     return TopicProgress(partitions, told["latest"])
 
 
+def going_on(position: bytes) -> bytes:
+    """Where another stream goes on behind this position: at the same offsets, without an end; time begins anew."""
+    partitions = decode_position(position).partitions
+    return encode_position(
+        TopicProgress({number: PartitionProgress(at.next) for number, at in partitions.items()})
+    )
+
+
 def reached(progress: TopicProgress, idle: Collection[int]) -> int | None:
     """The event time that every partition has reached which still counts; never less than it was.
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kanonflow.pipelines.feeds.csv_files import BrokenRow
-from kanonflow.pipelines.feeds.polled_source import Chunk
+from kanonflow.pipelines.feeds.polled_source import Chunk, FeedGoneError
 from kanonflow.pipelines.feeds.row_lines import MessageOrigins
-from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
+from kanonflow.pipelines.kafka.address import Begin, KafkaAddress, ValueFormat
+from kanonflow.pipelines.kafka.beginning import beginning
 from kanonflow.pipelines.kafka.client import (
     ASK_SECONDS,
     TroubleLog,
@@ -52,6 +53,11 @@ NEW_PARTITION_SECONDS = 60.0
 
 BATCH_OFFSETS = 16_384
 """Batches are cut where the offset is a multiple of this, so that a replay of a backlog cuts them alike."""
+
+GONE_SECONDS = 15.0
+"""How long a broker has to say that a partition is not there before that is believed."""
+
+_AGAIN = -195  # _TRANSPORT: the next read begins anew at its position
 
 _LOST = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
 _GONE = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART")
@@ -160,6 +166,8 @@ class KafkaReader:
             place = self._library.TopicPartition(self._address.topic, number)
             first, end = self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS)
             at = partitions.get(number, PartitionProgress(first))
+            if not position:
+                at = self._beginning(number)
             partitions[number] = at if at.end is not None else at._replace(end=max(end, at.next))
         return encode_position(progress._replace(partitions=partitions))
 
@@ -189,7 +197,7 @@ class KafkaReader:
             self._consumer.close()
             self._consumer, self._assigned = self._connect(), False
         if position:
-            self._progress = decode_position(position)
+            self._progress = self._kept(decode_position(position))
         else:
             numbers = partitions_of(self._consumer, self._address)
             self._progress = TopicProgress({number: self._beginning(number) for number in numbers})
@@ -203,10 +211,22 @@ class KafkaReader:
         )
         self._silence.begin(self._progress.partitions)
 
-    def _beginning(self, number: int) -> PartitionProgress:
-        partition = self._library.TopicPartition(self._address.topic, number)
-        first, _ = self._consumer.get_watermark_offsets(partition, timeout=ASK_SECONDS)
-        return PartitionProgress(first)
+    def _beginning(self, number: int, *, found_later: bool = False) -> PartitionProgress:
+        """Where a partition is read from: what the address says counts for those that are there at first."""
+        begin = Begin() if found_later else self._address.begin
+        return PartitionProgress(beginning(self._consumer, self._library, self._address, begin, number))
+
+    def _kept(self, progress: TopicProgress) -> TopicProgress:
+        """The position; where the broker does not keep what comes next and the address says where to begin, that."""
+        if not self._address.begin.chosen:
+            return progress
+        partitions = dict(progress.partitions)
+        for number, at in progress.partitions.items():
+            place = self._library.TopicPartition(self._address.topic, number)
+            first, _ = self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS)
+            if at.next < first and not at.finished:
+                partitions[number] = at._replace(next=max(first, self._beginning(number).next))
+        return progress._replace(partitions=partitions)
 
     def _look_for_new_partitions(self) -> None:
         ends = any(partition.end is not None for partition in self._progress.partitions.values())
@@ -215,7 +235,9 @@ class KafkaReader:
         self._looked_at = self._clock()
         numbers = partitions_of(self._consumer, self._address)
         new = {
-            number: self._beginning(number) for number in numbers if number not in self._progress.partitions
+            number: self._beginning(number, found_later=True)
+            for number in numbers
+            if number not in self._progress.partitions
         }
         if new:
             topic = self._address.topic
@@ -233,15 +255,36 @@ class KafkaReader:
             return end is None or message.offset() < end
         place = f"{self._address}, partition {message.partition()}"
         if error.name() in _LOST:
-            raise InputError(
+            raise FeedGoneError(
                 f"{place}: the broker does not keep what comes next (retention, or the topic was made anew), so rows"
-                " are lost; keep messages for longer, and start a new job without the old checkpoint"
+                " are lost. To go on without them, say in the source's address from where (from=TIME, or"
+                " from=PARTITION:OFFSET,...) and resume from the last checkpoint or savepoint; never start anew, for"
+                " what is still there may be published. Keep messages for longer"
             )
         if error.name() in _GONE:
-            raise InputError(f"{place}: it does not exist any more")
+            self._refuse_if_gone(message.partition())
+            return False
         if not of_the_group(error):
             self._errors.append(error)
         return False
+
+    def _refuse_if_gone(self, number: int) -> None:
+        """Raise FeedGoneError when the broker has said for a while that the partition is not there.
+
+        One that has just started may say so of every partition.
+        """
+        begun = self._clock()
+        while self._clock() - begun < GONE_SECONDS:
+            try:
+                if number in partitions_of(self._consumer, self._address):
+                    raise self._library.KafkaException(self._library.KafkaError(_AGAIN))
+            except InputError:  # there is no such topic
+                pass
+            time.sleep(1)
+        raise FeedGoneError(
+            f"{self._address}, partition {number}: it does not exist any more, so nothing more can be read. What was"
+            " released stays. Rows of the open window and those that wait are in the job's last checkpoint only"
+        )
 
     def _chunk(self, messages: Sequence[Any]) -> Chunk:
         newest: dict[int, int] = {}

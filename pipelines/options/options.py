@@ -16,7 +16,14 @@ from kanonflow.pipelines.flink.flags import (
     with_stream_defaults,
 )
 from kanonflow.pipelines.options.beam_version import need_tested_beam
-from kanonflow.pipelines.options.cohort_flags import add_continue, add_forget
+from kanonflow.pipelines.options.cohort_flags import (
+    add_carry,
+    add_continue,
+    add_forget,
+    chain_options,
+    refuse_carry_for_streams,
+    refuse_without_continue,
+)
 from kanonflow.pipelines.options.compare_flags import add_compare
 from kanonflow.pipelines.options.export_flags import add_export
 from kanonflow.pipelines.options.json_flag import add_json
@@ -63,7 +70,10 @@ class RunOptions:
     notes: what to tell of the arguments before the run.
     end_on_rejected: a stream ends when more of its last rows do not fit than the policy lets pass.
     continues: the --output (of a stream into a topic: the --restricted) of a run whose cohorts this one begins with.
+    individual_type: what kind of value the individual was there. people_changed: other people are meant.
     release_format: of the files in ``release/``.
+    carry: what waits at the end of the input is left for the run that continues this one. until: where that end is, in
+    ms; None: where the rows end. epoch: the number of the epoch that begins; None: one is drawn.
     """
 
     output: str
@@ -84,8 +94,13 @@ class RunOptions:
     second_release_of: str | None = None
     rewind: bool = False
     continues: str | None = None
+    individual_type: str | None = None
+    people_changed: bool = False
     end_on_rejected: bool = False
     release_format: ReleaseFormat = ReleaseFormat.AVRO
+    carry: bool = False
+    until: int | None = None
+    epoch: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -107,6 +122,7 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
 
     if arguments.command == "stream":
         refuse_for_streams(beam_flags)
+        refuse_carry_for_streams(beam_flags)
         beam_flags = stream_flags(arguments.runner, beam_flags)
         if arguments.detach and "--environment_type=LOOPBACK" in beam_flags:
             raise OptionsError("--detach needs a cluster (--flink_master): this process is the job's worker")
@@ -120,6 +136,8 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         raise OptionsError(
             "--streaming: files that are there are a bounded input; for a feed see kanonflow stream"
         )
+    if told := refuse_without_continue(arguments):
+        raise OptionsError(told)
     runner, notes = _runner(arguments.runner)
     if runner != DEFAULT_RUNNER:
         need_tested_beam(f"--runner {runner}")
@@ -156,8 +174,11 @@ def run_options(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> Run
         continues=continues.rstrip("/") or "/"
         if (continues := getattr(arguments, "continues", None))
         else None,
+        individual_type=getattr(arguments, "individual_type", None),
+        people_changed=getattr(arguments, "people_changed", False),
         end_on_rejected=getattr(arguments, "end_on_rejected", False),
         release_format=ReleaseFormat(arguments.release_format),
+        **chain_options(arguments),
     )
 
 
@@ -356,6 +377,7 @@ def _add_anonymize(commands: Any) -> None:
     )
     add_second_release(anonymize)
     add_continue(anonymize)
+    add_carry(anonymize)
     anonymize.add_argument(
         "--seed",
         dest="search_seed",

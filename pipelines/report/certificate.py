@@ -72,7 +72,7 @@ def _verdict(facts: PublicFacts) -> Iterator[Block]:
         )
     head = _head(facts)
     if head:
-        lost = no_promise(facts.verdict, released_again=facts.released_again)
+        lost = no_promise(facts.verdict, released_again=facts.released_again, divided=facts.divided)
         yield from told_promise(head, lost)
         if lost is None and not facts.stands:
             yield Paragraph(
@@ -133,7 +133,7 @@ def _risk(facts: PublicFacts) -> Iterator[Block]:
     if not head:
         yield Paragraph("The bound follows from k, which each release says in its schema.")
         return
-    if lost := no_promise(facts.verdict, released_again=facts.released_again):
+    if lost := no_promise(facts.verdict, released_again=facts.released_again, divided=facts.divided):
         yield Paragraph(lost)
         return
     what = "person" if head["protect"] == "individual" else "record"

@@ -1,9 +1,9 @@
 """What a certificate may say: an allow-list, and the only door through which anything comes to one.
 
 Read are ``OUT/metrics``, whose files must have no fields but those that metrics.avsc calls public, and
-``OUT/verdict.json``, of which the members of ``Verdict``; without metrics also what the schemas in ``OUT/release`` say
-of the promise. Whether the public files are those that were judged takes their bytes, of which nothing but the answer
-comes through.
+``OUT/verdict.json``, of which the members of ``Verdict``; whether there is an ``OUT/promise.json``; without metrics
+also what the schemas in ``OUT/release`` say of the promise. Whether the public files are those that were judged takes
+their bytes, of which nothing but the answer comes through.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from kanonflow.pipelines.report.told_metrics import read_records
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.transforms.release.public_metrics import public_metrics_schema
+from kanonflow.transforms.sinks.divided_people import promise_is_made
 
 
 @dataclass(frozen=True)
 class PublicFacts:
     """metrics: the public records of releases. stated: what releases say of their promise, {} where metrics or nothing
     does. verdict: of the last audit, None without one; stands: whether the files
-    that it judged are those that are there."""
+    that it judged are those that are there. divided: whether ``promise.json`` says that there is none over releases."""
 
     metrics: tuple[Mapping[str, Any], ...]
     stated: Mapping[str, Any]
     verdict: Verdict | None
     stands: bool
+    divided: bool = False
 
     @property
     def released_again(self) -> bool:
@@ -49,4 +51,4 @@ def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
     )
     verdict = read_verdict(output)
     stated = {} if metrics else stated_promise(output / "release")
-    return PublicFacts(metrics, stated, verdict, stands(verdict, judged))
+    return PublicFacts(metrics, stated, verdict, stands(verdict, judged), not promise_is_made(str(output)))

@@ -23,9 +23,10 @@ from kanonflow.pipelines.report.feed_figures import feed_figures, people_against
 from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
 from kanonflow.pipelines.report.steps import Record, Step, in_order, mean_of, steps, still_waiting
-from kanonflow.pipelines.report.told_promise import AGAIN, no_promise, told_promise
+from kanonflow.pipelines.report.told_promise import AGAIN, DIVIDED, no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 from kanonflow.pipelines.report.utility import utility_figures
+from kanonflow.transforms.roster.first_partitions import divided_words
 
 
 def restricted_page(facts: RunFacts) -> Page:
@@ -62,7 +63,9 @@ def _verdict(facts: RunFacts) -> Iterator[Block]:
         yield Paragraph("Nothing was released.")
     head = _head(facts)
     if head:
-        yield from told_promise(head, no_promise(facts.verdict, released_again=facts.released_again))
+        yield from told_promise(
+            head, no_promise(facts.verdict, released_again=facts.released_again, divided=bool(facts.divided))
+        )
     yield from verdict_table(facts.verdict, stands=facts.stands)
     if facts.report is not None:
         yield from _audit(facts.report)
@@ -71,6 +74,8 @@ def _verdict(facts: RunFacts) -> Iterator[Block]:
 def _risk(facts: RunFacts, feed: Sequence[Step]) -> Iterator[Block]:
     if facts.released_again:
         yield Paragraph(f"{AGAIN} The figures here know of this release alone.")
+    if facts.divided:
+        yield Paragraph(f"{divided_words(facts.divided)}. {DIVIDED} Figures over releases do not know of it.")
     yield from risk_figures(facts.released, feed)
 
 

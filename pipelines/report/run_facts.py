@@ -19,6 +19,7 @@ from kanonflow.pipelines.run_records.released_again import released_again
 from kanonflow.pipelines.run_records.run_summary import settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.sinks.divided_people import divided_people
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,9 @@ class RunFacts:
     among them. run: restricted/run.json. summary: the closing table of a run over files, {} without one. stated: what
     releases say of their promise, {} where metrics or nothing does. settings: of the policy, {} where it is not known.
     payload: restricted/measured.json or check.json. fields: of the releases. released_again: whether another release of
-    these rows is known. verdict, stands: of the last audit, of all files that it judged. report: its report, if of
-    the files that are there. errors: of queries; None: not measured."""
+    these rows is known. divided: people of cohorts that last with rows in more than one partition. verdict, stands: of
+    the last audit, of all files that it judged. report: its report, if of the files that are there. errors: of
+    queries; None: not measured."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
@@ -44,6 +46,7 @@ class RunFacts:
     stands: bool
     report: Mapping[str, Any] | None
     errors: QueryErrors | None
+    divided: int = 0
 
     @property
     def released(self) -> tuple[Mapping[str, Any], ...]:
@@ -88,4 +91,5 @@ def run_facts(
         stands=stands(verdict, judged) and report is not None,
         report=report,
         errors=errors,
+        divided=divided_people(str(output)),
     )

@@ -11,13 +11,23 @@ from kanonflow.pipelines.run_records.released_again import LOSS
 from kanonflow.pipelines.run_records.verdict import Verdict
 
 AGAIN = f"THE PROMISE IS LOST: these rows were released more than once. {LOSS}"
+DIVIDED = (
+    "NO PROMISE OVER RELEASES: people have rows in more than one partition. They are in two cohorts, and who links"
+    " their rows finds them in both."
+)
 REFUTED = "The audit failed, so nothing is promised here."
 
 
-def no_promise(verdict: Verdict | None, *, released_again: bool) -> str | None:
-    """Why a page promises nothing; None: nothing speaks against it. verdict: of the last audit, of whatever files."""
+def no_promise(verdict: Verdict | None, *, released_again: bool, divided: bool = False) -> str | None:
+    """Why a page promises nothing; None: nothing speaks against it.
+
+    verdict: of the last audit, of whatever files. divided: whether people of cohorts that last have rows in more than
+    one partition.
+    """
     if released_again:
         return AGAIN
+    if divided:
+        return DIVIDED
     return REFUTED if verdict is not None and not verdict.passed else None
 
 

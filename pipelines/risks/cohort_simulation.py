@@ -142,7 +142,7 @@ def simulate(
             )
             founded = found(pool, roster.head, bound, known, seed=seed, threads=1)
             roster, known = roster.followed_by(founded.segment), founded.domains
-            losses.append(founded.solution.loss)
+            losses.append(founded.loss)
             intakes.append(pool.people.size)
             if largest is None or pool.people.size > largest.people.size:
                 largest = pool
@@ -255,6 +255,7 @@ def after_plants(simulation: Simulation, bound: BoundPolicy) -> Left | None:
             np.arange(rows.size, dtype=np.uint64),
             pool.values.take(pa.array(rows[np.argsort(place)])),
             pool.ends[rows[np.argsort(place)]],
+            pool.changed[rows[np.argsort(place)]],
         )
         cohort = found(mixed, RosterHead(0), bound, {}, seed=_SEED, threads=1).segment.cohort[place]
         members = np.bincount(cohort[:real], minlength=int(cohort.max()) + 1)

@@ -3,7 +3,7 @@
     people       who comes in which window, once, in two partitions, with equal attributes      feed_people
     fields       quasi-identifiers that change within a person                                  feed_people
     cohorts      loss and candidates by the size of cohorts, over simulated intakes             cohort_simulation
-    activity     what known windows and gaps leave                                              known_activity
+    readers      what known windows, purchases and people leave                                 candidates_left
     bundles      how often all rows of a person name it in its cohort                           bundle_guess
     time         payload that says when                                                         payload_in_time
 
@@ -49,7 +49,6 @@ from kanonflow.pipelines.risks.feed_people import (
     with_equals,
 )
 from kanonflow.pipelines.risks.field_values import field_values
-from kanonflow.pipelines.risks.known_activity import KnownActivity, known_activity
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
 from kanonflow.pipelines.risks.trails import Feed, Trails, trails_of
@@ -58,6 +57,8 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.printable import printable
+from kanonflow.schemas.readers import Reader, standard_readers
+from kanonflow.transforms.release.candidates_left import CandidatesLeft, CohortRows, candidates_left
 
 VARYING_LIMIT = 0.02
 """Share of rows whose value may differ from their person's first."""
@@ -115,14 +116,14 @@ class LastingRisks:
     intakes: tuple[int, ...]
     never: int
     sizes: tuple[SizeFigures, ...]
-    activity: tuple[KnownActivity, ...]
+    readers: tuple[tuple[Reader, CandidatesLeft], ...]
     bundles: tuple[Bundled, ...]
     in_time: tuple[PayloadInTime, ...]
 
     def render(self) -> str:
         """The figures as text."""
         lines = [*self._of_people(), *self._of_fields(), *self._of_cohorts()]
-        lines += [*self._of_activity(), *self._of_bundles(), *self._of_time()]
+        lines += [*self._of_readers(), *self._of_bundles(), *self._of_time()]
         return "\n".join(map(printable, lines))
 
     def refusal(self, source: str) -> LastingRiskError | None:
@@ -194,15 +195,20 @@ class LastingRisks:
         table = [head, *(_size_line(each) for each in self.sizes)]
         yield from aligned(table)
 
-    def _of_activity(self) -> Iterator[str]:
-        if not self.activity:
+    def _of_readers(self) -> Iterator[str]:
+        if not self.readers:
             return
-        yield "- not promised, and measured: members of a person's cohort who fit what a reader knows of its activity"
-        for each in self.activity:
-            yield (
-                f"    {each.knows}: {each.mean:.1f} left on average, fewer than {self.policy.k} for"
-                f" {_percent(each.below)} of {each.people:,} people"
-            )
+        yield (
+            "- not promised, and measured: members of a person's cohort who fit what a reader knows of its activity,"
+            " each as likely as any other; one left: all rows of the person are found"
+        )
+        table: list[tuple[str, ...]] = [
+            ("the reader knows", "left", f"fewer than {self.policy.k}", "one left", "people")
+        ]
+        for reader, found in self.readers:
+            shares = (_percent(found.below(self.policy.k)), _percent(found.alone))
+            table.append((reader.name, f"{found.mean:.1f}", *shares, f"{found.people:,}"))
+        yield from aligned(table, left=(0,))
 
     def _of_bundles(self) -> Iterator[str]:
         if not self.bundles:
@@ -341,7 +347,7 @@ def lasting_risks(feed: Feed, bound: BoundPolicy) -> LastingRisks:
         own.intakes,
         int((own.cohort[members] < 0).sum()),
         figures,
-        known_activity(own.cohort, trails.pair_member, trails.pair_window, k, _SEED),
+        _readers(trails, own, bound),
         bundles.result(),
         payload_in_time(trails, bound),
     )
@@ -360,6 +366,15 @@ def _figures(
         after_churn(simulation, k, 1.0),
         after_churn(simulation, k, 3.0),
     )
+
+
+def _readers(
+    trails: Trails, simulation: Simulation, bound: BoundPolicy
+) -> tuple[tuple[Reader, CandidatesLeft], ...]:
+    """The standard readers, and whom they are left with; without those who could know it of nobody."""
+    rows = CohortRows(simulation.cohort, trails.member, trails.window, trails.rows)
+    found = ((reader, candidates_left(reader, rows, _SEED)) for reader in standard_readers(bound))
+    return tuple((reader, left) for reader, left in found if left is not None)
 
 
 def _bundles(trails: Trails, simulation: Simulation, bound: BoundPolicy) -> tuple[Bundled, ...]:

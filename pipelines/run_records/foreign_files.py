@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from kanonflow.schemas.printable import printable
 from kanonflow.transforms.files.create_if_absent import is_local
 
-_OF_RUNS = frozenset({"release", "restricted", "metrics", "feed", "verdict.json", "certificate.html"})
+_OF_RUNS = frozenset(
+    {"release", "restricted", "metrics", "feed", "verdict.json", "certificate.html", "promise.json"}
+)
 """What runs write, and ``verify`` and ``report``; ``feed`` is the demo's."""
 _SECOND = re.compile(r"second-[0-9]+")
 _NAMED = 5

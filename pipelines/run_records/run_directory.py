@@ -28,18 +28,33 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.run_records import feeds_read
+from kanonflow.pipelines.run_records.chain_record import (
+    NOTHING_ASKED,
+    ChainAsked,
+    chain_of,
+    chain_record,
+    refuse_other_epoch,
+)
 from kanonflow.pipelines.run_records.continued_run import (
     ContinueError,
     EarlierRun,
     cohorts_record,
     continue_once,
+    copied_notes,
     copy_cohorts,
     earlier_run,
     refuse_cohorts,
     refuse_continued,
 )
+from kanonflow.pipelines.run_records.continuing_input import ContinuingInput, judge
+from kanonflow.pipelines.run_records.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
+from kanonflow.pipelines.run_records.individual_type import resumed_type, type_on_record
+from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
+from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
+from kanonflow.pipelines.run_records.read_before import keyed
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -49,6 +64,7 @@ from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.sinks.divided_people import forget_divided_people
 from kanonflow.transforms.sinks.sinks import (
     make_output_directories,
     metrics_directory,
@@ -57,9 +73,13 @@ from kanonflow.transforms.sinks.sinks import (
     release_directory,
     restricted_directory,
 )
+from kanonflow.transforms.windows.chain import Chain
 
 _KEPT = ("second_releases",)
 """What others have written into run.json: it stays when the run resumes."""
+
+_JUDGED = ("read", "people")
+"""What a run that continues another found out of its input before it began; one that resumes has the same input."""
 
 
 _NAMES = 2
@@ -100,7 +120,9 @@ class RunDirectory:
 
     run: keyed digest of what makes this run the same as before: policy, secret and input, and the epoch.
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
-    continued: whether the run began with the cohorts of another.
+    continued: whether the run began with the cohorts of another. people: of those, who was found in its input.
+    chain: which of its chain it is.
+    begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
     """
 
     output: str
@@ -109,6 +131,9 @@ class RunDirectory:
     run: str = ""
     epoch: int = 0
     continued: bool = False
+    people: PeopleFound | None = None
+    begins: str = ""
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +143,7 @@ class StreamStart:
     sink: where its releases go: ``files``, or the name of a topic. job: its name and cluster.
     from_state: whether it goes on from a checkpoint or savepoint, or takes over a running job. how: the flag that
     would say so on its runner. goes_on: whether a job, as an earlier start recorded it, still runs. rewinds: whether it
-    goes on from an older state on purpose.
+    goes on from an older state on purpose. chosen: whether its source's address says where to begin.
     """
 
     sink: str
@@ -127,6 +152,7 @@ class StreamStart:
     how: str
     goes_on: Callable[[Mapping[str, str]], bool]
     rewinds: bool = False
+    chosen: bool = False
 
 
 class NotBegunError(Exception):
@@ -171,7 +197,9 @@ def open_run_directory(
     elsewhere: bool = False,
     bound: BoundPolicy | None = None,
     continues: str | None = None,
+    continuing: ContinuingInput | None = None,
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
+    asked: ChainAsked = NOTHING_ASKED,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -187,14 +215,18 @@ def open_run_directory(
         bound: the policy, bound to the input; needed with ``cohort: lasting``.
         continues: the output of a run whose cohorts this one begins with (``continued_run``); one that resumes has
             them already, and what is given then does not count.
+        continuing: how the input of a run that continues another is judged; None: it is not.
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
+        asked: what is asked of the run in its chain (``chain_record``).
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
             secret or version, or is a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
-        ContinueError: the run to continue does not fit this one.
+        ContinueError: the run to continue does not fit this one, or has read this input, or what is asked of the chain
+            does not fit.
+        StrangePeopleError: hardly anybody of the input is known there.
         OpenPlaceError: others could read, or have prepared, what a new run keeps in ``restricted/``.
     """
     restricted = restricted_directory(output)
@@ -220,7 +252,8 @@ def open_run_directory(
     earlier = None
     if continues is not None and not used:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
-        earlier = _earlier_run(continues, output, policy, bound)
+        earlier = _earlier_run(continues, output, policy, bound, continuing)
+    fed = _fed(record if used else None, earlier, inputs, stream)
     if previous and not (used and record is not None) and earlier is None:
         raise RunDirectoryError(
             "--previous-secret: for a run that goes on with --resume, and none began here"
@@ -238,6 +271,8 @@ def open_run_directory(
         if earlier is not None:
             locks.enter_context(lock_directory(restricted_directory(earlier.directory)))
             secret = _secret_to_continue(restricted, earlier, secret)
+        if not used:
+            forget_divided_people(output)
         secret, notes = _find_secret(restricted, secret, resumed=used)
         notes += strangers_note(output, strangers)
         if used and record is not None:
@@ -252,17 +287,26 @@ def open_run_directory(
                     " would be. Give the secret of that run; a new one together with those that it used before"
                     " (--previous-secret)"
                 )
-        this = _record_of(policy, inputs, secret)
+        this = _record_of(policy, inputs, secret) | fed
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
         epoch, continued = 0, False
+        resumed = record if used else None
+        chain, told = chain_of(asked, policy, resumed, earlier)
         if policy.lasting:
-            resumed = record if used else None
-            epoch, continued, told = _begin_epoch(output, resumed, earlier)
-            notes += told
-            this |= {"epoch": epoch_text(epoch), "continued": continued}
+            if earlier is not None:
+                judged = judge(earlier, this["input"], secret, continuing, fed.get(BEGINS, ""))
+                this |= judged.record()
+                notes += judged.notes()
+            elif resumed is not None:
+                this |= {name: resumed[name] for name in _JUDGED if name in resumed}
+            epoch, continued, told_of_epoch = _begin_epoch(output, resumed, earlier, asked)
+            notes += (*told_of_epoch, *told)
+            this |= {"epoch": epoch_text(epoch), "continued": continued, **chain_record(chain, resumed)}
             if resumed is not None and "cohorts" in resumed:
-                this |= {"cohorts": resumed["cohorts"]}
+                if told_type := resumed_type(resumed["cohorts"], bound):
+                    raise RunDirectoryError(f"{output} cannot be resumed: {told_type}")
+                this |= {"cohorts": (type_on_record(bound) if bound else {}) | resumed["cohorts"]}
             elif bound is not None:
                 this |= {"cohorts": cohorts_record(bound, earlier)}
         if stream is not None:
@@ -286,17 +330,42 @@ def open_run_directory(
                 this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
             ]
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            yield RunDirectory(output, secret, notes, run, epoch, continued)
+            people = people_of_record(this.get("people"))
+            yield RunDirectory(
+                output, secret, notes, run, epoch, continued, people, fed.get(BEGINS, ""), chain
+            )
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
             raise error.reason from None
 
 
-def _earlier_run(continues: str, output: str, policy: Policy, bound: BoundPolicy | None) -> EarlierRun:
+def _fed(
+    resumed: Mapping[str, Any] | None,
+    earlier: EarlierRun | None,
+    inputs: Sequence[Mapping[str, Any]],
+    stream: StreamStart | None,
+) -> dict[str, Any]:
+    """What run.json says of the feeds that a chain has read, and of where this stream begins. Raises ContinueError."""
+    if resumed is not None:
+        return {name: resumed[name] for name in (feeds_read.KEY, BEGINS) if name in resumed}
+    if earlier is None:
+        return {}
+    feeds = feeds_of_chain(earlier.directory, earlier.record)
+    told: dict[str, Any] = {feeds_read.KEY: feeds} if feeds else {}
+    if stream is not None:
+        begins = begin_after(earlier.directory, feeds, inputs[0], chosen=stream.chosen)
+        told |= {} if begins is None else {BEGINS: begins}
+    return told
+
+
+def _earlier_run(
+    continues: str, output: str, policy: Policy, bound: BoundPolicy | None, asked: ContinuingInput | None
+) -> EarlierRun:
     if bound is None or bound.policy != policy:
         raise RunDirectoryError("--continue needs the policy that is bound to the input")
-    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound)
+    told = None if asked is None else asked.individual_type
+    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound, told)
 
 
 def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | None) -> Secret | None:
@@ -315,24 +384,23 @@ def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | No
 
 
 def _begin_epoch(
-    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None
+    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None, asked: ChainAsked
 ) -> tuple[int, bool, tuple[str, ...]]:
     """The epoch of a run, whether it began with the cohorts of another, and what to tell the user.
 
     record: run.json of a run that resumes. earlier: the run that a new one continues.
     """
     if record is not None:
-        return _epoch_in(record) or draw_epoch(), bool(record.get("continued")), ()
+        epoch = _epoch_in(record) or draw_epoch()
+        refuse_other_epoch(asked, epoch)
+        return epoch, bool(record.get("continued")), ()
     if earlier is None:
         refuse_cohorts(output)
-        return draw_epoch(), False, (_EPOCH_BEGINS,)
-    people = copy_cohorts(earlier, output)
+        return draw_epoch() if asked.epoch is None else asked.epoch, False, (_EPOCH_BEGINS,)
+    refuse_other_epoch(asked, earlier.epoch)
+    copied = copy_cohorts(earlier, output)
     continue_once(earlier, output)
-    return (
-        earlier.epoch,
-        True,
-        (f"The epoch of {earlier.directory} goes on: {people:,} people are known from there.",),
-    )
+    return earlier.epoch, True, copied_notes(earlier, copied)
 
 
 def draw_epoch() -> int:
@@ -399,17 +467,11 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "slots": _SLOTS,
         "policy_name": policy.name,
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
+        "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
-        "input": [_keyed(each, secret) for each in inputs],
+        "input": [keyed(each, secret) for each in inputs],
         "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
-
-
-def _keyed(told: Mapping[str, Any], secret: Secret) -> dict[str, Any]:
-    """What is read, its content as an HMAC: a digest of a few rows would tell them."""
-    if "content" not in told:
-        return dict(told)
-    return {**told, "content": secret.lasting.derive("run", "content", told["content"]).hex()}
 
 
 def same_files(one: object, other: object) -> bool:
@@ -450,7 +512,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         if there.get("policy_name") != this["policy_name"]:
             differences.append("the policy is another one")
     elif there.get("policy") != this["policy"]:
-        differences.append("the policy (or --evaluations, --deadline-ms, --seed) is another one")
+        changed = told_changed(there.get("policy_keys"), this["policy_keys"])
+        differences.append(f"the policy (or --evaluations, --deadline-ms, --seed) is another one{changed}")
     before, now = (each.get("release_format", str(ReleaseFormat.AVRO)) for each in (there, this))
     if before != now:
         differences.append(

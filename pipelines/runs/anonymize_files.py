@@ -20,15 +20,22 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
+from kanonflow.pipelines.feeds.latest_window import latest_window_end
+from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
+from kanonflow.pipelines.run_records.chain_record import ChainAsked
+from kanonflow.pipelines.run_records.continued_run import refuse_second_successor
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
-from kanonflow.pipelines.runs.feed_end import Silence, TellEnd
+from kanonflow.pipelines.runs.feed_end import Silence, TellEnd, end_file
+from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
+from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
+from kanonflow.pipelines.runs.known_people import KnownPeople
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -41,19 +48,27 @@ from kanonflow.pipelines.runs.secret_sources import (
 )
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
+from kanonflow.pipelines.terminal.chain_lines import run_end_notes
 from kanonflow.pipelines.terminal.progress import progress, read_metrics
 from kanonflow.pipelines.terminal.summary import RunSummary, summarize
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
+from kanonflow.transforms.files.create_if_absent import (
+    PRIVATE_FILE,
+    create_if_absent,
+    is_local,
+    read_whole,
+)
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.roster.first_partitions import DividedPeopleError
 from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.sinks.divided_people import WriteDividedPeople, divided_people
 from kanonflow.transforms.sinks.durable_boundary import (
     Marked,
     TakeApart,
@@ -64,19 +79,17 @@ from kanonflow.transforms.sinks.gather_rejected import GatherRejected
 from kanonflow.transforms.sinks.matching_record_sink import WriteMatchingRecords
 from kanonflow.transforms.sinks.sinks import (
     NAMESPACE,
+    WriteCarried,
     WriteMetrics,
     WriteRejected,
     WriteReleases,
     metrics_directory,
     restricted_directory,
 )
+from kanonflow.transforms.windows.chain import Chain
 
-_TOLD = (InputError, ReleaseConflictError, OlderStateError)
+_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError)
 """Errors of a step whose message is for the user."""
-
-
-_WAITED = ("awaits_intake", "too_few_peers")
-"""Why rows of a policy with cohorts that last are rejected that others could have been released with."""
 
 
 class RunFailedError(Exception):
@@ -105,11 +118,15 @@ def anonymize_files(
         PayloadRiskError: payload tells more than the promise allows, and nobody has accepted that.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         ReleaseConflictError: a run that resumes comes to another release than the one that is published.
+        DividedPeopleError: people have rows in more than one partition, and the policy does not accept that.
+        ContinueError: the run to continue does not fit, or has read these files. StrangePeopleError: hardly anybody of
+            the input is known there.
         InputChangedError: a file changed while it was read.
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
     terminal = terminal or sys.stderr
     check_runner(options, patterns)
+    refuse_second_continuation(options)
     from kanonflow.transforms.solver_check import check_solver
 
     policy = with_overrides(policy, options)
@@ -129,7 +146,14 @@ def anonymize_files(
     told = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
-    with open_release_directory(options, policy, told, secret, previous, bound) as directory:
+    refuse_read_files(options.continues, [each.file.path for each in contents])
+    continuing = as_told(continuing_files(files, bound, csv), options)
+    asked = ChainAsked(
+        options.carry, options.until, partial(latest_window_end, files, bound, csv), options.epoch
+    )
+    with open_release_directory(
+        options, policy, told, secret, previous, bound, continuing, asked
+    ) as directory:
         for note in directory.notes:
             tell(note, terminal)
         if measured.figures is not None and measured.figures["rows"] and is_local(options.output):
@@ -144,6 +168,8 @@ def anonymize_files(
             published=published,
             epoch=directory.epoch,
             continued=continued_cohorts(directory, bound),
+            chain=directory.chain,
+            known_people=KnownPeople(as_workers_see(options.output)),
         )
         connect(
             pipeline,
@@ -170,14 +196,17 @@ def anonymize_files(
         ):
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
+        if policy.lasting:
+            create_if_absent(end_file(options.output), b"", private=True)
         seconds = time.perf_counter() - begin
-        summary = summarize(counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed)
-        if policy.lasting and (count := sum(summary.rejected.get(reason, 0) for reason in _WAITED)):
-            tell(
-                f"{count:,} rows waited for other people until they had to leave, at the latest at this run's end, and"
-                " were rejected; a run that continues this one does not have them, nor who was seen and did not enter.",
-                terminal,
-            )
+        divided = divided_people(options.output)
+        summary = summarize(
+            counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed, divided
+        )
+        for note in run_end_notes(directory.chain, all_metrics(metrics_folder), summary, options.output):
+            tell(note, terminal)
+        if directory.people is not None:
+            tell(directory.people.line(), terminal)
         return summary
 
 
@@ -228,6 +257,8 @@ def kanonymize(
     published: EarlierReleases | None = None,
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
+    chain: Chain | None = None,
+    known_people: beam.PTransform | None = None,
     on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
@@ -241,13 +272,23 @@ def kanonymize(
         published=published,
         epoch=epoch,
         continued=continued,
+        chain=chain,
+        known_people=known_people,
         on_unfit=on_unfit,
     )
 
 
 def continued_cohorts(directory: RunDirectory, bound: BoundPolicy) -> ContinuedCohorts | None:
     """Where the stateful step finds whom the run knows from the start; None: it began an epoch."""
-    return ContinuedCohorts(as_workers_see(directory.output), bound) if directory.continued else None
+    if not directory.continued:
+        return None
+    return ContinuedCohorts(as_workers_see(directory.output), bound, directory.epoch)
+
+
+def refuse_second_continuation(options: RunOptions) -> None:
+    """Raise ContinueError if another run continues what this one would, before anything of the feed is read."""
+    if options.continues is not None and not options.resume:
+        refuse_second_successor(options.continues, options.output)
 
 
 def earlier_releases(options: RunOptions, policy: Policy, remake: Remake) -> EarlierReleases:
@@ -273,14 +314,18 @@ def connect(
     write_releases: beam.PTransform | None = None,
     epoch: int = 0,
 ) -> None:
-    """Wire the job: ``source`` (PBegin -> RawBatch), ``anonymize`` (RawBatch -> Anonymized), boundary, sinks.
+    """Wire the job: ``source`` (PBegin -> RawBatch, or PolledRows), ``anonymize`` (RawBatch -> Anonymized), the rest.
 
     matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's.
     write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics, rejected rows and
     matching records go in any case.
     """
     output = as_workers_see(output)
-    anonymized = pipeline | "Read" >> source | "KAnonymize" >> anonymize
+    read = pipeline | "Read" >> source
+    rows, ends = read if isinstance(read, PolledRows) else (read, None)
+    anonymized = rows | "KAnonymize" >> anonymize
+    # By the solving step itself: Flink knows the steps of a savepoint by how many stages there are.
+    _ = anonymized.carried | "KAnonymize/Carry" >> WriteCarried(output)
     boundary = partial(durable_boundary, runner, streaming=streaming)
     # Of windows that made a release, the sink says what became of it. All that is named as a part of KAnonymize here,
     # Flink fuses with the solving step or with the one that gathers, and names a task whose steps stand in several
@@ -301,6 +346,8 @@ def connect(
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
     told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
     _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    if (divided := anonymized.divided) is not None and (streaming or bound.policy.accepts_divided):
+        _ = divided | "KAnonymize/Divided" >> WriteDividedPeople(output)
     # The feed has not ended before what was gathered is on its way.
     made = [anonymized.released, unreleased, gathered]
     if matching_records:
@@ -311,8 +358,8 @@ def connect(
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if streaming and not is_dataflow(runner):  # there a job ends with its feed
-        _ = tuple(made) | "KAnonymize/Silence" >> Silence() | "End" >> TellEnd(output, boundary)
+    if ends is not None and not is_dataflow(runner):  # there a job ends with its feed
+        _ = tuple(made) | "KAnonymize/Silence" >> Silence(ends) | "End" >> TellEnd(output, boundary)
 
 
 def _made_none(metrics: Mapping[str, Any]) -> bool:

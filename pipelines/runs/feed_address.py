@@ -9,6 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition
 from kanonflow.pipelines.feeds.arriving_files import ArrivingFiles
 from kanonflow.pipelines.feeds.directory_listing import list_arrived
 from kanonflow.pipelines.feeds.input_files import InputSchema, find_inputs, input_schema
@@ -19,6 +20,7 @@ from kanonflow.pipelines.kafka.address import (
     kafka_sink_address,
     kafka_source_address,
 )
+from kanonflow.pipelines.kafka.progress import decode_position, going_on
 from kanonflow.pipelines.options.options import OptionsError
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
@@ -53,6 +55,24 @@ class DirectoryFeed:
     def record(self) -> dict[str, Any]:
         """What a resumed run must have in common with the first."""
         return {"directory": self.path}
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the address says where to begin: a directory's never does."""
+        return False
+
+    def going_on(self, ended: str) -> bytes:
+        """Where a stream begins that goes on behind one that ended there; "": there is none."""
+        return ArrivalPosition.decode(ended.encode()).going_on() if ended else b""
+
+    def begins(self, ended: str) -> tuple[str, ...]:
+        """What the user should know about where the stream begins."""
+        if not ended:
+            return ()
+        read = len(ArrivalPosition.decode(ended.encode()).read)
+        return (
+            f"Begins where the stream before ended: {read:,} files were read there and are not read again.",
+        )
 
     def notes(self) -> tuple[str, ...]:
         """What the user should know about the way there: nothing."""
@@ -93,6 +113,23 @@ class TopicFeed:
     def record(self) -> dict[str, Any]:
         """What a resumed run must have in common with the first; servers may move."""
         return {"topic": self.address.topic}
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the address says where to begin."""
+        return self.address.begin.chosen
+
+    def going_on(self, ended: str) -> bytes:
+        """Where a stream begins that goes on behind one that ended there; "": there is none."""
+        return going_on(ended.encode()) if ended else b""
+
+    def begins(self, ended: str) -> tuple[str, ...]:
+        """What the user should know about where the stream begins."""
+        if not ended:
+            return ()
+        partitions = decode_position(ended.encode()).partitions
+        places = ", ".join(f"{number} at {partitions[number].next:,}" for number in sorted(partitions))
+        return (f"Begins where the stream before ended: partition {places}.",)
 
     def notes(self) -> tuple[str, ...]:
         """What the user should know about the way there. Raises InputError: ``config`` is not usable."""

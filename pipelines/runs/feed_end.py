@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import TimerSpec, on_timer
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.typehints.decorators import no_annotations
 
@@ -24,7 +25,7 @@ _KEY = b"feed"
 
 
 def end_file(output: str) -> str:
-    """The file that appears when a feed has ended and all of it is written."""
+    """The file that appears when a feed has ended and all of it is written; it holds the position that it ended at."""
     return FileSystems.join(restricted_directory(output), "ended")
 
 
@@ -36,9 +37,15 @@ def stop_file(output: str) -> str:
 class Silence(beam.PTransform):
     """What steps make -> nothing, and the time that they have reached; and one element, to begin with.
 
+    ends: PCollection[bytes], where the feed ended, once it has; handed on. None: nobody wants to know.
+
     Behind steps whose other outputs go through a step that Flink fuses with them too, it is fused with them. Else all
     that they make would go to a Python worker once more, to be dropped there.
     """
+
+    def __init__(self, ends: beam.PCollection | None = None) -> None:
+        super().__init__()
+        self._ends = ends
 
     @no_annotations
     def expand(self, made: tuple[beam.PCollection, ...]) -> beam.PCollection:
@@ -51,7 +58,7 @@ class Silence(beam.PTransform):
             for index, some in enumerate(made)
         )
         return (
-            (begin, *silent)
+            (begin, *silent, *(() if self._ends is None else (self._ends,)))
             | beam.Flatten()
             | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[bytes, bytes])
         )
@@ -98,14 +105,24 @@ class _Nothing(beam.DoFn):
 
 
 class _TimeEnds(beam.DoFn):
-    END = TimerSpec("kanonflow_feed_end", TimeDomain.WATERMARK)
+    """position: the cell of where the feed ended; a job that an older build began may end without."""
 
-    def process(self, element: tuple[bytes, bytes], end: Any = beam.DoFn.TimerParam(END)) -> None:
+    END = TimerSpec("kanonflow_feed_end", TimeDomain.WATERMARK)
+    POSITION = ReadModifyWriteStateSpec("position", BytesCoder())
+
+    def process(
+        self,
+        element: tuple[bytes, bytes],
+        end: Any = beam.DoFn.TimerParam(END),
+        position: Any = beam.DoFn.StateParam(POSITION),
+    ) -> None:
+        if element[1] != _KEY:
+            position.write(element[1])
         end.set(GlobalWindow().max_timestamp())
 
     @on_timer(END)
-    def ended(self) -> Iterator[bytes]:
-        yield _KEY
+    def ended(self, position: Any = beam.DoFn.StateParam(POSITION)) -> Iterator[bytes]:
+        yield position.read() or b""
 
 
 class _WriteEnd(beam.DoFn):
@@ -113,4 +130,4 @@ class _WriteEnd(beam.DoFn):
         self._path = end_file(output)
 
     def process(self, element: bytes) -> None:
-        create_if_absent(self._path, b"", private=True)
+        create_if_absent(self._path, element, private=True)

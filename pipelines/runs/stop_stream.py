@@ -41,6 +41,7 @@ def stop_stream(
         RunDirectoryError: no stream began there, or no job of it runs that could end.
         RunFailedError: the job ended without its feed, or not in time; the request stays.
         OlderStateError: the state that the job went on from was refused.
+        GoneFeedError: the job ended because its feed cannot be read on.
         LostInputError: the job ended because its input does not fit.
     """
     record = read_record(restricted_directory(output))

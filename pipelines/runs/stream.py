@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,9 +28,12 @@ from kanonflow.pipelines.flink.flags import flag_value, is_flink
 from kanonflow.pipelines.flink.job_server import submitting_jvm, with_job_server
 from kanonflow.pipelines.flink.job_watch import JobManagerGoneError, JobWatch
 from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_alive, is_running, was_stopped
+from kanonflow.pipelines.flink.stable_ids import keep_ids
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
-from kanonflow.pipelines.run_records.refused_state import LostInputError, RefusedState
+from kanonflow.pipelines.run_records.chain_record import ChainAsked
+from kanonflow.pipelines.run_records.refused_state import GoneFeedError, LostInputError, RefusedState
+from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
 from kanonflow.pipelines.runs.anonymize_files import (
     RunFailedError,
@@ -42,6 +46,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     given_secret,
     kanonymize,
     make_pipeline,
+    refuse_second_continuation,
     run_failure,
     shipped_secret,
     with_overrides,
@@ -56,23 +61,26 @@ from kanonflow.pipelines.runs.feed_address import (
     sink_notes,
 )
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
+from kanonflow.pipelines.runs.input_people import as_told, continuing_feed
+from kanonflow.pipelines.runs.known_people import KnownPeople
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
-from kanonflow.pipelines.terminal.progress import progress, read_metrics, watched_live
+from kanonflow.pipelines.terminal.parked_notices import ParkedNotices
+from kanonflow.pipelines.terminal.progress import progress, watched_live
 from kanonflow.pipelines.terminal.summary import told_of_cohorts
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.release_format import ReleaseFormat
-from kanonflow.transforms.files.create_if_absent import is_local, read_whole
+from kanonflow.schemas.text_form import with_delimiter
+from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
+from kanonflow.transforms.sinks.divided_people import divided_people
 from kanonflow.transforms.sinks.sinks import (
     WriteReleases,
     metrics_directory,
-    rejected_directory,
-    version_name,
 )
 from kanonflow.transforms.solver_check import check_solver
 
@@ -133,8 +141,11 @@ def stream_feed(
 
     Raises:
         InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
+        ContinueError, StrangePeopleError: the run to continue does not fit, or hardly anybody of the feed's first rows
+            is known there.
         OptionsError, RunDirectoryError, SecretError: the arguments cannot be used.
         OlderStateError: the stream goes on from a state that is older than what it has published.
+        GoneFeedError: its feed cannot be read on.
         LostInputError: more of its input does not fit than may, and it was told to end then.
         RunFailedError: anything else; the details are in OUT/restricted/beam.log.
     """
@@ -145,6 +156,7 @@ def stream_feed(
             " their format from its address (format=...); leave the flag out"
         )
     check_runner(options, [str(source)])
+    refuse_second_continuation(options)
     policy = with_overrides(policy, options)
     check_solver(policy)
     for note in dict.fromkeys((*source.notes(), *sink_notes(topic))):
@@ -152,11 +164,13 @@ def stream_feed(
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, csv=feed.schema.csv, source=str(source))
     source_of_secret, replaced = given_secret(options), previous_sources(options.previous_secrets)
-    folders = [source.path] if isinstance(source, DirectoryFeed) else []
+    form = with_delimiter(policy.csv, source.delimiter if isinstance(source, DirectoryFeed) else None)
+    folder = source.path if isinstance(source, DirectoryFeed) else None
+    folders = [] if folder is None else [folder]
     refuse_shared_secret((source_of_secret, *replaced), (), folders)
     secret = None if source_of_secret is None else source_of_secret.resolve()
     name = job_name(policy.name, options)
-    start = stream_start(options, name, topic)
+    start = replace(stream_start(options, name, topic), chosen=source.chosen)
     if _goes_on(start.job):
         # The end of this feed would stop that job too.
         raise OptionsError(f"--job_name {name}: a job of that name runs there already; choose another name")
@@ -167,6 +181,7 @@ def stream_feed(
             temporary = stack.enter_context(private_temporary_folder(flags))
             flags = (*flags, *submitting_jvm(flags), *temporary)
         pipeline = make_pipeline(replace(options, beam_flags=flags))
+        keep_ids(pipeline, matching_records=options.matching_records)
         directory = stack.enter_context(
             open_run_directory(
                 options.output,
@@ -178,10 +193,14 @@ def stream_feed(
                 previous=[each.resolve() for each in replaced],
                 bound=bound,
                 continues=options.continues,
+                continuing=as_told(
+                    continuing_feed(feed.reading(bound), bound, form, folder, source.going_on), options
+                ),
                 release_format=options.release_format,
+                asked=ChainAsked(epoch=options.epoch),
             )
         )
-        for note in directory.notes:
+        for note in (*directory.notes, *source.begins(directory.begins)):
             tell(note, terminal)
         connect(
             pipeline,
@@ -190,6 +209,7 @@ def stream_feed(
                 policy.out_of_orderness_ms,
                 stop_file(seen),
                 RefusedState(seen),
+                source.going_on(directory.begins),
             ),
             kanonymize(
                 bound,
@@ -201,6 +221,8 @@ def stream_feed(
                 ),
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
+                chain=directory.chain,
+                known_people=KnownPeople(seen),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
             bound,
@@ -217,7 +239,8 @@ def stream_feed(
         quiet = options.quiet or not is_local(metrics_folder) or "cluster" in start.job
         stack.enter_context(progress(Path(metrics_folder), terminal, quiet=quiet))
         stack.enter_context(workers_in_this_process(pipeline.options))
-        if not _run_until_end(pipeline, options, start, watch):
+        parked = ParkedNotices(options.output, terminal)
+        if not _run_until_end(pipeline, options, start, watch, parked):
             tell(f"submitted as {name}", terminal)
             return None
     return summarize_stream(options.output, policy)
@@ -271,25 +294,18 @@ def job_name(policy: str, options: RunOptions) -> str:
 def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary:
     """The summary of what stands below ``output``. policy: that of the stream, where it is at hand."""
     metrics = list(all_metrics(metrics_directory(output)))
-    out = {
-        version_name(record["release_id"], digest)
-        for record in metrics
-        if record["released"] and (digest := record.get("digest")) is not None
-    }
-    rejected: dict[str, int] = {}
-    for record in _rejected(output):
-        if record.get("part") in out:
-            continue  # withheld once, and published when the right state went on
-        rejected[record["reason"]] = rejected.get(record["reason"], 0) + 1
+    rejected = Counter(record["reason"] for record in unsettled_rejected(output))
     return StreamSummary(
         releases=sum(record["released"] for record in metrics),
         rows_released=sum(record["rows_released"] for record in metrics),
         rejected=rejected,
-        lasting=told_of_cohorts(metrics, policy),
+        lasting=told_of_cohorts(metrics, policy, divided_people(output)),
     )
 
 
-def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamStart, watch: JobWatch) -> bool:
+def _run_until_end(
+    pipeline: beam.Pipeline, options: RunOptions, start: StreamStart, watch: JobWatch, parked: ParkedNotices
+) -> bool:
     """Run until the job ends or says that its feed did; False when nobody is to wait for that.
 
     A stop from outside (a savepoint) is an end like any other.
@@ -313,13 +329,14 @@ def _run_until_end(pipeline: beam.Pipeline, options: RunOptions, start: StreamSt
                 _cancel(result, options, name)
                 return True
             watch.look()
+            parked.look()
             time.sleep(POLL_SECONDS)
         refused.raise_it()
         if result.state not in _ENDED and not _stopped_from_outside(options, name):
             result.wait_until_finish()  # raises, and says why
     except KeyboardInterrupt:
         raise watch.left() from None
-    except (JobManagerGoneError, LostInputError, OlderStateError):
+    except (GoneFeedError, JobManagerGoneError, LostInputError, OlderStateError):
         raise
     except Exception as error:  # runners raise whatever they like
         if watch.job is not None:
@@ -376,13 +393,3 @@ def _cancel(result: Any, options: RunOptions, name: str) -> None:
     address = cluster_address(options.beam_flags)
     if is_flink(options.runner) and address is not None:
         cancel_jobs(address, name)
-
-
-def _rejected(output: str) -> Iterator[Mapping[str, Any]]:
-    """The rejected rows, each once: of a part that came again from an older checkpoint the first file counts."""
-    file_of: dict[str, str] = {}
-    for match in FileSystems.match([FileSystems.join(rejected_directory(output), "*.avro")])[0].metadata_list:
-        for record in read_metrics(read_whole(match.path)):
-            part = record.get("part")
-            if part is None or file_of.setdefault(part, match.path) == match.path:
-                yield record

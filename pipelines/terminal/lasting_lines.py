@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.roster.first_partitions import divided_words
 
 Record = Mapping[str, Any]
 
@@ -77,15 +78,24 @@ def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) ->
     )
 
 
-def lasting_lines(figures: LastingFigures, policy: Policy | None = None) -> tuple[str, ...]:
-    """One to four lines: the cohorts, their groups, who waits for what, and what has become outdated.
+def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided: int = 0) -> tuple[str, ...]:
+    """One to five lines: the cohorts, who is in several partitions, groups, who waits for what, what is outdated.
+
+    divided: people with rows in more than one partition. Where there are any, no candidates over the epoch are told:
+    each partition counts its own cohort of theirs only.
 
     policy: says what those who wait are waiting for, and above which share values are outdated; None: that is left out.
     """
     least = (
-        "" if figures.candidates is None else f", candidates over the epoch {figures.candidates:,} or more"
+        ""
+        if figures.candidates is None or divided
+        else f", candidates over the epoch {figures.candidates:,} or more"
     )
     lines = [f"{figures.known:,} people known in {figures.cohorts:,} cohorts{least}"]
+    if divided:
+        lines.append(
+            f"{divided_words(divided)}: they are in two cohorts, and the promise over releases is not made"
+        )
     if figures.groups:
         loss = "" if figures.newcomers_loss is None else f"; newcomers lose {figures.newcomers_loss:.4f}"
         lines.append(

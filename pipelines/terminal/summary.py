@@ -17,8 +17,9 @@ _REASON = "rows_rejected_"
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The ledger, the loss and the time of a run.
+    """The ledger, the loss and the time of a run: rows read and carried in are released, rejected or waiting.
 
+    rows_carried_in: what the run that it continues had left waiting. rows_waiting: what it leaves itself.
     releases: files published (or found published).     gcp, lower_bound: means over the released rows of
     windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
     windows measured them.     lasting: lines about cohorts that last; none of other policies.
@@ -39,6 +40,7 @@ class RunSummary:
     publish_seconds: float
     lasting: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    rows_carried_in: int = 0
 
     @property
     def rows_rejected(self) -> int:
@@ -47,15 +49,18 @@ class RunSummary:
 
     @property
     def rows_missing(self) -> int:
-        """Rows read that are neither released nor rejected nor waiting: 0, or the run is wrong."""
-        return self.rows_read - self.rows_released - self.rows_rejected - self.rows_waiting
+        """Rows that came and are neither released nor rejected nor waiting: 0, or the run is wrong."""
+        came = self.rows_read + self.rows_carried_in
+        return came - self.rows_released - self.rows_rejected - self.rows_waiting
 
     def problems(self) -> tuple[str, ...]:
         """Why the run must not count as done; empty when it may."""
         found = []
         if self.rows_missing:
             found.append(
-                f"the ledger does not add up: {self.rows_read} rows read, but {self.rows_released} released,"
+                f"the ledger does not add up: {self.rows_read} rows read"
+                f"{f' and {self.rows_carried_in} carried in' if self.rows_carried_in else ''}, but"
+                f" {self.rows_released} released,"
                 f" {self.rows_rejected} rejected and {self.rows_waiting} waiting"
             )
         if self.conflicts:
@@ -92,6 +97,7 @@ class RunSummary:
         lines = [
             ("releases", f"{self.releases:,}"),
             ("rows read", f"{self.rows_read:,}"),
+            *([("rows carried in", f"{self.rows_carried_in:,}")] if self.rows_carried_in else []),
             ("rows released", f"{self.rows_released:,}{_share(self.rows_released, self.rows_read)}"),
             ("rows waiting", f"{self.rows_waiting:,}"),
             ("rows rejected", f"{self.rows_rejected:,}{_share(self.rows_rejected, self.rows_read)}"),
@@ -143,6 +149,7 @@ def summarize(
     policy: Policy | None = None,
     columns: Sequence[BoundColumn] = (),
     proposed: Mapping[str, str] | None = None,
+    divided: int = 0,
 ) -> RunSummary:
     """The summary of a run.
 
@@ -150,6 +157,7 @@ def summarize(
     policy: that of the run, for what ``cohort: lasting`` waits for, and how much may be lost.
     columns: that of the run, bound to its input, for what was expected of it.
     proposed: by field, what of the policy would read its values.
+    divided: people with rows in more than one partition, of cohorts that last.
     """
     records, read = list(metrics), counters.get("rows_read", 0)
     unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
@@ -159,7 +167,7 @@ def summarize(
         conflicts=counters.get("release_conflict", 0),
         rows_read=read,
         rows_released=counters.get("rows_released", 0),
-        rows_waiting=_still_waiting(records),
+        rows_waiting=counters.get("rows_carried_out", _still_waiting(records)),
         rejected={
             name.removeprefix(_REASON): count for name, count in counters.items() if name.startswith(_REASON)
         },
@@ -169,15 +177,18 @@ def summarize(
         read_seconds=counters.get("read_microseconds", 0) / 1e6,
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
-        lasting=told_of_cohorts(records, policy),
+        lasting=told_of_cohorts(records, policy, divided),
         lost=lost_lines(lost, sum(unfit.values()), read, limit),
+        rows_carried_in=counters.get("rows_carried_in", 0),
     )
 
 
-def told_of_cohorts(records: Iterable[Mapping[str, Any]], policy: Policy | None) -> tuple[str, ...]:
-    """Lines about cohorts that last; none where the records tell of no such."""
+def told_of_cohorts(
+    records: Iterable[Mapping[str, Any]], policy: Policy | None, divided: int = 0
+) -> tuple[str, ...]:
+    """Lines about cohorts that last; none where the records tell of no such. divided: as of ``summarize``."""
     figures = lasting_figures(records, None if policy is None else policy.waiting_ms)
-    return () if figures is None else lasting_lines(figures, policy)
+    return () if figures is None else lasting_lines(figures, policy, divided)
 
 
 def _still_waiting(records: Iterable[Mapping[str, Any]]) -> int:

@@ -22,6 +22,7 @@ from deploy.kafka.broker import Broker
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.commands.verify_topics import verify
 from kanonflow.pipelines.kafka.release_messages import rows_digest
+from kanonflow.pipelines.run_records.run_directory import epoch_of_run
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
@@ -110,10 +111,14 @@ class Stream:
     def feed(self) -> None:
         """The next hour arrives."""
         made = hourly(1, ROWS_AN_HOUR, PEOPLE, seed=self._seed * 100_003 + self.hours, towns=self._towns)
-        rows = [self._moved(each) for each in made]
+        # Everybody at home: who is in two partitions is in two cohorts.
+        rows = [self._moved(each | {"town": self._town(each)}) for each in made]
         self.hours += 1
         self.rows += rows
         self.send(rows)
+
+    def _town(self, made: Row) -> str:
+        return self._towns[int(str(made["who"])[1:]) % len(self._towns)]
 
     def spoil(self) -> None:
         """Rows that are wrong arrive: no time, no age, nobody."""
@@ -210,8 +215,8 @@ class Stream:
 class DirectoryStream(Stream):
     """Files arrive, files come out; two partitions, solved by two workers."""
 
-    def __init__(self, cluster: SessionCluster, folder: Path, seed: int) -> None:
-        run = StreamRun(cluster, folder, policy_text=policy_text(partition_by=["town"]))
+    def __init__(self, cluster: SessionCluster, folder: Path, seed: int, cohort: str) -> None:
+        run = StreamRun(cluster, folder, policy_text=policy_text(partition_by=["town"], cohort=cohort))
         super().__init__("directory", run, seed, ("Bonn", "Kiel"), (), parallelism=2)
 
     def send(self, rows: Sequence[Row]) -> None:
@@ -223,8 +228,7 @@ class DirectoryStream(Stream):
     def account(self, folder: Path) -> Ledger:
         ledger = self._ledger()
         batch = self._batch(folder)
-        there = {path.name: path.read_bytes() for path in (batch / "release").glob("*.avro")}
-        mine = self.run.releases()
+        there, mine = (_rows_of(output / "release") for output in (batch, self.run.output))
         ledger.releases = len(mine.keys() | there.keys())
         ledger.equal_to_batch = sum(mine.get(name) == there[name] for name in there)
         ledger.audit_passed = audit(self.run.policy, [str(self.run.feed / "*.csv")], self.run.output).passed
@@ -235,7 +239,7 @@ class TopicStream(Stream):
     """Messages arrive in two partitions, messages come out. Rows that arrive while the broker is away wait for it."""
 
     def __init__(
-        self, cluster: SessionCluster, folder: Path, seed: int, broker: Broker, topics: Topics
+        self, cluster: SessionCluster, folder: Path, seed: int, cohort: str, broker: Broker, topics: Topics
     ) -> None:
         self._broker = broker
         # A partition of a frozen reader must not count as silent: the other one's rows would make its own late.
@@ -243,7 +247,7 @@ class TopicStream(Stream):
             cluster,
             folder,
             topics,
-            policy=policy_text(),
+            policy=policy_text(cohort=cohort),
             reading="format=json&idle=1h",
             writing="format=json",
             value=json_value,
@@ -286,7 +290,8 @@ class TopicStream(Stream):
     def _digest(self, file: Path) -> bytes:
         """What the marker of a release with these rows says."""
         policy = read_policy(self.run.policy)
-        schema = release_avro_schema(bind(policy, text_schema(policy), text=True, source="test"))
+        bound = bind(policy, text_schema(policy), text=True, source="test")
+        schema = release_avro_schema(bound, epoch_of_run(str(self.run.output)) or 0)
         parsed = fastavro.parse_schema(schema)
         plain = []
         with file.open("rb") as stream:
@@ -295,6 +300,15 @@ class TopicStream(Stream):
                 fastavro.schemaless_writer(out, parsed, record)
                 plain.append(out.getvalue())
         return rows_digest(plain, schema).encode()
+
+
+def _rows_of(folder: Path) -> dict[str, list[Any]]:
+    """The rows of each release, by its name: with cohorts that last the header tells an epoch, which is a run's."""
+    found = {}
+    for path in sorted(folder.glob("*.avro")):
+        with path.open("rb") as stream:
+            found[path.name] = list(fastavro.reader(stream))
+    return found
 
 
 def _milliseconds(when: Any) -> int:

@@ -323,7 +323,7 @@ def accounts(run: StreamRun, rows: Iterable[Row]) -> collections.Counter[str]:
 
 
 def policy_text(**head: Any) -> str:
-    """The small feeds' policy as a file (tests/small_feeds.py)."""
+    """The small feeds' policy as a file (tests/small_feeds.py); cohorts last unless ``head`` says otherwise."""
     fields: dict[str, Any] = {
         "who": {"role": "individual"},
         "when": {"role": "time"},
@@ -335,8 +335,12 @@ def policy_text(**head: Any) -> str:
     }
     solver = {"evaluations_per_row": 20, "threads": 1}
     base = {"version": 1, "name": "test", "k": 3, "window": "1h", "max_delay": "3h", "solver": solver}
-    base["cohort"] = "window"
+    if head.get("cohort", "lasting") == "lasting":
+        base |= {"cohort": "lasting", "intake": INTAKE}
     return str(yaml.safe_dump({**base, **head, "fields": fields, "others": "drop"}, sort_keys=False))
 
+
+INTAKE = 12
+"""People who enter together: fewer than come in an hour of these feeds, so that each of its hours is released."""
 
 JOBS = ["baker", "clerk", "nurse", "smith", *(f"other {number}" for number in range(12))]

@@ -95,7 +95,7 @@ def test_rows_that_are_wrong_late_or_out_of_order(
     cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
 ) -> None:
     """Poison is rejected, disorder within out_of_orderness changes nothing, lateness costs the window or the row."""
-    run = begin(cluster, runs, tmp_path, out_of_orderness="10m", max_delay="2h")
+    run = begin(cluster, runs, tmp_path, out_of_orderness="10m", max_delay="2h", cohort="window")
     poison = [
         row(9001, 1, 0.5, when="yesterday"),
         row(9002, 1, 0.5, age="old"),

@@ -20,7 +20,7 @@ HOURS = 9
 TOWNS = ("Bonn", "Kiel")
 # Everybody at home: who is in two partitions is in two cohorts.
 FEED = [each | {"town": TOWNS[int(str(each["who"])[1:]) % 2]} for each in hourly(HOURS, 60, 60)]
-POLICY = policy_text(partition_by=["town"], cohort="lasting", max_delay="2h", intake=12)
+POLICY = policy_text(partition_by=["town"], max_delay="2h")
 
 
 def hours(first: int, last: int) -> list[Row]:

@@ -23,7 +23,7 @@ def test_an_older_savepoint_is_refused_and_rewinding_publishes_nothing_twice(
 ) -> None:
     """Exit code 3 with what to do, nothing published, no job left, also of a detached one; with --rewind no row is in
     two releases, and metrics tell of those that are there."""
-    run = StreamRun(cluster, tmp_path, policy_text=policy_text(max_delay="2h"))
+    run = StreamRun(cluster, tmp_path, policy_text=policy_text(max_delay="2h", cohort="window"))
     runs.append(run)
     run.put([each for each in FEED if str(each["when"])[11:13] < "02"])
     run.start(checkpointing_ms=1_000)

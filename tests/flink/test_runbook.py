@@ -38,7 +38,7 @@ def test_detach_read_metrics_stop_and_go_on(
 
     A window of more rows than ``max_window_rows`` is released in parts, and is told of in Flink's REST API.
     """
-    run = StreamRun(cluster, tmp_path, policy_text=policy_text(max_window_rows=30))
+    run = StreamRun(cluster, tmp_path, policy_text=policy_text(max_window_rows=30, cohort="window"))
     runs.append(run)
     run.put(hours(0, 2))
     run.start("--detach", checkpointing_ms=1_000)

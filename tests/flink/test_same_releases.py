@@ -23,7 +23,8 @@ from tests.small_feeds import hourly
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 FEED = hourly(6, 80, 45, towns=("Bonn", "Kiel"))
-POLICY = policy_text(partition_by=["town"])
+# With cohorts that last a file tells its epoch, and a run over files has another one.
+POLICY = policy_text(partition_by=["town"], cohort="window")
 
 
 @pytest.fixture(scope="module")

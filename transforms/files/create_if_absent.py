@@ -116,6 +116,21 @@ def create_if_absent(
     return Outcome.CREATED if created else _compare(path, data, same)
 
 
+def replace_whole(path: str, data: bytes, workspace: str | None = None) -> None:
+    """Write a private file whole, in the place of one that may be there. workspace: as of ``create_if_absent``."""
+    if not is_local(path):
+        with FileSystems.create(path) as file:
+            file.write(data)
+        return
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder if workspace is None else workspace, f".{name}.{uuid.uuid4().hex}.tmp")
+    try:
+        _write_local(temporary, data, PRIVATE_FILE)
+        os.replace(temporary, path)
+    finally:
+        _remove(temporary)
+
+
 def read_whole(path: str) -> bytes:
     """The bytes of a file, local or remote, undecoded."""
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:

@@ -2,12 +2,15 @@
 
     OUT/restricted/cohorts/PARTITION/NUMBER.people.avro   who entered: digest, cohort, frozen values
     OUT/restricted/cohorts/PARTITION/NUMBER.boxes.avro    the cohorts' boxes; the segment is committed once it is there
-    OUT/restricted/cohorts/PARTITION/END.groups.arrow     which cohorts a release put together, for the next search
+    OUT/restricted/cohorts/PARTITION/END.groups.arrow     which cohorts a release put together, for the next search;
+                                                          END-PLACE of a run that continues another
     OUT/restricted/cohorts/PARTITION/continued.json       of a run that continues another: what it began with
+    OUT/restricted/cohorts/PARTITION/carried.state        of such a run: what the other one carried over
 
-PARTITION is the partition's key in hex, NUMBER the segment's in six digits, END the window's end in ms. The first two
-say in their header what they are (``roster_lineage.CommittedSegment``); no file of them is ever replaced but by
-``kanonflow forget``, which leaves the header as it is.
+PARTITION is the partition's key in hex, NUMBER the segment's in six digits, END the window's end in ms, PLACE the run's
+in its chain (``restricted/run.json``). The first two say in their header what they are
+(``roster_lineage.CommittedSegment``); no file of them is ever replaced but by ``kanonflow forget``, which leaves the
+header as it is.
 """
 
 from __future__ import annotations
@@ -27,11 +30,13 @@ from kanonflow.transforms.files.create_if_absent import (
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment, judge_roster
 from kanonflow.transforms.lineage.segment_header import told_of
+from kanonflow.transforms.secret.seeds import REGULAR
 
 PEOPLE = ".people.avro"
 BOXES = ".boxes.avro"
 GROUPS = ".groups.arrow"
 CONTINUED = "continued.json"
+CARRIED = "carried.state"
 _MOST_REMEMBERED = 50_000
 
 
@@ -61,6 +66,8 @@ def segment_told(told: Mapping[str, Any]) -> CommittedSegment:
             told["release_id"],
             told["window_end"],
             told["part"],
+            told.get("kind", REGULAR),
+            told.get("chain_place", 0),
         )
     except (KeyError, TypeError):
         raise ValueError("the header of a segment's file lacks values") from None
@@ -109,11 +116,15 @@ class CommittedRosters:
         return None
 
     def keep_groups(self, slot: Slot, groups: bytes) -> None:
-        """Write down which cohorts a release put together; the first word counts, and nothing rests on it."""
+        """Write down which cohorts a release put together; the first word counts, and nothing rests on it.
+
+        The name has the run's place: what was copied from the run before may be of the same end.
+        """
         folder = partition_cohorts(self.output, slot.partition)
         for each in (cohorts_directory(self.output), folder):
             make_directory(each, private=True)
-        self._create(FileSystems.join(folder, f"{slot.window_end}{GROUPS}"), groups, same=_any)
+        place = f"-{slot.chain_place}" if slot.chain_place else ""
+        self._create(FileSystems.join(folder, f"{slot.window_end}{place}{GROUPS}"), groups, same=_any)
 
     def _segment(self, partition: bytes, number: int, kind: str) -> CommittedSegment | None:
         if number < 0:

@@ -68,11 +68,11 @@ class EarlierReleases:
         create_if_absent(path, reason, private=True)
         raise OlderStateError(_OLDER)
 
-    def secret_version(self, partition: bytes, window_end: int | None, begun: int | None) -> int | None:
+    def secret_version(self, place: ReleaseSlot, begun: int | None) -> int | None:
         """The secret's version for a window: that of its committed release, else the one that it began under."""
         if self.remake is Remake.REFUSE:
             return begun
-        return next((slot.secret_version for slot in self.slots.at(partition, window_end)), begun)
+        return next((slot.secret_version for slot in self.slots.at(place)), begun)
 
     def solution(self, place: ReleaseSlot) -> bytes | None:
         """What a committed release was published from; None: it is not committed, or to be solved again.
@@ -81,7 +81,7 @@ class EarlierReleases:
         """
         if self.remake is Remake.REFUSE:
             return None
-        there = self._committed(place.partition, place.window_end, place.release_no)
+        there = self._committed(place)
         if there is None:
             return None
         found = self.slots.solution(there)
@@ -89,26 +89,26 @@ class EarlierReleases:
             raise unrepeatable(there.release_id)
         return found
 
-    def compare(self, partition: bytes, window_end: int | None, part: int, made: Slot | None) -> None:
+    def compare(self, place: ReleaseSlot, made: Slot | None) -> None:
         """Raise ReleaseConflictError unless what was made may stand beside what is published. made: None: nothing."""
         if self.remake is not Remake.STOP:
             return
         if made is None:
-            other: Slot | CommittedSegment | None = self._committed(partition, window_end, part)
+            other: Slot | CommittedSegment | None = self._committed(place)
         else:
             other = self.slots.in_the_way(made)
         if other is not None:
             raise _conflict(other)
 
-    def compare_end(self, partition: bytes, window_end: int | None, parts: int) -> None:
+    def compare_end(self, place: ReleaseSlot, parts: int) -> None:
         """The same for parts of a window that were published and that it does not have now."""
         if self.remake is Remake.STOP:
-            for slot in self.slots.at(partition, window_end):
+            for slot in self.slots.at(place):
                 if slot.part >= parts:
                     raise _conflict(slot)
 
-    def _committed(self, partition: bytes, window_end: int | None, part: int) -> Slot | None:
-        return next((slot for slot in self.slots.at(partition, window_end) if slot.part == part), None)
+    def _committed(self, place: ReleaseSlot) -> Slot | None:
+        return next((slot for slot in self.slots.at(place) if slot.part == place.release_no), None)
 
 
 def _conflict(slot: Slot | CommittedSegment) -> ReleaseConflictError:

@@ -1,6 +1,7 @@
 """The slots of releases that are, or are about to be, published: small files that are created once and never changed.
 
-    OUT/restricted/slots/PARTITION/BLOCK/END-PART      what a release is and was built on (``release_lineage.Slot``)
+    OUT/restricted/slots/PARTITION/BLOCK/END-PART      what a release is and was built on (``release_lineage.Slot``);
+                                                       END-PART.closing of one beside the regular ones
     OUT/restricted/parked/PARTITION                    the partition publishes nothing any more, and since when
     OUT/restricted/solutions/ID-DIGEST                 what a release was published from, where a clock had a part in it
     OUT/restricted/refused.json                        why a stream was stopped before it solved anything
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from apache_beam.io.filesystems import FileSystems
@@ -34,9 +35,11 @@ from kanonflow.transforms.files.create_if_absent import (
 from kanonflow.transforms.lineage.committed_rosters import CommittedRosters
 from kanonflow.transforms.lineage.release_lineage import Slot, judge, reach_ms, slot_from_bytes
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
+from kanonflow.transforms.secret.seeds import CLOSING, ReleaseSlot
 
 _WINDOWS_OF_A_BLOCK = 128
 _NONE = "none"
+_CLOSING = f".{CLOSING}"
 _MOST_REMEMBERED = 50_000
 
 
@@ -48,6 +51,11 @@ def slots_directory(output: str) -> str:
 def parked_directory(output: str) -> str:
     """Where parking marks are."""
     return FileSystems.join(output, "restricted", "parked")
+
+
+def parked_partitions(output: str) -> frozenset[str]:
+    """The partitions below ``output`` that publish nothing any more, by their keys in hex, as metrics name them."""
+    return frozenset(FileSystems.split(path)[1] for path in _files(parked_directory(output)))
 
 
 def solutions_directory(output: str) -> str:
@@ -93,24 +101,30 @@ class PublishedSlots:
         folder = self._folder(partition)
         return [self._read(path) for block in blocks for path in _files(FileSystems.join(folder, block))]
 
-    def at(self, partition: bytes, window_end: int | None) -> list[Slot]:
-        """The slots of one window, by part."""
-        found = [slot for slot in self.near(partition, window_end) if slot.window_end == window_end]
+    def at(self, place: ReleaseSlot) -> list[Slot]:
+        """The slots of one window and kind, by part. place: of any part."""
+        wanted = place.window_end, place.kind
+        found = [
+            slot
+            for slot in self.near(place.partition, place.window_end)
+            if (slot.window_end, slot.kind) == wanted
+        ]
         return sorted(found, key=lambda slot: slot.part)
 
     def newest_end(self, partition: bytes) -> int | None:
-        """The end of the partition's last window that has a slot, in ms; None: there is none."""
+        """The end of the partition's last window with a slot of its regular release, in ms; None: there is none.
+
+        A closing release moves no clock: one that is published says nothing of how old a state is.
+        """
         folder = self._folder(partition)
         if is_local(folder):
             blocks = sorted((int(name) for name in _names(folder) if name != _NONE), reverse=True)
             folders = (FileSystems.join(folder, str(block)) for block in blocks)
             # A block can be empty for a moment, or for good after a crash.
-            ends = next(
-                (found for each in folders if (found := [_end_of(name) for name in _files(each)])), []
-            )
+            ends = next((found for each in folders if (found := _ends(_files(each)))), [])
         else:
-            ends = [_end_of(path) for path in _remote(FileSystems.join(folder, "*", "*"))]
-        return max((end for end in ends if end is not None), default=None)
+            ends = _ends(_remote(FileSystems.join(folder, "*", "*")))
+        return max(ends, default=None)
 
     def take(
         self, slot: Slot, entered: tuple[bytes, bytes] | None = None, groups: bytes | None = None
@@ -185,7 +199,8 @@ class PublishedSlots:
     def _path(self, slot: Slot) -> str:
         end = slot.window_end
         block, name = (_NONE, _NONE) if end is None else (str(end // self._block_ms), str(end))
-        return FileSystems.join(self._folder(slot.partition), block, f"{name}-{slot.part}")
+        kind = _CLOSING if slot.kind == CLOSING else ""
+        return FileSystems.join(self._folder(slot.partition), block, f"{name}-{slot.part}{kind}")
 
     def _mark(self, partition: bytes) -> str:
         return FileSystems.join(parked_directory(self.output), partition.hex())
@@ -222,6 +237,11 @@ def _remote(pattern: str) -> Iterator[str]:
             yield match.path
 
 
+def _ends(paths: Iterable[str]) -> list[int]:
+    return [end for path in paths if (end := _end_of(path)) is not None]
+
+
 def _end_of(path: str) -> int | None:
-    name = FileSystems.split(path)[1].rpartition("-")[0]
-    return None if name == _NONE else int(name)
+    name = FileSystems.split(path)[1]
+    end = name.rpartition("-")[0]
+    return None if end == _NONE or name.endswith(_CLOSING) else int(end)

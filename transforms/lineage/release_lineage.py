@@ -15,9 +15,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.secret.seeds import CLOSING, REGULAR
 
-Place = tuple[int | None, int]
-"""(window end in ms, None without windows; number of the part): where a release stands within its partition."""
+Place = tuple[int, int | None, bool, int]
+"""(place of its run in the chain; window end in ms, None without windows; whether it is the window's regular release,
+which a closing one goes before; number of the part): where a release stands within its partition."""
 
 
 class ReleaseConflictError(Exception):
@@ -32,6 +34,7 @@ class Claim(NamedTuple):
     window_end: int | None
     part: int
     digest: str
+    kind: str = REGULAR
 
 
 class RosterMark(NamedTuple):
@@ -58,6 +61,7 @@ class Slot(NamedTuple):
     secret_version: of the secret that it was made under.
     built_on: the earlier releases of the partition that it can share rows with.
     roster: with ``cohort: lasting``, who was known.
+    kind: ``REGULAR`` or ``CLOSING``. chain_place: of its run in the chain of runs.
     """
 
     partition: bytes
@@ -68,16 +72,18 @@ class Slot(NamedTuple):
     secret_version: int
     built_on: tuple[Claim, ...] = ()
     roster: RosterMark | None = None
+    kind: str = REGULAR
+    chain_place: int = 0
 
     @property
     def place(self) -> Place:
-        """Window end and part."""
-        return self.window_end, self.part
+        """Where it stands among the releases of its partition."""
+        return place_of(self.chain_place, self.window_end, self.kind, self.part)
 
     @property
     def claim(self) -> Claim:
         """How later releases name it."""
-        return Claim(self.window_end, self.part, self.digest)
+        return Claim(self.window_end, self.part, self.digest, self.kind)
 
     def to_bytes(self) -> bytes:
         """JSON text. Inverse of ``slot_from_bytes``."""
@@ -93,6 +99,11 @@ def slot_from_bytes(data: bytes) -> Slot:
     mark = values.get("roster")
     values["roster"] = None if mark is None else RosterMark(*mark)
     return Slot(**values)
+
+
+def place_of(chain_place: int, window_end: int | None, kind: str, part: int) -> Place:
+    """Where a release of this kind stands among those of its partition."""
+    return chain_place, window_end, kind != CLOSING, part
 
 
 def reach_ms(policy: Policy) -> int:

@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kanonflow.transforms.lineage.release_lineage import Place, Slot
+from kanonflow.transforms.lineage.release_lineage import Place, Slot, place_of
+from kanonflow.transforms.secret.seeds import REGULAR
 
 
 class CommittedSegment(NamedTuple):
     """Who entered with a release that is, or is about to be, published: what the files of it say of themselves.
 
     number: of the segment in its partition, from 0. epoch: of the promise. before, chain: digest of the roster without
-    it and with it, hex. release_id, window_end, part: the release and its place; of an earlier run, if the run
-    continues one.
+    it and with it, hex. release_id, window_end, part, kind, chain_place: the release and its place; of an earlier run,
+    if the run continues one.
     """
 
     number: int
@@ -30,11 +31,13 @@ class CommittedSegment(NamedTuple):
     release_id: str
     window_end: int
     part: int
+    kind: str = REGULAR
+    chain_place: int = 0
 
     @property
     def place(self) -> Place:
-        """Window end and part."""
-        return self.window_end, self.part
+        """Where its release stands among those of its partition."""
+        return place_of(self.chain_place, self.window_end, self.kind, self.part)
 
 
 def judge_roster(own: Slot, committed: Iterable[CommittedSegment]) -> CommittedSegment | None:

@@ -5,7 +5,9 @@ gather(due, warm, rows) -> Gathered -> admit(due, rows) -> Admitted
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,10 +107,32 @@ def _event_digests(due: Due, rows: pa.Table) -> NDArray[np.uint64]:
     policy = due.policy
     assert policy.event_id is not None
     names = render_text(whole(rows.column(policy.event_id.name))).to_pylist()
-    if policy.lasting and policy.individual is not None:
+    owners = None
+    if policy.individual is not None:
         owners = render_text(whole(rows.column(policy.individual.name))).to_pylist()
+    return _digests_of_events(due, names, owners)
+
+
+def _digests_of_events(due: Due, names: Sequence[str], owners: Sequence[str] | None) -> NDArray[np.uint64]:
+    """names, owners: event id and individual of each row, as canonical text."""
+    if due.policy.lasting and owners is not None:
         names = [f"{len(owner)} {owner} {name}" for owner, name in zip(owners, names, strict=True)]
     return person_digests(names, due.secret.lasting.derive("partition", "events"))
+
+
+def without_rejected(due: Due, events: Events, rejected: Sequence[Mapping[str, Any]]) -> Events:
+    """The event ids seen lately, without those of rows that are rejected now: they may come again, mended.
+
+    rejected: records of rejected.avsc. A repeat is of an event that stays, whatever became of it. O(rejected + events).
+    """
+    field, person = due.policy.event_id, due.policy.individual
+    gone = [record["row"] for record in rejected if record["reason"] != "duplicate_event"]
+    if field is None or not gone:
+        return events
+    owners = None if person is None else [row[person.name] for row in gone]
+    digests = _digests_of_events(due, [row[field.name] for row in gone], owners)
+    left = ((end, seen[~np.isin(seen, digests)]) for end, seen in events)
+    return tuple((end, seen) for end, seen in left if seen.size)
 
 
 def _blindly(

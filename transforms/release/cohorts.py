@@ -6,12 +6,15 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.policy import COHORT_WINDOWS
+from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.problem.last_window import WarmClasses, WarmGraph
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
+from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.release.warm_state import Cohorts
 
 History = tuple[tuple[int, NDArray[np.uint64], NDArray[np.int64]], ...]
@@ -28,6 +31,16 @@ def person_digests(names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
         state.update(name.encode())
         digests.append(state.digest())
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def people_in(column: pa.ChunkedArray, key: bytes) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Whom rows belong to: int64 (n,), the place of each row's person among the digests, and these, uint64 (p,).
+
+    column: the field of individuals. O(n), and a digest for each individual.
+    """
+    encoded = whole(column).dictionary_encode()
+    digests = person_digests(render_text(encoded.dictionary).to_pylist(), key)
+    return np.asarray(encoded.indices).astype(np.int64), digests
 
 
 def positions(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ class Due:
     bound: its policy, bound to the input.
     secret: the version that the window began under.
     slot: its place; ``window_end`` is the end of the window that closed, None without windows.
-    kind: ``window`` or ``expiry``, as in metrics.avsc.
+    kind: ``window``, ``closing`` or ``expiry``, as in metrics.avsc.
     more: whether other parts of the window follow, which take what this one leaves.
     matching_records: whether the release gets one (matching_record.py).
     threads: of the search.
@@ -47,6 +47,11 @@ class Due:
     def policy(self) -> Policy:
         """The policy alone."""
         return self.bound.policy
+
+    @property
+    def closing(self) -> bool:
+        """Whether it is a release beside the regular one, of rows that are older than all of its run."""
+        return self.kind == "closing"
 
     @property
     def by_the_clock(self) -> bool:

@@ -87,7 +87,16 @@ def _release(due: Due, answer: Answer, published: Published, window: _Bounds) ->
     """What the sink gets: the rows, and the place that they take."""
     rows, slot, name = published.rows.combine_chunks(), due.slot, due.release_id
     digest = content_digest(rows).hex()[:_DIGEST_DIGITS]
-    taken = Slot(slot.partition, slot.window_end, slot.release_no, name, digest, due.secret.version)
+    taken = Slot(
+        slot.partition,
+        slot.window_end,
+        slot.release_no,
+        name,
+        digest,
+        due.secret.version,
+        kind=slot.kind,
+        chain_place=slot.place,
+    )
     record = None
     if due.by_the_clock:
         record = solution_to_bytes(answer.solution, belongs_to(due.secret, name, due.policy, answer.rows))

@@ -10,11 +10,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import epoch_text
+from kanonflow.schemas.readers import one_purchase
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import extents
 from kanonflow.transforms.columns.range_values import range_values
 from kanonflow.transforms.columns.sort_keys import known, whole
 from kanonflow.transforms.release.boxes import Ranges, ValueSets, field_ncp, gcp, hull_boxes
+from kanonflow.transforms.release.candidates_left import CohortRows, candidates_left
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.gate import inside
@@ -22,6 +24,7 @@ from kanonflow.transforms.release.metrics import histogram
 from kanonflow.transforms.release.node_boxes import Nodes
 from kanonflow.transforms.release.stages import Answer, Publication
 from kanonflow.transforms.roster.founding import Founded
+from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import WindowGroups
@@ -35,11 +38,12 @@ def lasting_metrics(
     publication: Publication | None = None,
     groups: WindowGroups | None = None,
     founded: Founded | None = None,
+    newcomers: Pool | None = None,
 ) -> dict[str, Any]:
     """The fields of metrics.avsc that only ``cohort: lasting`` has.
 
     roster, state: as the window leaves them. answer, publication, groups: of a release that went out.
-    founded: of an intake with it.
+    founded: of an intake with it. newcomers: the pool that entered.
     """
     told: dict[str, Any] = {
         "epoch": epoch_text(roster.head.epoch),
@@ -54,6 +58,7 @@ def lasting_metrics(
     presence = presence_of(answer, groups)
     return told | {
         "people_entered": 0 if entered is None else int(entered.people.size),
+        "changed_before_entry": 0 if newcomers is None else int(newcomers.changed.sum()),
         "groups_merged": groups.merged.groups_merged,
         "groups_kept": groups.merged.groups_kept if groups.merged.warm_loss is not None else None,
         "epoch_candidates": {
@@ -62,6 +67,7 @@ def lasting_metrics(
         },
         "candidates_of_people": histogram(sizes, presence.active),
         "activity_candidates": activity_candidates(presence.active, due.policy.k),
+        "purchase_candidates": purchase_candidates(answer, due),
         "rows_over_share": rows_over_share(presence, due.policy.k),
         "gcp_newcomers": None
         if entered is None
@@ -107,6 +113,32 @@ def activity_candidates(active: NDArray[np.int64], k: int) -> dict[str, Any]:
         "minimum": int(active.min()),
         "mean": int((active * active).sum()) / people,
         "below_k": int(active[active < k].sum()) / people,
+    }
+
+
+def purchase_candidates(answer: Answer, due: Due) -> dict[str, Any] | None:
+    """Whom ``readers.one_purchase`` leaves, of each released row; None: the policy publishes no payload.
+
+    The window that he knows is the release: rows that waited stand in it with the others. O(n log n).
+    """
+    frozen, of_row = answer.frozen, answer.people.of_row
+    reader = one_purchase(due.bound)
+    assert frozen is not None
+    assert of_row is not None
+    if reader is None:
+        return None
+    people, person = np.unique(of_row, return_inverse=True)
+    cohort = np.zeros(people.size, dtype=np.int64)
+    cohort[person] = frozen.cohort_of_row
+    rows = CohortRows(cohort, person.astype(np.int64), np.zeros(person.size, dtype=np.int64), answer.rows)
+    left = candidates_left(reader, rows)
+    assert left is not None
+    return {
+        "reader": reader.name,
+        "minimum": int(left.left.min()),
+        "mean": float(left.left.mean()),
+        "below_k": float((left.left < due.policy.k).mean()),
+        "alone": left.cases_alone,
     }
 
 

@@ -29,7 +29,7 @@ from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.lineage.release_lineage import RosterMark
-from kanonflow.transforms.release.candidates import gather, in_time
+from kanonflow.transforms.release.candidates import gather, in_time, without_rejected
 from kanonflow.transforms.release.due import Clock, Due
 from kanonflow.transforms.release.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.gate import GateError
@@ -38,6 +38,7 @@ from kanonflow.transforms.release.issue import issue
 from kanonflow.transforms.release.lasting_metrics import lasting_metrics
 from kanonflow.transforms.release.ledger import (
     AWAITS_INTAKE,
+    INTAKE_TOO_LARGE,
     Unreleased,
     deadlines,
     hold,
@@ -50,13 +51,14 @@ from kanonflow.transforms.release.release_window import WindowResult, people_of
 from kanonflow.transforms.release.stages import Answer, Gathered, People, Publication
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.cohort_files import entered_people, groups_file
-from kanonflow.transforms.roster.founding import Founded, found
+from kanonflow.transforms.roster.founding import MOST, Founded, found
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import Roster, Segment
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, no_groups, window_groups
 from kanonflow.transforms.rows.elements import Release
 from kanonflow.transforms.secret.seeds import (
+    CLOSING,
     Keystream,
     ReleaseSlot,
     Secret,
@@ -117,8 +119,11 @@ def release_lasting_window(
         compressed=compressed,
         threads=threads,
         clock=clock,
+        kind="closing" if slot.kind == CLOSING else "window",
     )
-    gathered = gather(due, warm, rows)
+    # Who waits goes with the regular releases: nothing is over for those rows.
+    resting = np.ones(warm.waiting_rows, dtype=np.bool_) if due.closing else None
+    gathered = gather(due, warm, rows, resting)
     began = clock()
     entered = _enter(due, gathered.rows, warm, roster)
     assert entered.people.of_row is not None
@@ -145,7 +150,8 @@ def release_lasting_window(
 def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Entered:
     """Who is known, who has been seen, and whether the pool enters now."""
     bound, policy = due.bound, due.policy
-    rows, unreleased = in_time(due, gathered)
+    # All rows of a closing release are too late for every other one.
+    rows, unreleased = (gathered, Unreleased()) if due.closing else in_time(due, gathered)
     people = people_of(rows, due)
     of_row = people.of_row
     assert of_row is not None
@@ -171,7 +177,9 @@ def _enter(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Ent
     # By count and deadline only, and only with a release: an intake that nobody can see would leave a segment that no
     # release vouches for.
     enough = size >= max(policy.cohort_size, policy.k) and int(((cohort >= 0) | waits).sum()) >= policy.k
-    if enough and (size >= policy.intake or must):
+    if size > MOST:
+        reason = INTAKE_TOO_LARGE
+    elif enough and (size >= policy.intake or must):
         founded = found(pool, roster.head, bound, domains, seed=_seed(due), threads=due.threads)
         try:
             check_segment(founded.segment, pool, roster, bound)
@@ -261,25 +269,28 @@ def _account(
     groups: WindowGroups | None,
 ) -> WindowResult:
     """What a window leaves. Domains grow with who entered, and with nothing else."""
+    rejected = list(unreleased.rejected)
     last = before.roster.last if before.roster is not None else no_groups()
-    if publication is not None and groups is not None:
+    # What a closing release put together are rows of long ago: the next search begins with what was before it.
+    if publication is not None and groups is not None and not due.closing:
         last = groups.last
     kept = RosterState(entered.roster.head, entered.pool, last)
     state = replace(
         before,
         waiting=unreleased.waiting_rows,
         waiting_reason=unreleased.reasons,
-        events=gathered.events,
+        events=without_rejected(due, gathered.events, rejected),
         domains=entered.domains,
         roster=kept,
     )
-    rejected = list(unreleased.rejected)
     metrics = window_metrics(due, gathered, state, rejected)
     metrics |= lasting_metrics(due, entered.roster, kept)
     if answer is None or publication is None:
         return WindowResult(None, state, rejected, metrics, roster=entered.roster)
     metrics |= release_metrics(due.bound, answer, publication, before.cohorts)
-    metrics |= lasting_metrics(due, entered.roster, kept, answer, publication, groups, entered.founded)
+    metrics |= lasting_metrics(
+        due, entered.roster, kept, answer, publication, groups, entered.founded, entered.newcomers
+    )
     segment = None if entered.founded is None else entered.founded.segment
     release = _with_roster(due, publication.release, entered, segment, last)
     return WindowResult(
@@ -304,4 +315,4 @@ def _with_roster(
     if segment is not None and entered.newcomers is not None:
         people = entered_people(segment, entered.newcomers, due.bound, due.release_id, due.slot)
     slot = None if release.slot is None else release.slot._replace(roster=mark)
-    return release._replace(slot=slot, entered=people, groups=groups_file(last))
+    return release._replace(slot=slot, entered=people, groups=None if due.closing else groups_file(last))

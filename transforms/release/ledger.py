@@ -24,6 +24,9 @@ from kanonflow.transforms.rows.split import window_numbers
 AWAITS_INTAKE = "awaits_intake"
 """Why a row waits or is rejected whose individual is in no cohort yet (``cohort: lasting``)."""
 
+INTAKE_TOO_LARGE = "intake_too_large"
+"""The same where more people wait than can enter together (``founding.MOST``)."""
+
 OVER_LIMIT = "individual_over_limit"
 """Why a row waits or is rejected although other rows of the same individual were released."""
 

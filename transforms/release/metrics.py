@@ -225,6 +225,7 @@ def window_metrics(
         "window_end": end,
         "release_no": due.slot.release_no,
         "kind": due.kind,
+        "chain_place": due.slot.place,
         "k": policy.k,
         "protect": str(policy.protect),
         "cohort": None if policy.cohort is None else str(policy.cohort),

@@ -18,6 +18,8 @@ MESSAGES = {
     "late": "arrived after the last release that could take it",
     "too_few_peers": "fewer than k individuals were there within max_delay",
     "awaits_intake": "too few people who had not been seen before came within max_delay to form a cohort with",
+    "intake_too_large": "more people who had not been seen before waited than can enter together; a smaller intake"
+    " takes them in before so many wait",
     "individual_over_limit": "its individual has more rows than enough others share, within max_delay",
     "held_back": "hiding its individual would have cost more than leaving it out, within max_delay",
     "not_diverse": "no class of enough different sensitive values was found that costs less, within max_delay",

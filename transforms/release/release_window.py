@@ -25,7 +25,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import NotDiverseError, UnservedError
@@ -33,10 +32,9 @@ from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import Encoded, encode
 from kanonflow.transforms.columns.row_bytes import content_digest
-from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.lineage.release_lineage import unrepeatable
-from kanonflow.transforms.release.candidates import admit, gather
-from kanonflow.transforms.release.cohorts import person_digests
+from kanonflow.transforms.release.candidates import admit, gather, without_rejected
+from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.release.due import Clock, Due, Recorded
 from kanonflow.transforms.release.full_domain import solve_levels_of_rows, with_lattice
 from kanonflow.transforms.release.issue import issue
@@ -195,10 +193,7 @@ def people_of(rows: pa.Table, due: Due) -> People:
     field = due.policy.individual
     if field is None:
         return People(None, np.empty(0, dtype=np.uint64))
-    encoded = whole(rows.column(field.name)).dictionary_encode()
-    names = render_text(encoded.dictionary).to_pylist()
-    digests = person_digests(names, people_key(due.secret))
-    return People(np.asarray(encoded.indices).astype(np.int64), digests)
+    return People(*people_in(rows.column(field.name), people_key(due.secret)))
 
 
 def _solve(
@@ -262,17 +257,17 @@ def _account(
 
     What an answer taught of domains and of levels stays, though nothing of it was published.
     """
+    rejected = list(unreleased.rejected)
     state = replace(
         before,
         waiting=unreleased.waiting_rows,
         waiting_reason=unreleased.reasons,
-        events=gathered.events,
+        events=without_rejected(due, gathered.events, rejected),
     )
     if answer is not None:
         state = replace(state, domains=answer.encoded.domains, known=answer.solution.known)
     if publication is not None:
         state = replace(state, cohorts=publication.cohorts)
-    rejected = list(unreleased.rejected)
     metrics = window_metrics(due, gathered, state, rejected)
     if answer is None or publication is None:
         return WindowResult(None, state, rejected, metrics)

@@ -12,6 +12,7 @@ from io import BytesIO
 import fastavro
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import arrow_to_avro, epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -24,7 +25,7 @@ from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead, Segment
 from kanonflow.transforms.roster.window_groups import LastGroups
 from kanonflow.transforms.rows.elements import EnteredPeople, from_ipc, to_ipc
-from kanonflow.transforms.secret.seeds import ReleaseSlot
+from kanonflow.transforms.secret.seeds import REGULAR, ReleaseSlot
 
 PERSON = "person"
 COHORT_FIELD = "cohort"
@@ -49,6 +50,9 @@ def entered_people(
         "chain": after.chain,
         "people": after.people,
         "cohorts": after.cohorts,
+        # As ever where there is nothing to tell.
+        **({"chain_place": slot.place} if slot.place else {}),
+        **({"kind": slot.kind} if slot.kind != REGULAR else {}),
     }
     quasis = [pa.field(column.published_name, column.arrow_type) for column in bound.quasis]
     own = {column.published_name: pool.values.column(column.name).combine_chunks() for column in bound.quasis}
@@ -118,6 +122,15 @@ def segment_of_files(people: bytes, boxes: bytes, bound: BoundPolicy) -> Segment
     if (after.chain, after.people, after.cohorts) != (told["chain"], told["people"], told["cohorts"]):
         raise damaged(_WHAT, "they do not come to the digest that they name")
     return segment
+
+
+def people_of_file(people: bytes) -> NDArray[np.uint64]:
+    """The digests of those who entered with a segment, of its file of people. Raises StateError: it cannot be read."""
+    try:
+        who = [each[PERSON] for each in fastavro.reader(BytesIO(people))]  # type: ignore[index,call-overload]
+    except Exception:  # a decoder's errors may hold values
+        raise damaged(_WHAT, "they cannot be read") from None
+    return np.array(who, dtype=np.int64).view(np.uint64)
 
 
 def groups_file(last: LastGroups) -> bytes:

@@ -11,15 +11,21 @@ from kanonflow.transforms.roster.window_groups import LastGroups
 
 
 class Continued(NamedTuple):
-    """What a partition begins with. segments: of its roster, in order. last: groups of the last release."""
+    """What a partition begins with.
 
+    epoch: of its roster. segments: of that, in order. last: groups of the last release.
+    carried: what the earlier run left of the partition (``windows/chain``); None: it left nothing but its cohorts.
+    """
+
+    epoch: int
     segments: tuple[Segment, ...]
     last: LastGroups
+    carried: bytes | None = None
 
     @property
     def roster(self) -> Roster:
         """All segments put together. Raises StateError: they do not follow each other."""
-        roster = empty_roster(self.segments[0].head.epoch)
+        roster = empty_roster(self.epoch)
         for segment in self.segments:
             roster = roster.followed_by(segment)
         return roster
@@ -27,5 +33,6 @@ class Continued(NamedTuple):
 
 def domains_of(roster: Roster, bound: BoundPolicy) -> dict[str, RangeDomain | SetDomain]:
     """The domains of a partition whose roster it is: all values of its boxes, which are all that ever entered them."""
-    assert roster.corners is not None
+    if roster.corners is None:
+        return {}
     return encode(roster.corners, bound, None, {}).domains

@@ -1,10 +1,11 @@
 """Who is known before the first row comes: the cohorts of an earlier run, read from the files that it left.
 
-    ContinuedCohorts(output, bound).of(key) -> Continued(segments, last), or None
+    ContinuedCohorts(output, bound, epoch).of(key) -> Continued(epoch, segments, last, carried), or None
 
 The files are in the output of the run that continues (``pipelines/run_records/continued_run`` copied them there), and
-``continued.json`` beside them says which of them it began with: what the run adds is not read. A partition is read
-when its first window is due, by the worker that has it, and is from then on part of its state.
+``continued.json`` beside them says which of them it began with: what the run adds is not read. A partition is read by
+the worker that has it, when the first row comes or, of a run that carried nothing over, when the first window is due;
+from then on it is part of its state.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.lineage.committed_rosters import (
     BOXES,
+    CARRIED,
     CONTINUED,
     PEOPLE,
+    cohorts_directory,
     partition_cohorts,
     segment_file,
 )
@@ -31,12 +34,20 @@ from kanonflow.transforms.roster.window_groups import no_groups
 class ContinuedCohorts:
     """The cohorts that a run began with. Can be pickled.
 
-    output: of the run, as its workers see it. bound: its policy, bound to its feed.
+    output: of the run, as its workers see it. bound: its policy, bound to its feed. epoch: of both runs.
     """
 
-    def __init__(self, output: str, bound: BoundPolicy) -> None:
+    def __init__(self, output: str, bound: BoundPolicy, epoch: int) -> None:
         self._output = output
         self._bound = bound
+        self._epoch = epoch
+
+    def keys(self) -> list[bytes]:
+        """The partitions of which something was carried over, in their order."""
+        pattern = FileSystems.join(cohorts_directory(self._output), "*", CARRIED)
+        found = FileSystems.match([pattern])[0].metadata_list
+        names = (FileSystems.split(FileSystems.split(each.path)[0])[1] for each in found)
+        return sorted(map(bytes.fromhex, names))
 
     def of(self, key: bytes) -> Continued | None:
         """What a partition begins with; None: the earlier run knew nobody in it. Raises StateError: damaged files."""
@@ -45,11 +56,15 @@ class ContinuedCohorts:
         if not FileSystems.exists(path):
             return None
         began = json.loads(read_whole(path))
-        return read_continued(folder, began["segments"], began["groups"], self._bound)
+        carried = FileSystems.join(folder, CARRIED) if began.get("carried") else None
+        return read_continued(folder, began["segments"], began["groups"], carried, self._bound, self._epoch)
 
 
-def read_continued(folder: str, segments: int, groups: str | None, bound: BoundPolicy) -> Continued:
-    """The first segments of a partition's folder, and a file of groups in it; None: begin without.
+def read_continued(
+    folder: str, segments: int, groups: str | None, carried: str | None, bound: BoundPolicy, epoch: int
+) -> Continued:
+    """The first segments of a partition's folder, a file of groups in it and a file of what was carried over; None:
+    begin without.
 
     Raises StateError: a file is damaged, or they do not follow each other.
     """
@@ -62,4 +77,4 @@ def read_continued(folder: str, segments: int, groups: str | None, bound: BoundP
         if read[-1].head.segments != number:
             raise damaged("roster", "a segment's file has another's name")
     last = no_groups() if groups is None else groups_of_file(read_whole(FileSystems.join(folder, groups)))
-    return Continued(tuple(read), last)
+    return Continued(epoch, tuple(read), last, None if carried is None else read_whole(carried))

@@ -1,6 +1,6 @@
 """Founding: all people of the pool are put into cohorts, once and for good.
 
-    found(pool, head, bound, domains, ...) -> Founded(segment, domains, solution)
+    found(pool, head, bound, domains, ...) -> Founded(segment, domains, loss)
 
 It sees the frozen values of the pool and nothing else: one point of weight 1 a person, whoever has how many rows. So
 exchanging the rows of two people who enter together changes no cohort.
@@ -8,6 +8,8 @@ exchanging the rows of two people who enter together changes no cohort.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.merging.merging import MergeTask, merge_cohorts
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.units.locality_cut import cut_near
 from kanonflow.transforms.columns.encode import Domains, RangeDomain, SetDomain, encode
 from kanonflow.transforms.roster.corners import COHORT, corners
 from kanonflow.transforms.roster.pool import Pool
@@ -31,17 +34,23 @@ from kanonflow.transforms.roster.roster import RosterHead, Segment
 class Founded(NamedTuple):
     """segment: the newcomers, in their cohorts. domains: as they are once the newcomers' values are in them.
 
-    solution: of the solver, over one row a person.
+    loss: GCP of the newcomers' boxes, one row a person, in [0, 1].
     """
 
     segment: Segment
     domains: dict[str, RangeDomain | SetDomain]
-    solution: Solution
+    loss: float
 
 
 # Of the evaluations that a graph of as many rows gets: 3,500 a person at k = 5. sparkov, 91 days, GCP of the hulls by
 # three secrets: .0676, .0662, .0670; at 5,000 .0675, .0658, .0661, and founding takes 1.4 times as long.
 _SHARE = 0.7
+
+PART = 200_000
+"""A pool of more people is founded in parts of near people: that bounds memory, and threads share the parts."""
+
+MOST = 4_000_000
+"""More people than this do not enter together: it would take longer than a checkpoint may (docs/operations.md)."""
 
 
 def found(
@@ -49,41 +58,16 @@ def found(
 ) -> Founded:
     """The cohorts of a pool.
 
-    pool: at least ``cohort_size`` people. head: of the roster so far; the cohorts' numbers go on from it.
-    domains: those of the partition. seed: of the search.
+    pool: at least ``cohort_size`` people, and at most ``MOST``. head: of the roster so far; the cohorts' numbers go on
+    from it. domains: those of the partition. seed: of the search.
 
     Postcondition: every person is in one cohort of at least ``cohort_size``; a function of the arguments but for
     ``threads``, which has no say. Time: that of the solver.
     """
-    policy, size = bound.policy, bound.policy.cohort_size
+    size = bound.policy.cohort_size
     assert size is not None
     encoded = encode(pool.values, bound, None, domains)
-    task = Task(
-        encoded.table,
-        size,
-        shape="classes",
-        start=policy.solver.start,
-        loss=policy.solver.loss,
-        # As long as a graph is searched: what is found is used in every window of the epoch.
-        budget=_budget(policy.solver.evaluations_per_row, pool.people.size, size),
-        seed=seed,
-        threads=threads,
-    )
-    try:
-        solution = solve(task, policy.solver.method)
-    except UnservedError:
-        solution = solve(
-            Task(
-                encoded.table,
-                size,
-                shape="classes",
-                loss=policy.solver.loss,
-                budget=task.budget,
-                seed=seed,
-                threads=threads,
-            )
-        )
-    labels = _everybody(encoded.table, solution.partition.labels.astype(np.int64), size)
+    labels, loss = _labels(encoded.table, bound.policy, size, seed, threads)
     # Numbered by their first member, in the order of digests.
     _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)
@@ -92,11 +76,58 @@ def found(
     boxes = corners(pool.values, cohort, bound)
     numbered = pa.array(np.asarray(boxes.column(COHORT)) + head.cohorts, pa.int64())
     boxes = boxes.set_column(0, COHORT, numbered)
-    return Founded(Segment(head, pool.people, cohort + head.cohorts, boxes), encoded.domains, solution)
+    return Founded(Segment(head, pool.people, cohort + head.cohorts, boxes), encoded.domains, loss)
+
+
+def _labels(
+    table: Table, policy: Policy, size: int, seed: int, threads: int
+) -> tuple[NDArray[np.int64], float]:
+    """The class of each person, int64 (n,), and the loss. Large pools are cut where people are unlike."""
+    people = table.records
+    budget = _budget(policy.solver.evaluations_per_row, people, size)
+    if people <= PART:
+        return _solved(table, policy, size, budget, seed, threads)
+    parts = cut_near(table, PART, size, distinct=False)
+    seeds = np.random.SeedSequence(seed).generate_state(len(parts), np.uint64)
+
+    def solved(part: NDArray[np.int64], seed_of_part: np.uint64) -> tuple[NDArray[np.int64], float]:
+        own = replace(table, numeric=table.numeric[part], categorical=table.categorical[part])
+        return _solved(own, policy, size, budget, int(seed_of_part) >> 1, 1)
+
+    labels, lost, classes = np.empty(people, dtype=np.int64), 0.0, 0
+    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        for part, (own, loss) in zip(parts, pool.map(solved, parts, seeds), strict=True):
+            labels[part] = own + classes
+            classes += int(own.max()) + 1
+            lost += loss * part.size
+    return labels, lost / people
+
+
+def _solved(
+    table: Table, policy: Policy, size: int, budget: Budget, seed: int, threads: int
+) -> tuple[NDArray[np.int64], float]:
+    """The same of people who are solved at once: by the policy's method, or by ``auto`` if that takes no such table."""
+    task = Task(
+        table,
+        size,
+        shape="classes",
+        start=policy.solver.start,
+        loss=policy.solver.loss,
+        # As long as a graph is searched: what is found is used in every window of the epoch.
+        budget=budget,
+        seed=seed,
+        threads=threads,
+    )
+    try:
+        solution = solve(task, policy.solver.method)
+    except UnservedError:
+        solution = solve(replace(task, start="auto"))
+    return _everybody(table, solution.partition.labels.astype(np.int64), size), solution.loss
 
 
 def _budget(each: float | None, people: int, size: int) -> Budget:
-    default = _SHARE * Budget().evaluations(people, size) / people
+    """Of a pool in parts fewer evaluations a person: by the root of its size in parts, so that it ends in time."""
+    default = _SHARE * Budget().evaluations(people, size) / people / max(1.0, people / PART) ** 0.5
     return Budget(default if each is None else each)
 
 

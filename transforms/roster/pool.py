@@ -24,11 +24,13 @@ class Pool:
     values: p rows, the quasi-identifiers as they stand: of each field the value that its person's rows of the latest
     window had that had one, the least of them; null where none had one.
     ends: int64 (p, d), the end of that window in ms.
+    changed: bool (p,), whether rows of the person had two different values of a field since it was first seen.
     """
 
     people: NDArray[np.uint64]
     values: pa.Table
     ends: NDArray[np.int64]
+    changed: NDArray[np.bool_]
 
     def having_seen(
         self, digests: NDArray[np.uint64], ends: NDArray[np.int64], rows: pa.Table, bound: BoundPolicy
@@ -40,10 +42,13 @@ class Pool:
 
         Postcondition: the order of the rows, and in how many calls they came, changes nothing; nor do rows that are
         seen again. Why: what a person's frozen values are must be the same on a retry, and must not follow from
-        payload or arrival. O(d n log n).
+        payload or arrival. Of ``changed`` that holds because the value that is kept is one of those seen: values that
+        each equal it are equal to each other. O(d n log n).
         """
         people, owner = np.unique(np.concatenate([self.people, digests]), return_inverse=True)
         latest = np.full((people.size, len(bound.quasis)), _NEVER, dtype=np.int64)
+        changed = np.zeros(people.size, dtype=np.bool_)
+        changed[owner[: self.people.size]] = self.changed
         columns = {}
         for number, column in enumerate(bound.quasis):
             values = pa.concat_arrays(
@@ -52,13 +57,15 @@ class Pool:
             when = np.concatenate([self.ends[:, number], ends])
             there = np.flatnonzero(np.asarray(values.is_valid()))
             ranks = dense_ranks(sort_keys(values))[there]
-            order = there[np.lexsort((ranks, -when[there], owner[there]))]
+            best = np.lexsort((ranks, -when[there], owner[there]))
+            order, ranks = there[best], ranks[best]
             first = np.append(True, owner[order][1:] != owner[order][:-1])[: order.size]
+            changed[owner[order[~first & np.append(False, ranks[1:] != ranks[:-1])[: order.size]]]] = True
             pick = np.full(people.size, -1, dtype=np.int64)
             pick[owner[order[first]]] = order[first]
             latest[pick >= 0, number] = when[pick[pick >= 0]]
             columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
-        return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest)
+        return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed)
 
 
 def quasi_schema(bound: BoundPolicy) -> pa.Schema:
@@ -69,4 +76,5 @@ def quasi_schema(bound: BoundPolicy) -> pa.Schema:
 def empty_pool(bound: BoundPolicy) -> Pool:
     """A pool of nobody."""
     nobody = np.empty(0, dtype=np.uint64)
-    return Pool(nobody, quasi_schema(bound).empty_table(), np.empty((0, len(bound.quasis)), dtype=np.int64))
+    ends = np.empty((0, len(bound.quasis)), dtype=np.int64)
+    return Pool(nobody, quasi_schema(bound).empty_table(), ends, np.empty(0, dtype=np.bool_))

@@ -28,10 +28,11 @@ def roster_content(state: RosterState | None) -> Content:
     """Nothing of a partition without a roster."""
     if state is None:
         return Content({"roster": None}, {})
-    meta: dict[str, Any] = {"head": list(state.head), "fields": state.pool.ends.shape[1]}
+    meta: dict[str, Any] = {"head": list(state.head), "fields": state.pool.ends.shape[1], "changed": True}
     parts = {
         "pool_people": state.pool.people.astype("<u8").tobytes(),
         "pool_ends": state.pool.ends.astype("<i8").tobytes(),
+        "pool_changed": state.pool.changed.astype("<u1").tobytes(),
         "pool_values": to_ipc(state.pool.values.combine_chunks()),
         "last_cohorts": state.last.cohorts.astype("<i8").tobytes(),
         "last_groups": state.last.groups.astype("<i8").tobytes(),
@@ -46,10 +47,14 @@ def read_roster_state(parts: UnreadParts) -> RosterState | None:
         return None
     people = parts.array("pool_people", "<u8")
     ends = parts.array("pool_ends", "<i8").reshape(people.size, meta["fields"])
+    # States of before did not say it: of their people nobody is known to have changed.
+    changed = (
+        parts.array("pool_changed", "<u1") if meta.get("changed") else np.zeros(people.size, dtype="<u1")
+    )
     values = from_ipc(parts.take("pool_values"))
-    if values.num_rows != people.size:
+    if values.num_rows != people.size or changed.size != people.size:
         raise ValueError("the pool has not a value of everybody in it")
     last = LastGroups(parts.array("last_cohorts", "<i8"), parts.array("last_groups", "<i8"))
     if last.cohorts.size != last.groups.size or np.any(np.diff(last.cohorts) <= 0):
         raise ValueError("the last groups are none")
-    return RosterState(RosterHead(*meta["head"]), Pool(people, values, ends), last)
+    return RosterState(RosterHead(*meta["head"]), Pool(people, values, ends, changed != 0), last)

@@ -31,22 +31,33 @@ from kanonflow.transforms.secret.secret_files import (
 _ID_BYTES = 16
 _HIDDEN = "<secret, hidden>"
 
+REGULAR, CLOSING = "release", "closing"
+"""What takes a place: the release of a window that has ended, or one beside it of rows that are older than the run."""
+
 
 class ReleaseSlot(NamedTuple):
     """The place a release occupies; a retry of the same release has the same slot.
 
     partition: the partition's key (see ``partition_key``).     window_end: milliseconds since the epoch, None
     without windows.     release_no: of a release, the number of its part within the window, from 0.
-    kind: what takes the place: ``release``, or ``expiry`` with a number of its own count.
+    kind: what takes the place: ``REGULAR`` or ``CLOSING``, or ``expiry`` with a number of its own count.
+    place: of the run in the chain of runs that continue each other, 0 of the one that began the epoch.
 
-    A release's place follows from its window alone, not from how many there were before: a replay that meets other
-    late rows, and so another number of expiries, must collide with what is published and not pass beside it.
+    A release's place follows from its run and its window alone, not from how many there were before: a replay that
+    meets other late rows, and so another number of expiries, must collide with what is published and not pass beside
+    it. Two runs of a chain may each have a release at the end of one window: of other rows, so under another name.
     """
 
     partition: bytes
     window_end: int | None
     release_no: int
-    kind: str = "release"
+    kind: str = REGULAR
+    place: int = 0
+
+    @property
+    def in_its_run(self) -> tuple[bytes, int | None, int, str]:
+        """The slot among those of one run, whichever that is in its chain."""
+        return self[:4]
 
 
 def encode(*parts: bytes | str | int | None) -> bytes:
@@ -293,17 +304,22 @@ def partition_key(secret: Secret, values: Sequence[str | None]) -> bytes:
 
 
 def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
-    """The name of a release, 32 hex digits: HMAC(K_id, (policy name, partition, window end, number, kind)).
+    """The name of a release, 32 hex digits: HMAC(K_id, (policy name, partition, window end, number, kind, place)).
 
+    Of the first run of a chain the place is left out: its names are those of a run that nobody continues.
     The content is left out on purpose: a replay with other rows must collide with the first file, not join
     it.
     """
-    return _mac(secret.lasting.derive("id"), encode(policy_name, *slot)).hex()
+    place = (slot.place,) if slot.place else ()
+    return _mac(secret.lasting.derive("id"), encode(policy_name, *slot.in_its_run, *place)).hex()
 
 
 def search_seed(secret: Secret, slot: ReleaseSlot) -> int:
-    """The search's seed for a slot, ``0 <= seed < 2^63``. It never drives the publishing."""
-    return int.from_bytes(_mac(secret.derive("search"), encode(*slot))[:8], "big") >> 1
+    """The search's seed for a slot, ``0 <= seed < 2^63``. It never drives the publishing.
+
+    Of the slot in its run: a chain of runs solves what one long run would.
+    """
+    return int.from_bytes(_mac(secret.derive("search"), encode(*slot.in_its_run))[:8], "big") >> 1
 
 
 def order_key(secret: Secret) -> bytes:

@@ -6,6 +6,8 @@
                                                 withheld: withheld-<release_id>-<digest of its rows>.avro
     OUT/restricted/rejected/<name>.avro         rejected rows: raw data
     OUT/restricted/cohorts/...                  who entered with a release (lineage/committed_rosters.py)
+    OUT/restricted/carried/PARTITION.state      what a run leaves for the one that continues it (windows/chain.py); it
+                                                says how the feed ended, so the last word counts
 
 Every sink is a ParDo: what a timer emits may be late, and a GroupByKey downstream would drop it. A bundle
 that runs again, a replay after a crash and a resumed run find their files and leave them. A release that
@@ -35,6 +37,7 @@ from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, relea
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import MetricsAccess, Policy
 from kanonflow.schemas.release_format import ReleaseFormat
+from kanonflow.schemas.settled_releases import version_name
 from kanonflow.transforms.columns.avro_encoding import avro_file, same_records
 from kanonflow.transforms.columns.parquet_encoding import parquet_file, same_releases
 from kanonflow.transforms.files.create_if_absent import (
@@ -43,6 +46,7 @@ from kanonflow.transforms.files.create_if_absent import (
     is_local,
     make_directory,
     read_whole,
+    replace_whole,
 )
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
@@ -51,6 +55,7 @@ from kanonflow.transforms.release.metrics import withheld_metrics
 from kanonflow.transforms.release.public_metrics import public_metrics, public_metrics_schema
 from kanonflow.transforms.rows.elements import MatchingRecord, RejectedRows, Release, from_ipc
 from kanonflow.transforms.rows.unfit import count_unfit, unfit_counter
+from kanonflow.transforms.windows.chain import CarriedState
 
 NAMESPACE = "kanonflow"
 CONFLICT = "release_conflict"
@@ -58,6 +63,7 @@ CONFLICTS_TAG = "conflicts"
 METRICS_TAG = "metrics"
 MATCHING_RECORDS_TAG = "matching_records"
 RELEASED_TAG = "released"
+CARRIED_SUFFIX = ".state"
 
 
 def release_directory(output: str) -> str:
@@ -83,6 +89,11 @@ def public_metrics_directory(output: str) -> str:
 def rejected_directory(output: str) -> str:
     """Where rejected rows are."""
     return FileSystems.join(restricted_directory(output), "rejected")
+
+
+def carried_directory(output: str) -> str:
+    """Where a run leaves what the one that continues it goes on from."""
+    return FileSystems.join(restricted_directory(output), "carried")
 
 
 def make_output_directories(output: str, policy: Policy) -> None:
@@ -171,6 +182,21 @@ class WriteRejected(beam.PTransform):
         return rejected | "Write" >> beam.ParDo(_WriteRejected(self._output))
 
 
+class WriteCarried(beam.PTransform):
+    """PCollection[CarriedState] -> PCollection[path]; files ``OUT/restricted/carried/<partition>.state``.
+
+    In front of it no durable boundary is needed: nothing is published by it, and a feed that is read again from a
+    checkpoint ends again, and replaces the file.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self._output = output
+
+    def expand(self, carried: beam.PCollection[CarriedState]) -> beam.PCollection[str]:
+        return carried | "Write" >> beam.ParDo(_WriteCarried(self._output))
+
+
 def release_file(
     release: Release, schema: Mapping[str, Any], release_format: ReleaseFormat = ReleaseFormat.AVRO
 ) -> bytes:
@@ -220,11 +246,6 @@ def withheld(release: Release, data: bytes) -> Iterable[Any]:
         yield TaggedOutput(METRICS_TAG, withheld_metrics(release.metrics, CONFLICT))
 
 
-def version_name(release_id: str, digest: str) -> str:
-    """Which release of an id, where there were two."""
-    return f"{release_id}-{digest}"
-
-
 class ReleaseSlots:
     """What decides, for every kind of sink, whether a release may be published; counts what may not.
 
@@ -236,6 +257,7 @@ class ReleaseSlots:
         self._slots = PublishedSlots(output, policy)
         self._conflicts = Metrics.counter(NAMESPACE, CONFLICT)
         self._parked = Metrics.counter(NAMESPACE, "partitions_parked")
+        self._seen_parked: set[bytes] = set()
 
     def admit(self, release: Release) -> bool:
         """Take the release's slot, and write down who entered; whether it may be published now.
@@ -248,6 +270,9 @@ class ReleaseSlots:
         if slot is None:
             return True
         if self._slots.is_parked(slot.partition):
+            if slot.partition not in self._seen_parked:  # an attempt begins with nothing counted
+                self._seen_parked.add(slot.partition)
+                self._parked.inc()
             self._conflicts.inc()
             return False
         if release.solution is not None:
@@ -267,8 +292,10 @@ class ReleaseSlots:
 
     def _park(self, slot: Slot | None, other: Slot | CommittedSegment | None) -> None:
         self._conflicts.inc()
-        if slot is not None and self._slots.park(slot, other):
-            self._parked.inc()
+        if slot is not None:
+            if self._slots.park(slot, other) and slot.partition not in self._seen_parked:
+                self._parked.inc()
+            self._seen_parked.add(slot.partition)
 
 
 def conflicting_rows(release: Release, data: bytes) -> RejectedRows:
@@ -402,6 +429,20 @@ class _WriteRejected(beam.DoFn):
             Metrics.counter(NAMESPACE, f"rows_rejected_{reason}").inc(rows)
         for (reason, field), rows in count_unfit(rejected.records).items():
             Metrics.counter(NAMESPACE, unfit_counter(reason, field)).inc(rows)
+        yield path
+
+
+class _WriteCarried(beam.DoFn):
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self._output = output
+
+    def process(self, state: CarriedState) -> Iterable[str]:
+        folder = carried_directory(self._output)
+        for place in (restricted_directory(self._output), folder):
+            make_directory(place, private=True)
+        path = FileSystems.join(folder, f"{state.partition.hex()}{CARRIED_SUFFIX}")
+        replace_whole(path, state.to_bytes(), workspace=_workspace(self._output))
         yield path
 
 

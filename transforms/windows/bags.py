@@ -19,6 +19,7 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.userstate import BagStateSpec
 
 from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.windows.chain import Batch
 
 BAGS = 16
 BAG_SPECS = tuple(BagStateSpec(f"bag_{index:02}", BytesCoder()) for index in range(BAGS))
@@ -67,6 +68,12 @@ class Bags:
                 else:
                     self._cells[index].add(batch)
         return pa.concat_tables(map(batch_rows, taken)).combine_chunks() if taken else None
+
+    def batches(self) -> Iterator[Batch]:
+        """All batches, by window, and as they came; they stay. Reads every bag, in full."""
+        found = [(*read_header(data), data) for cell in self._cells for data in cell.read()]
+        for number, late, data in sorted(found, key=lambda each: each[:2]):
+            yield Batch(number, late, data[_HEADER.size :])
 
 
 def with_bags(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:

@@ -66,6 +66,8 @@ def _released(record: Mapping[str, Any]) -> None:
     _measure("window_solve_ms", round(record["solve_ms"]))
     _measure("window_publish_ms", round(record["publish_ms"]))
     _measure("window_individuals", record["individuals"])
+    if entered := record.get("people_entered"):
+        _count("window_people_entered", entered)
     # Weighted by rows, as the summary of a bounded run weighs the loss of its windows.
     _count("window_lost_row_millionths", loss * record["rows_released"])
     _count("windows_cut_by_deadline", int(record["deadline_struck"]))

@@ -17,7 +17,7 @@ from kanonflow.transforms.files.state_versions import damaged, other_layout
 from kanonflow.transforms.lineage.release_lineage import Claim
 from kanonflow.transforms.rows.split import END_OF_TIME_MS
 
-VERSION = 1
+VERSION = 2
 _WHAT = "partition clock"
 
 
@@ -30,7 +30,8 @@ class Arrival(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What is due. kind: release, expire or forget. at: the window end (release) or the deadline (expire), ms.
+    """What is due. kind: release, expire, forget; or closing, a release beside the regular one of the window's end; or
+    end, of the feed. at: the window end (release, closing), the deadline (expire) or the end of time, in ms.
 
     With ``cohort: lasting`` a deadline is a window end, and what is due then may be a release (``step``).
     """
@@ -50,6 +51,9 @@ class PartitionClock:
     began: for each pending window, in their order, (its number, the secret's version when its first row came).
     secret_version: that of the window that began last; None, here and where ``began`` lacks a window: the feed's first
     secret. claims: the releases made so far that a later one can share rows with (``release_lineage``).
+    opened: ``last_end`` of a clock that another run has carried over, until it moves; else None. closing: whether there
+    are rows that were too late for every release already then: they leave in a closing one. kept: whether the partition
+    holds something that the feed's end must hand on (``transforms/windows/chain``).
     """
 
     last_end: int | None = None
@@ -63,6 +67,9 @@ class PartitionClock:
     began: tuple[tuple[int, int], ...] = ()
     secret_version: int | None = None
     claims: tuple[Claim, ...] = ()
+    opened: int | None = None
+    closing: bool = False
+    kept: bool = False
 
     def to_bytes(self) -> bytes:
         """The state as JSON text, with the version of its layout."""
@@ -83,7 +90,9 @@ class PartitionClock:
         if not isinstance(values, dict):
             raise damaged(_WHAT, "it is not an object")
         version = values.pop("version", None)
-        if version != VERSION:
+        if version == 1:  # of the time before runs carried anything over
+            values |= {"opened": None, "closing": False, "kept": False}
+        elif version != VERSION:
             raise other_layout(_WHAT, version, VERSION)
         # Nothing else is filled in: a clock without its release number would use the slots of old releases again.
         if values.keys() != cls.__dataclass_fields__.keys():
@@ -116,7 +125,12 @@ class PartitionClock:
             return Arrival(begun, number, False)
         deadline = end + policy.waiting_ms
         if policy.window_ms is None or deadline <= self.last_end:
-            return Arrival(replace(self, refused=self.refused + 1), None, True)
+            if self.opened is None or policy.window_ms is None:
+                return Arrival(replace(self, refused=self.refused + 1), None, True)
+            # Nothing of this run has been released yet: the row is older than all of it.
+            version = self.secret_version if secret_version is None else secret_version
+            begun = replace(self, closing=True, secret_version=version)
+            return Arrival(begun, window_number(self.opened, policy), True)
         bag = window_number(self.last_end + policy.window_ms, policy)
         late = self.late if bag in self.late else tuple(sorted((*self.late, bag)))
         first = deadline if self.late_deadline is None else min(deadline, self.late_deadline)
@@ -124,6 +138,9 @@ class PartitionClock:
 
     def next_action(self, policy: Policy) -> Action | None:
         """What is due next, None when the partition holds nothing. At equal times a release goes before an expiry."""
+        if self.closing and self.opened is not None and policy.window_ms is not None:
+            # Their bag is that of the window before, of which there is nothing else any more.
+            return Action("closing", self.opened + policy.window_ms)
         actions = []
         if self.pending:
             actions.append(Action("release", window_end(self.pending[0], policy)))
@@ -135,15 +152,6 @@ class PartitionClock:
         if self.warm and self.last_end is not None and policy.window_ms is not None and not policy.lasting:
             return Action("forget", self.last_end + policy.state_ttl_ms)
         return None
-
-    def fires_at(self, policy: Policy) -> int | None:
-        """When the timer must fire, in ms: what is due next, plus how long windows stay open for late rows."""
-        action = self.next_action(policy)
-        if action is None:
-            return None
-        if policy.window_ms is None:
-            return END_OF_TIME_MS
-        return action.at + policy.out_of_orderness_ms
 
     def released(
         self,
@@ -162,6 +170,7 @@ class PartitionClock:
         late = tuple(bag for bag in self.late if bag > number)
         return replace(
             self,
+            opened=None,
             last_end=window_end(number, policy),
             release_no=self.release_no + parts,
             pending=tuple(pending),
@@ -192,9 +201,18 @@ class PartitionClock:
         """
         return replace(
             self.expired(waiting_deadline),
+            opened=None,
             last_end=at if self.last_end is None else max(self.last_end, at),
             claims=claims,
         )
+
+    def released_old(self, waiting_deadline: int | None, claims: tuple[Claim, ...]) -> PartitionClock:
+        """After a closing release: it is beside the regular ones, and moves nothing. There is one a run."""
+        return replace(self, opened=None, closing=False, waiting_deadline=waiting_deadline, claims=claims)
+
+    def carried_over(self) -> PartitionClock:
+        """The clock as the first of another run."""
+        return replace(self, opened=self.last_end, kept=True)
 
     def forgotten(self) -> PartitionClock:
         """After the warm state was dropped."""
@@ -206,6 +224,15 @@ def window_end(number: int, policy: Policy) -> int:
     if policy.window_ms is None:
         return END_OF_TIME_MS
     return (number + 1) * policy.window_ms + policy.window_offset_ms
+
+
+def fires_at(action: Action | None, policy: Policy) -> int | None:
+    """When the timer must fire for what is due next, in ms: then, plus how long windows stay open for late rows."""
+    if action is None:
+        return None
+    if policy.window_ms is None or action.kind == "end":
+        return END_OF_TIME_MS
+    return action.at + policy.out_of_orderness_ms
 
 
 def window_number(end: int, policy: Policy) -> int:

@@ -5,18 +5,22 @@ scoped to key and window and a warm start must outlive both. What is done when i
 the cells of its state, its timer, and the way out for what it makes.
 
 State cells (a key's own):
-    clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time
+    clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time; a key
+                                       without it begins with what an earlier run has carried over (``step.begin``)
     warm      ReadModifyWrite, bytes   WarmState: waiting rows, cohorts, domains (versioned, never a pickle)
     roster    bag, bytes               with ``cohort: lasting``, the roster's segments; one is added at an intake, and
                                        all are read where the process does not have the roster of that name yet
     bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC), by window number mod 16 (``bags``)
 Timer:
-    due       ONE event-time timer, at ``PartitionClock.fires_at``; set only when that time changes, cleared when the
-              partition holds nothing (a drain would otherwise never end).
+    due       ONE event-time timer, at ``PartitionStep.fires_at``; set only when that time changes, cleared when the
+              partition holds nothing (a drain would otherwise never end). Of a partition that hands something on to a
+              run that continues this one it is last set to the end of time; when it fires then, the feed has ended,
+              what is handed on goes out, and it is not set again.
 
 Between two calls: every row that came is in exactly one bag, in ``warm.waiting``, or has left by one of the outputs;
-bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``; the timer is armed at
-``clock.fires_at``. ``process`` writes to a bag and never reads one. A firing does one action per due time and re-arms.
+bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``, or is the one before
+``clock.opened`` and ``clock.closing`` says so; the timer is armed at ``PartitionStep.fires_at``. ``process`` writes to
+a bag and never reads one. A firing does one action per due time and re-arms.
 
 A retry sees the state as it was, so it repeats the same releases under the same slots: release numbers are state, and
 a window that is released in parts (``release_parts``) is cut the same way again, a number for each part. The secret's
@@ -58,12 +62,16 @@ from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.windows.bags import Bags, with_bags
+from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
+CARRIED_TAG = "carried"
+WAKE = (0, b"", b"")
+"""A batch of nothing: it lets a partition go on that an earlier run knew."""
 
 
 _LOADING = threading.Lock()
@@ -147,10 +155,17 @@ class _HeldInCells:
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
         return self._bags.take(windows, late_only=late_only)
 
+    def batches(self) -> tuple[Batch, ...]:
+        return tuple(self._bags.batches())
+
 
 class SolveWindows(beam.DoFn):
     """(partition key, (window number, Arrow IPC bytes, places)) -> Release; tagged: metrics dict, RejectedRows,
-    MatchingRecord."""
+    CarriedState.
+
+    Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
+    one, and that this one leaves for the next.
+    """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
     WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
@@ -169,6 +184,7 @@ class SolveWindows(beam.DoFn):
         clock: Clock = time.monotonic,
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
+        chain: Chain | None = None,
     ) -> None:
         self._bound = bound
         self._source = secret
@@ -178,9 +194,12 @@ class SolveWindows(beam.DoFn):
         self._clock = clock
         self._epoch = epoch
         self._continued = continued
+        self._chain = chain
         self._met: set[bytes] = set()
         self._rosters = _Rosters()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
+        self._carried_in = Metrics.counter(NAMESPACE, "rows_carried_in")
+        self._carried_out = Metrics.counter(NAMESPACE, "rows_carried_out")
         self._gauges = WindowGauges()
 
     def setup(self) -> None:
@@ -211,6 +230,7 @@ class SolveWindows(beam.DoFn):
             self._published,
             self._epoch,
             self._continued,
+            self._chain,
         )
 
     @with_bags
@@ -218,17 +238,21 @@ class SolveWindows(beam.DoFn):
         self,
         element: tuple[bytes, tuple[int, bytes, bytes]],
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
+        warm_state: Any = beam.DoFn.StateParam(WARM),
+        segments: Any = beam.DoFn.StateParam(ROSTER),
         due: Any = beam.DoFn.TimerParam(DUE),
         *,
         bags: Bags,
     ) -> Iterator[Any]:
         """File a batch under its window, or send it to the rejected rows when it is too late for any release."""
         key, (number, ipc, places) = element
-        before = PartitionClock.from_bytes(clock_state.read())
+        there = clock_state.read()
+        before = PartitionClock.from_bytes(there) if there else self._begin(key, warm_state, segments, bags)
+        if not ipc:
+            self._follow(due, clock_state, before, self._step.wake(before), new=not there)
+            return
         arrival = self._step.arrive(before, number)
-        if arrival.clock != before:
-            clock_state.write(arrival.clock.to_bytes())
-            self._arm(due, arrival.clock, before)
+        self._follow(due, clock_state, before, arrival.clock, new=not there)
         if arrival.bag is None:
             rows = from_ipc(ipc)
             self._late.inc(rows.num_rows)
@@ -236,6 +260,28 @@ class SolveWindows(beam.DoFn):
             yield beam.pvalue.TaggedOutput(REJECTED_TAG, refused)
         else:
             bags.add(arrival.bag, arrival.late, ipc)
+
+    def _begin(self, key: bytes, warm_state: Any, segments: Any, bags: Bags) -> PartitionClock:
+        """Lay down what an earlier run has carried over of a partition; the clock that it goes on with."""
+        begun = self._step.begin(key)
+        if begun is None:
+            return PartitionClock()
+        warm_state.write(begun.warm.to_bytes())
+        for segment in begun.segments:
+            segments.add(segment)
+        for batch in begun.batches:
+            bags.add(batch.number, batch.late, batch.ipc)
+        self._rosters.keep(key, begun.roster)
+        self._carried_in.inc(begun.rows)
+        return begun.clock
+
+    def _follow(
+        self, due: Any, clock_state: Any, before: PartitionClock, after: PartitionClock, *, new: bool
+    ) -> None:
+        """Write a clock that has changed, and arm the timer. new: nothing was written of the partition before."""
+        if after != before or new:
+            clock_state.write(after.to_bytes())
+            self._arm(due, after, None if new else before)
 
     @on_timer(DUE)
     @with_bags
@@ -259,6 +305,9 @@ class SolveWindows(beam.DoFn):
         for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
                 yield from self._emit(made, action)
+            elif isinstance(made, CarriedState):
+                self._carried_out.inc(made.rows)
+                yield beam.pvalue.TaggedOutput(CARRIED_TAG, made)
             else:
                 for segment in made.segments:
                     segments.add(segment)
@@ -300,9 +349,8 @@ class SolveWindows(beam.DoFn):
         self._arm(due, after.clock, None)
 
     def _arm(self, due: Any, clock: PartitionClock, before: PartitionClock | None) -> None:
-        policy = self._bound.policy
-        at = clock.fires_at(policy)
-        if before is not None and at == before.fires_at(policy):
+        at = self._step.fires_at(clock)
+        if before is not None and at == self._step.fires_at(before):
             return
         if at is None:
             due.clear()

@@ -5,7 +5,9 @@
     release   the rows due are taken, the window goes out in one part or several, each names what it was built on
     expire    waiting and late rows whose time is over are rejected; with ``cohort: lasting`` they are a reason for an
               intake first, and what then can go out is a release
+    closing   rows that are older than all of this run leave in a release beside the regular one of the next window
     forget    the warm state is dropped
+    end       of the feed: what the next run of the chain goes on from is told (``chain``)
 
 ``SolveWindows`` keeps the state in cells of a runner and fires by its timer, ``PartitionInMemory`` keeps it in memory.
 Both do what this step says, so the releases are the same.
@@ -32,8 +34,23 @@ from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.row_places import RowPlaces
-from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id
-from kanonflow.transforms.windows.partition_clock import Action, Arrival, PartitionClock, window_number
+from kanonflow.transforms.rows.split import END_OF_TIME_MS
+from kanonflow.transforms.secret.seeds import CLOSING, REGULAR, ReleaseSlot, Secret, release_id
+from kanonflow.transforms.windows.chain import (
+    Batch,
+    CarriedState,
+    Chain,
+    carried_from_bytes,
+    refuse_other_roster,
+    windows_of,
+)
+from kanonflow.transforms.windows.partition_clock import (
+    Action,
+    Arrival,
+    PartitionClock,
+    fires_at,
+    window_number,
+)
 from kanonflow.transforms.windows.release_parts import release_parts
 
 
@@ -52,21 +69,24 @@ class Held(Protocol):
         late_only: only the rows that were late for their own window; the others stay. The order does not matter.
         """
 
+    def batches(self) -> tuple[Batch, ...]:
+        """All rows that were laid down and not taken. They stay."""
+
 
 class PublishedReleases(Protocol):
     """What is published already of partitions that may be released again; see ``EarlierReleases``."""
 
-    def secret_version(self, partition: bytes, window_end: int | None, begun: int | None) -> int | None:
+    def secret_version(self, place: ReleaseSlot, begun: int | None) -> int | None:
         """The secret's version for a window that began under ``begun``."""
 
     def solution(self, place: ReleaseSlot) -> bytes | None:
         """What the committed release of a place was published from; None: it is solved."""
 
-    def compare(self, partition: bytes, window_end: int | None, part: int, made: Slot | None) -> None:
+    def compare(self, place: ReleaseSlot, made: Slot | None) -> None:
         """Raise ReleaseConflictError unless what was made may stand beside what is published. made: None: nothing."""
 
-    def compare_end(self, partition: bytes, window_end: int | None, parts: int) -> None:
-        """The same for parts of a window that were published and that it does not have now."""
+    def compare_end(self, place: ReleaseSlot, parts: int) -> None:
+        """The same for parts of a window that were published and that it does not have now. place: of any of them."""
 
 
 class EarlierCohorts(Protocol):
@@ -74,6 +94,24 @@ class EarlierCohorts(Protocol):
 
     def of(self, key: bytes) -> Continued | None:
         """What a partition begins with; None: with nobody. The same whenever it is asked."""
+
+    def keys(self) -> list[bytes]:
+        """The partitions of which something was carried over, in their order."""
+
+
+class Begun(NamedTuple):
+    """What a partition goes on from that an earlier run has carried over.
+
+    warm: its warm state. segments: of its roster, as they stand in state. batches: to lie in its bags.
+    rows: how many rows that are.
+    """
+
+    clock: PartitionClock
+    warm: WarmState
+    roster: Roster
+    segments: tuple[bytes, ...]
+    batches: tuple[Batch, ...]
+    rows: int
 
 
 class StateAfter(NamedTuple):
@@ -100,6 +138,7 @@ class PartitionStep:
     published: what there is to compare with; None: nothing is released again.
     epoch: with ``cohort: lasting``, of partitions that begin with this job, a number of 63 bits.
     continued: with ``cohort: lasting``, whom an earlier run of the epoch has put together; None: nobody.
+    chain: the run among those that continue each other; None: it hands nothing on.
     compressed: compress the rows of releases: they leave the process.
     """
 
@@ -111,11 +150,36 @@ class PartitionStep:
     published: PublishedReleases | None = None
     epoch: int = 0
     continued: EarlierCohorts | None = None
+    chain: Chain | None = None
     compressed: bool = True
+
+    def begin(self, key: bytes) -> Begun | None:
+        """What a partition that has no state yet goes on from; None: from nothing, or from its cohorts alone.
+
+        Raises StateError: what was carried over cannot be read, or does not fit the cohorts.
+        """
+        earlier = None if self.continued is None else self.continued.of(key)
+        if earlier is None or earlier.carried is None:
+            return None
+        state, roster = carried_from_bytes(earlier.carried), earlier.roster
+        refuse_other_roster(state, key, roster.head)
+        warm = replace(state.warm, domains=domains_of(roster, self.bound) or state.warm.domains)
+        clock = PartitionClock() if state.clock is None else state.clock.carried_over()
+        segments = tuple(segment.to_bytes() for segment in earlier.segments)
+        return Begun(self._kept(clock), warm, roster, segments, state.batches, state.rows)
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
         """Where a batch of rows of a window goes, and the clock after it."""
-        return clock.arrive(window, self.bound.policy, self.secret.version)
+        arrival = clock.arrive(window, self.bound.policy, self.secret.version)
+        return arrival._replace(clock=self._kept(arrival.clock))
+
+    def wake(self, clock: PartitionClock) -> PartitionClock:
+        """The clock of a partition that an earlier run knew, whether it has rows in this one or not."""
+        return self._kept(clock)
+
+    def _kept(self, clock: PartitionClock) -> PartitionClock:
+        hands_on = self.chain is not None and self.bound.policy.lasting
+        return replace(clock, kept=True) if hands_on and not clock.kept else clock
 
     def refuse(
         self, key: bytes, clock: PartitionClock, rows: pa.Table, places: RowPlaces | None = None
@@ -124,7 +188,7 @@ class PartitionStep:
 
         Its name is that of a place that no release has: a retry finds the same file, and equal batches stay two.
         """
-        place = ReleaseSlot(key, clock.last_end, -1 - clock.refused)
+        place = ReleaseSlot(key, clock.last_end, -1 - clock.refused, place=self.place)
         name = release_id(self.secret, self.bound.policy.name, place)
         records = rejected_records(rows, self.bound, "late")
         if places is not None:
@@ -132,8 +196,24 @@ class PartitionStep:
         return RejectedRows(name, tuple(records))
 
     def due(self, clock: PartitionClock) -> Action | None:
-        """What a partition does next; None: it holds nothing."""
-        return clock.next_action(self.bound.policy)
+        """What a partition does next; None: it holds nothing.
+
+        What lies beyond the end of a run that carries it over is not done; rows that are older than all of the run are.
+        """
+        action = clock.next_action(self.bound.policy)
+        until = None if self.chain is None else self.chain.until
+        if action is not None and (until is None or action.kind == "closing" or action.at <= until):
+            return action
+        return Action("end", END_OF_TIME_MS) if clock.kept else None
+
+    def fires_at(self, clock: PartitionClock) -> int | None:
+        """When that is due, in ms of event time."""
+        return fires_at(self.due(clock), self.bound.policy)
+
+    @property
+    def place(self) -> int:
+        """Of the run in its chain."""
+        return 0 if self.chain is None else self.chain.place
 
     def window_end(self, action: Action) -> int | None:
         """The window end that results of an action are named by, in ms; None without windows."""
@@ -141,7 +221,7 @@ class PartitionStep:
 
     def act(
         self, key: bytes, action: Action, clock: PartitionClock, held: Held
-    ) -> Iterator[WindowResult | StateAfter]:
+    ) -> Iterator[WindowResult | CarriedState | StateAfter]:
         """Do what is due. Yields each result as soon as it is there, and last, once, the state after all of them.
 
         key: of the partition. action: ``due(clock)``.
@@ -155,6 +235,8 @@ class PartitionStep:
         """
         if action.kind == "forget":
             yield StateAfter(clock.forgotten(), None)
+        elif action.kind == "end":
+            yield from self._end(key, clock, held)
         elif action.kind == "expire" and not self.bound.policy.lasting:
             yield from self._expire(key, action, clock, held)
         else:
@@ -164,7 +246,7 @@ class PartitionStep:
     def _expire(
         self, key: bytes, action: Action, clock: PartitionClock, held: Held
     ) -> Iterator[WindowResult | StateAfter]:
-        slot = ReleaseSlot(key, self.window_end(action), clock.release_no, "expiry")
+        slot = ReleaseSlot(key, self.window_end(action), clock.release_no, "expiry", self.place)
         warm, late = held.warm(), held.take(clock.late, late_only=True)
         # Of the state: the order of the rejected rows must be that of a retry, also after a rotation.
         secret = self.secret.of(clock.secret_version)
@@ -172,14 +254,35 @@ class PartitionStep:
         yield result
         yield StateAfter(clock.expired(earliest_deadline(result.warm, self.bound)), result.warm)
 
+    def _end(self, key: bytes, clock: PartitionClock, held: Held) -> Iterator[CarriedState | StateAfter]:
+        """What the next run goes on from: of a run that carries nothing over, who waits and the event ids alone."""
+        chain, policy = self.chain, self.bound.policy
+        assert chain is not None
+        warm, _, segments = self._begun(key, held.warm())
+        yield CarriedState(
+            key,
+            self.epoch,
+            chain.place,
+            windows_of(policy),
+            replace(clock, kept=False) if chain.carry else None,
+            warm,
+            held.batches() if chain.carry else (),
+        )
+        # Once: a timer that is set again after the last of all times would keep a feed from ending.
+        yield StateAfter(replace(clock, kept=False), warm, tuple(segments))
+
     def _release(
         self, key: bytes, action: Action, clock: PartitionClock, held: Held
     ) -> Iterator[WindowResult | StateAfter]:
-        slot, published = ReleaseSlot(key, self.window_end(action), 0), self.published
+        kind = CLOSING if action.kind == "closing" else REGULAR
+        slot, published = ReleaseSlot(key, self.window_end(action), 0, kind, self.place), self.published
         warm, begun, segments = self._begun(key, held.warm())
         number = window_number(action.at, self.bound.policy)
         if action.kind == "expire":
             rows = held.take(clock.late, late_only=True)
+            version = clock.secret_version
+        elif action.kind == "closing":
+            rows = held.take((number - 1,), late_only=True)
             version = clock.secret_version
         else:
             # The first pending window; late rows lie under it, or under one before it that has no rows of its own.
@@ -187,7 +290,7 @@ class PartitionStep:
             rows = held.take(tuple(sorted(due)), late_only=False)
             version = clock.version_of(number)
         if published is not None:
-            version = published.secret_version(key, slot.window_end, version)
+            version = published.secret_version(slot, version)
         results = self._results(rows, warm, self.secret.of(version), slot, begun or held.roster)
         claims, parts = clock.claims, 0
         roster: Roster | None = None
@@ -198,18 +301,22 @@ class PartitionStep:
                 segments.append(result.segment)
             yield result
         if published is not None:
-            published.compare_end(key, slot.window_end, parts)
+            published.compare_end(slot, parts)
         deadline = earliest_deadline(warm, self.bound)
         if action.kind == "expire":
             after = clock.released_waiting(action.at, deadline, claims)
+        elif action.kind == "closing":
+            after = clock.released_old(deadline, claims)
         else:
             after = clock.released(deadline, True, self.bound.policy, parts, claims)
-        yield StateAfter(after, warm, tuple(segments), roster)
+        yield StateAfter(self._kept(after), warm, tuple(segments), roster)
 
     def _begun(
         self, key: bytes, warm: WarmState
     ) -> tuple[WarmState, Callable[[RosterHead], Roster] | None, list[bytes]]:
         """The state of a partition that has none yet and whose people an earlier run knows, its roster, its segments.
+
+        Of what an earlier run has carried over, ``begin`` has made state already.
 
         The segments become part of the state with this step: from then on nothing is read of the earlier run.
         """
@@ -265,7 +372,7 @@ class PartitionStep:
         claims = within_reach(claims, slot.window_end, reach_ms(self.bound.policy))
         made = None if release is None or release.slot is None else release.slot._replace(built_on=claims)
         if self.published is not None:
-            self.published.compare(slot.partition, slot.window_end, slot.release_no, made)
+            self.published.compare(slot, made)
         if release is None or made is None:
             return result, claims
         return result._replace(release=release._replace(slot=made)), (*claims, made.claim)

@@ -387,7 +387,7 @@ def test_the_feed_of_a_directory_is_anonymized(
     (tmp_path / "1a.csv").write_bytes(b"\n\n")
     (tmp_path / "_END").touch()
     with open_pipeline() as pipeline:
-        feed = pipeline | ReadPolled(ArrivingFiles(str(tmp_path), BOUND), POLICY.out_of_orderness_ms)
+        feed = (pipeline | ReadPolled(ArrivingFiles(str(tmp_path), BOUND), POLICY.out_of_orderness_ms)).rows
         done = feed | KAnonymize(POLICY, SECRET)
         released = done.released | beam.FlatMap(
             lambda each: [(each.window_end, name) for name in references(from_ipc(each.ipc))]

@@ -31,6 +31,9 @@ from kanonflow.pipelines.options.options import OptionsError, RunOptions, beam_o
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart
 from kanonflow.pipelines.runs import stream
 from kanonflow.pipelines.runs.anonymize_files import RunFailedError, beam_log
+from kanonflow.pipelines.terminal.parked_notices import ParkedNotices
+from kanonflow.transforms.lineage.published_slots import PublishedSlots
+from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.small_feeds import feed_policy
 
@@ -275,7 +278,7 @@ def test_how_a_stream_that_does_not_end_is_told(
     kind: type,
     said: str,
 ) -> None:
-    """Ctrl-C, and a savepoint that Flink refuses, in our words."""
+    """Ctrl-C, and a savepoint that Flink refuses, in our words; what is parked is told before the end."""
     watch, _, _ = watch_of(cluster)
     cluster.runs("FAILED" if states == ["FAILED"] else "RUNNING")
     out = str(tmp_path / "out")
@@ -293,8 +296,11 @@ def test_how_a_stream_that_does_not_end_is_told(
             return Result(*states)
 
     pipeline: Any = Pipeline()
+    terminal = io.StringIO()
+    PublishedSlots(out, feed_policy()).park(Slot(b"\x01", 0, 0, "id", "digest", 1), None)
     with pytest.raises(kind, match=said) as raised:
-        stream._run_until_end(pipeline, options, start, watch)
+        stream._run_until_end(pipeline, options, start, watch, ParkedNotices(out, terminal))
+    assert ("01 is parked" in terminal.getvalue()) == (states != ["FAILED"])
     assert not isinstance(raised.value, NotBegunError)
     assert FEEDS_ROW not in str(raised.value)
 

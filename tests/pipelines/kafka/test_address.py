@@ -6,6 +6,7 @@ import pytest
 
 from kanonflow.pipelines.kafka.address import (
     AddressError,
+    Begin,
     KafkaAddress,
     ValueFormat,
     is_kafka_address,
@@ -71,6 +72,9 @@ def test_every_mistake_is_told_at_once() -> None:
         ("kafka://a:1/t?format=json&registry=http://r", "registry: goes with format=registry"),
         ("kafka://a:1/..?format=json", "the topic's name"),
         ("kafka://a:1/t%20?format=json", "the topic's name"),
+        ("kafka://a:1/t?format=json&from=2026-03-01T00:00:00", "from: only"),
+        ("kafka://a:1/t?format=json&from=0:1,0:2", "from: only"),
+        ("kafka://a:1/t?format=json&from=12", "from: only"),
         ("kafka://a:70000/t?format=json", "a:70000: a server is host:port"),
     ],
 )
@@ -104,3 +108,20 @@ def test_a_sink_takes_no_options_of_a_source(tmp_path: Path) -> None:
     with pytest.raises(AddressError) as caught:
         kafka_sink_address(f"kafka://a:1/t?format=avro&idle=5s&schema={tmp_path}/a.avsc")
     assert [mistake.split(":")[0] for mistake in caught.value.mistakes] == ["idle", "schema"]
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        ("earliest", Begin()),
+        ("2026-03-01T00:00:00Z", Begin(at_ms=1_772_323_200_000)),
+        ("2026-03-01T02:00:00+02:00", Begin(at_ms=1_772_323_200_000)),
+        ("2026-03-01T02:00:00%2B02:00", Begin(at_ms=1_772_323_200_000)),
+        ("0:12,1:7", Begin(offsets=((0, 12), (1, 7)))),
+    ],
+)
+def test_where_reading_begins(text: str, begin: Begin) -> None:
+    """At the beginning, at a time with its zone, or at an offset of each partition."""
+    address = kafka_source_address(f"kafka://a:1/t?format=json&from={text}")
+    assert address.begin == begin
+    assert address.begin.chosen == (text != "earliest")

@@ -120,8 +120,12 @@ def test_a_feed_without_traps_is_not_refused() -> None:
         "never other than their person's first value: age",
         "people who share all quasi-identifiers with another: ",
         "cohort_size",
-        "one window with rows",
+        "the reader knows",
+        "1 window with rows",
         "3 windows with rows",
+        "1 row by its window and amount to 1",
+        "1 row by its window and amount and shop",
+        "1 other person's rows",
         "all together",
     ):
         assert words in text

@@ -330,7 +330,7 @@ def test_a_bundle_of_a_busy_source_ends_in_time() -> None:
 def test_the_end_is_told_once_time_has_ended(tmp_path: Path) -> None:
     """The file appears when every sink's watermark is at the end."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        sinks = tuple(pipeline | f"{n}" >> ReadPolled(Once(), 0) for n in range(2))
+        sinks = tuple((pipeline | f"{n}" >> ReadPolled(Once(), 0)).rows for n in range(2))
         _ = sinks | Silence() | TellEnd(str(tmp_path), lambda: durable_boundary("FnApiRunner"))
         (tmp_path / "restricted").mkdir()
         assert not Path(end_file(str(tmp_path))).exists()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.release.lasting_metrics import Presence, activity_candidates, rows_over_share
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.rows.elements import from_ipc
+from tests.pipelines.risks.toy_feeds import toy_bound, visits
+from tests.small_feeds import SECRET
 from tests.swapped_feeds import Course, generated_feed, run
 
 pytestmark = pytest.mark.thorough
@@ -26,6 +31,26 @@ def released(result: WindowResult, course: Course) -> list[tuple[int, int]]:
             rows.column("tag").to_pylist(), rows.column("class_id").to_pylist(), strict=True
         )
     ]
+
+
+def naive_purchases(result: WindowResult, course: Course, k: int) -> dict[str, Any]:
+    """Of each released row, people of its person's cohort with a row of that amount to 1; the feed's one number."""
+    assert result.release is not None
+    owner = dict(zip((row.tag for row in course.feed.rows), course.feed.owners.tolist(), strict=True))
+    found = []
+    for row in from_ipc(result.release.ipc).to_pylist():
+        person = owner[row["tag"]]
+        amount = None if row["amount"] is None else math.floor(abs(row["amount"]) + 0.5)
+        entry = course.entered[person]
+        found.append((person, (entry.partition, entry.cohort), amount))
+    left = [len({who for who, *same in found if same == [cohort, amount]}) for _, cohort, amount in found]
+    return {
+        "reader": "1 row by its window and amount to 1",
+        "minimum": min(left),
+        "mean": sum(left) / len(left),
+        "below_k": sum(each < k for each in left) / len(left),
+        "alone": sum(each == 1 for each in left) / len(left),
+    }
 
 
 @pytest.mark.parametrize("seed", range(6000, 6012))
@@ -58,6 +83,7 @@ def test_they_are_what_the_released_rows_tell(seed: int) -> None:
         sizes = [cohorts[course.entered[each].partition, course.entered[each].cohort] for each in here]
         assert told["candidates_of_people"] == Counter(map(str, sizes))
         assert told["epoch_candidates"]["minimum"] == min(map(int, told["candidates_of_people"]))
+        assert told["purchase_candidates"] == naive_purchases(result, course, k)
         of_group = {group: len({who for who, other in rows if other == group}) for _, group in rows}
         assert told["candidates_of_rows"] == Counter(str(of_group[group]) for _, group in rows)
         by_group: dict[int, Counter[int]] = defaultdict(Counter)
@@ -85,3 +111,22 @@ def test_candidates_are_by_person() -> None:
     """A cohort counts once for each of its people who are here."""
     told = activity_candidates(np.array([1, 5, 4]), 5)
     assert told == {"minimum": 1, "mean": (1 + 25 + 16) / 10, "below_k": 0.5}
+
+
+def test_who_changed_before_entry_is_counted_with_the_release_they_enter_with() -> None:
+    """Of five people of a pool two came with other ages in later hours; one of them has gone by the intake."""
+    fields = {"age": {"role": "quasi", "type": "numeric"}, "amount": {"role": "sensitive", "as": "double"}}
+    table = visits(
+        [
+            ("a", 0, 30), ("b", 0, 40), ("c", 0, None), ("d", 0, 50),
+            ("a", 1, 31), ("c", 1, 60), ("b", 1, 40),
+            ("b", 2, 41), ("e", 2, 20), ("c", 2, 60),
+        ],
+        amount=[1.0] * 10,
+    )  # fmt: skip
+    bound = toy_bound(table, payload=("amount",), fields=fields, intake=5, max_delay="9h")
+    told = anonymize_table(table, bound.policy, SECRET).metrics
+    assert [(each["people_entered"], each["changed_before_entry"]) for each in told if each["released"]] == [
+        (5, 2)
+    ]
+    assert all(each["changed_before_entry"] is None for each in told if not each["released"])

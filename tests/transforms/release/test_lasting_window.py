@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.release import lasting_window
 from kanonflow.transforms.release.lasting_window import release_lasting_window
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
@@ -100,6 +101,25 @@ def test_a_row_that_must_leave_lets_all_who_wait_enter() -> None:
     assert last.release is None
     few.close()
     assert few.close().metrics["people_entered"] == 4
+
+
+def test_more_people_than_can_enter_together_wait_under_a_name_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody is taken in, and rows leave at their deadline for that reason; nobody leaves the pool, and what is known
+    goes out as ever."""
+    monkeypatch.setattr(lasting_window, "MOST", 12)
+    windows = Windows(intake=10, max_delay="1h")
+    assert windows.close(*rows_of(range(10), 0.5)).release is not None
+    second = windows.close(*rows_of(range(30), 1.5))
+    assert second.release is not None
+    assert published(second).num_rows == 10
+    assert set(second.warm.waiting_reason) == {"intake_too_large"}
+    assert len(second.warm.waiting_reason) == 20
+    third = windows.close(*rows_of(range(10), 2.5))
+    assert third.warm.roster is not None
+    assert third.warm.roster.pool.people.size == 20
+    assert set(reasons(third)) == {"intake_too_large"}
 
 
 def test_known_people_go_out_at_once_under_frozen_boxes() -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.transforms.columns.encode import extents
-from kanonflow.transforms.roster.founding import _everybody, found
+from kanonflow.transforms.roster.founding import MOST, PART, _budget, _everybody, found
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import RosterHead
 from tests.mixed_people import mixed_bound, mixed_values
@@ -66,3 +66,38 @@ def test_who_is_left_out_joins_the_class_that_grows_least() -> None:
     labels = _everybody(table, np.array([0, 0, 0, 1, 1, 1, -1]), 3)
     assert labels[6] == labels[5]
     assert labels[0] != labels[5]
+
+
+def test_a_large_pool_is_founded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody enters all the same; threads have no say, nor has the order in which people were seen; it loses little
+    more than at once, and takes fewer evaluations a person."""
+    bound, pool = mixed_bound(), pool_of(600, 8)
+    whole = found(pool, RosterHead(9), bound, {}, seed=4, threads=1)
+    monkeypatch.setattr("kanonflow.transforms.roster.founding.PART", 100)
+    cut = found(pool, RosterHead(9), bound, {}, seed=4, threads=1)
+    assert np.array_equal(cut.segment.people, pool.people)
+    assert np.bincount(cut.segment.cohort).min() >= 3
+    assert cut.segment.to_bytes() != whole.segment.to_bytes()
+    # Parts of 2,000 times as many people lose 2-4%.
+    assert whole.loss <= cut.loss < 1.4 * whole.loss
+    for threads in (2, 5):
+        again = found(pool, RosterHead(9), bound, {}, seed=4, threads=threads)
+        assert again.segment.to_bytes() == cut.segment.to_bytes()
+    order = np.random.default_rng(1).permutation(600)
+    ends = np.full(600, 3_600_000)
+    other = empty_pool(bound).having_seen(pool.people[order], ends, pool.values.take(pa.array(order)), bound)
+    assert (
+        found(other, RosterHead(9), bound, {}, seed=4, threads=1).segment.to_bytes() == cut.segment.to_bytes()
+    )
+
+
+def test_evaluations_a_person_fall_with_a_large_pool() -> None:
+    """By the root; below the size of a part nothing changes, and a policy's own number stands."""
+    small, part, large, most = (
+        _budget(None, people, 5).evaluations_per_row for people in (1000, PART, 4 * PART, MOST)
+    )
+    assert small == part == 3500
+    assert large == 1750
+    assert most is not None
+    assert 700 < most < 800
+    assert _budget(20.0, MOST, 5).evaluations_per_row == 20

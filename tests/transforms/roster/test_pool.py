@@ -50,6 +50,43 @@ def test_the_pool_is_what_its_rows_say_in_whatever_calls_they_came(seed: int) ->
     assert np.all(np.diff(pool.people) > 0)
 
 
+def naive_changed(digests: list[int], rows: pa.Table) -> set[int]:
+    """Who has two different values of some field, nulls aside."""
+    return {
+        who
+        for who in digests
+        for name in rows.schema.names
+        if len(
+            {
+                v
+                for d, v in zip(digests, rows.column(name).to_pylist(), strict=True)
+                if d == who and v is not None
+            }
+        )
+        > 1
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_changed_is_known_in_whatever_calls_the_rows_came(seed: int) -> None:
+    """Against the definition, also where the rows of before are gone; a null is no other value."""
+    rng = np.random.default_rng(seed)
+    bound = mixed_bound()
+    # Twenty people with three rows each, most of which repeat their first.
+    first = mixed_values(20, rng)
+    of_row = np.concatenate([np.arange(20), np.arange(20), np.where(rng.random(20) < 0.7, np.arange(20), 0)])
+    rows = first.take(pa.array(of_row))
+    digests = np.tile(np.arange(20), 3).astype(np.uint64)
+    ends = rng.integers(1, 5, 60) * 3_600_000
+    expected = naive_changed(digests.tolist(), rows)
+    assert expected
+    assert len(expected) < 20
+    pool = empty_pool(bound)
+    for part in np.array_split(np.concatenate([rng.permutation(60), np.arange(50, 60)]), 7):
+        pool = pool.having_seen(digests[part], ends[part], rows.take(pa.array(part)), bound)
+    assert set(pool.people[pool.changed].tolist()) == expected
+
+
 def test_who_is_seen_stays_when_the_rows_are_gone() -> None:
     """Nothing but an intake empties the pool."""
     bound = mixed_bound()

@@ -38,7 +38,7 @@ def test_beam_reads_the_cells_that_a_running_job_has() -> None:
     cells, timers = get_dofn_specs(step)
     assert sorted(cell.name for cell in cells) == [*NAMES, "clock", "roster", "warm"]
     assert [timer.name for timer in timers] == ["ts-kanonflow_window_due"]
-    for method, others in (("process", ["clock"]), ("fire", ["clock", "warm", "roster"])):
+    for method, others in (("process", ["clock", "warm", "roster"]), ("fire", ["clock", "warm", "roster"])):
         names, defaults = get_function_arguments(step, method)
         assert names[-BAGS:] == NAMES
         declared = [each.state_spec.name for each in defaults if isinstance(each, beam.DoFn.StateParam)]

@@ -124,6 +124,16 @@ def test_a_release_is_measured_against_the_wall_clock(noted: Noted) -> None:
     }
 
 
+def test_people_who_enter_are_counted_with_cohorts_that_last(noted: Noted) -> None:
+    """Other policies have nobody who enters; in the middle of an epoch a jump says that ids are written otherwise."""
+    gauges = WindowGauges()
+    gauges.finished(RELEASED | {"people_entered": None}, None)
+    assert "window_people_entered" not in noted.cells
+    gauges.finished(RELEASED | {"people_entered": 7}, None)
+    gauges.finished(RELEASED | {"people_entered": 0}, None)
+    assert noted.values()["window_people_entered"] == 7
+
+
 def test_what_released_nothing_has_a_ledger_and_a_lag_only(noted: Noted) -> None:
     """A loss of 0 or a latency of a window without a release would make the means better than they are."""
     WindowGauges(now=lambda: (START + HOUR + 5_000) / 1000).finished(RECORD, START + HOUR)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import settings
@@ -14,7 +14,13 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.state_versions import StateError
 from kanonflow.transforms.lineage.release_lineage import Claim
 from kanonflow.transforms.rows.split import END_OF_TIME_MS
-from kanonflow.transforms.windows.partition_clock import Action, PartitionClock, window_end, window_number
+from kanonflow.transforms.windows.partition_clock import (
+    Action,
+    PartitionClock,
+    fires_at,
+    window_end,
+    window_number,
+)
 from tests.small_feeds import HOUR, feed_policy
 
 HOURS = feed_policy(max_delay="2h", out_of_orderness="10m")
@@ -40,12 +46,12 @@ def test_windows_are_due_at_their_end_in_order() -> None:
     clock = arrive(PartitionClock(), 7, 3, 5, 3)
     assert clock.pending == (3, 5, 7)
     assert clock.next_action(HOURS) == Action("release", 4 * HOUR)
-    assert clock.fires_at(HOURS) == 4 * HOUR + 600_000
+    assert fires_at(clock.next_action(HOURS), HOURS) == 4 * HOUR + 600_000
 
 
 def test_a_new_partition_is_due_never() -> None:
     """Nothing held, nothing armed: a drain ends."""
-    assert PartitionClock().fires_at(HOURS) is None
+    assert fires_at(PartitionClock().next_action(HOURS), HOURS) is None
 
 
 def test_a_late_row_goes_to_the_bag_of_the_next_window() -> None:
@@ -91,16 +97,16 @@ def test_a_release_goes_before_an_expiry_of_the_same_time() -> None:
 def test_after_the_state_was_forgotten_nothing_is_due() -> None:
     """The timer is not armed again, and release numbers go on."""
     clock = arrive(PartitionClock(), 3).released(None, True, HOURS).forgotten()
-    assert clock.fires_at(HOURS) is None
+    assert fires_at(clock.next_action(HOURS), HOURS) is None
     assert arrive(clock, 9).release_no == 1
 
 
 def test_without_windows_there_is_one_release_at_the_end_of_time() -> None:
     """All rows share it; rows after it are refused; nothing is left to do."""
     clock = arrive(PartitionClock(), 0, 0, policy=NO_WINDOWS)
-    assert clock.fires_at(NO_WINDOWS) == END_OF_TIME_MS
+    assert fires_at(clock.next_action(NO_WINDOWS), NO_WINDOWS) == END_OF_TIME_MS
     clock = clock.released(None, True, NO_WINDOWS)
-    assert clock.fires_at(NO_WINDOWS) is None
+    assert fires_at(clock.next_action(NO_WINDOWS), NO_WINDOWS) is None
     assert clock.arrive(0, NO_WINDOWS).bag is None
 
 
@@ -120,7 +126,26 @@ def test_clocks_of_this_version_keep_their_layout() -> None:
         claims=(Claim(HOUR, 0, "ab"), Claim(2 * HOUR, 0, "cd")),
     )
     assert PartitionClock.from_bytes(CLOCK) == clock
-    assert clock.to_bytes() == CLOCK
+    assert PartitionClock.from_bytes(clock.to_bytes()) == clock
+    later = replace(clock, claims=(Claim(HOUR, 0, "ab", "closing"),), opened=HOUR, closing=True, kept=True)
+    assert PartitionClock.from_bytes(later.to_bytes()) == later
+    assert json.loads(later.to_bytes())["version"] == 2
+
+
+def test_a_clock_that_another_run_carried_over_takes_older_rows_once() -> None:
+    """Before anything of the run is released they lie in a bag of their own; afterwards they are late, as in any run.
+    Rows whose max_delay is not over go with the next release."""
+    clock = replace(PartitionClock(), last_end=5 * HOUR).carried_over()
+    old = clock.arrive(0, HOURS)
+    assert (old.bag, old.late, old.clock.closing) == (4, True, True)
+    assert old.clock.next_action(HOURS) == Action("closing", 6 * HOUR)
+    assert clock.arrive(4, HOURS).bag == 5
+    both = arrive(old.clock, 5)
+    assert both.next_action(HOURS) == Action("closing", 6 * HOUR)
+    after = both.released_old(None, ())
+    assert after.next_action(HOURS) == Action("release", 6 * HOUR)
+    assert after.arrive(0, HOURS).bag is None
+    assert clock.released_waiting(6 * HOUR, None, ()).arrive(0, HOURS).bag is None
 
 
 def test_a_window_remembers_the_secret_it_began_under() -> None:
@@ -132,13 +157,11 @@ def test_a_window_remembers_the_secret_it_began_under() -> None:
     assert clock.secret_version == 2
 
 
-@pytest.mark.parametrize("version", [0, 2, 99, "2b", None])
+@pytest.mark.parametrize("version", [0, 3, 99, "2b", None])
 def test_a_clock_of_another_version_is_refused_with_what_to_do(version: object) -> None:
     """The message names both layouts and both ways out."""
     data = json.dumps({**json.loads(CLOCK), "version": version}).encode()
-    message = (
-        f"partition clock has layout {version}, this version reads 1; go on with .* never with empty state"
-    )
+    message = f"partition clock has layout {version}, this version reads 1 to 2; go on with .* never with empty state"
     with pytest.raises(StateError, match=message) as caught:
         PartitionClock.from_bytes(data)
     assert caught.value.exit_code == 3
@@ -247,7 +270,10 @@ class ClockAgainstRows(RuleBasedStateMachine):
         assert (due is None) == (action is None)
         if due is not None and action is not None:
             assert (action.at, action.kind) == (due[0], due[1].removeprefix("a "))
-            assert self.clock.fires_at(self.policy) == due[0] + self.policy.out_of_orderness_ms
+            assert (
+                fires_at(self.clock.next_action(self.policy), self.policy)
+                == due[0] + self.policy.out_of_orderness_ms
+            )
         assert set(self.clock.pending) == set(self.rows.in_windows)
         assert bool(self.clock.late) == bool(self.rows.late)
         assert len(self.clock.late) <= 1

@@ -15,6 +15,7 @@ from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.roster.roster import Roster, RosterHead
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
+from kanonflow.transforms.windows.chain import Batch
 from kanonflow.transforms.windows.partition_clock import PartitionClock
 from kanonflow.transforms.windows.step import PartitionStep, StateAfter
 from tests.driven_partitions import DrivenPartitions, SteppedPartitions
@@ -170,7 +171,10 @@ class Told:
         self.calls.append(f"take {len(windows)}{' late' if late_only else ''}")
         return self._rows
 
-    def secret_version(self, partition: bytes, window_end: int | None, begun: int | None) -> int | None:
+    def batches(self) -> tuple[Batch, ...]:
+        return ()
+
+    def secret_version(self, place: ReleaseSlot, begun: int | None) -> int | None:
         self.calls.append(f"version {begun}")
         return begun
 
@@ -178,15 +182,15 @@ class Told:
         self.calls.append(f"solution {place.release_no}")
         return None
 
-    def compare(self, partition: bytes, window_end: int | None, part: int, made: Slot | None) -> None:
-        assert (partition, window_end) == (KEY, END)
-        self.calls.append(f"compare {part}")
-        if part == self._conflict:
+    def compare(self, place: ReleaseSlot, made: Slot | None) -> None:
+        assert (place.partition, place.window_end) == (KEY, END)
+        self.calls.append(f"compare {place.release_no}")
+        if place.release_no == self._conflict:
             raise ReleaseConflictError("not beside that")
         if made is not None:
             self.made.append(made)
 
-    def compare_end(self, partition: bytes, window_end: int | None, parts: int) -> None:
+    def compare_end(self, place: ReleaseSlot, parts: int) -> None:
         self.calls.append(f"compare_end {parts}")
 
     def seconds(self) -> float:

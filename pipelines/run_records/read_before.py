@@ -1,0 +1,87 @@
+"""What the runs of a chain have read: a row that was read and released must not be released by a later one again.
+
+    run.json    read: [{name, content}]    files of the runs before, as keyed digests of their content
+
+The name of a file says nothing, its content does: renamed or moved it is the same. Rows that came in another file, cut
+otherwise, compressed or in another order, have another digest; those are known by their event ids, where a policy has
+an ``event_id``. What is merely old is not refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.schemas.release_format import SUFFIXES
+from kanonflow.transforms.lineage.published_slots import holds_slots
+from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.sinks.sinks import release_directory, restricted_directory
+
+KEY = "read"
+_NAMED = 5
+"""Files that a message names at most."""
+
+Files = list[dict[str, str]]
+
+
+def keyed(told: Mapping[str, Any], secret: Secret) -> dict[str, Any]:
+    """What is read, its content as an HMAC: a digest of a few rows would tell them."""
+    if "content" not in told:
+        return dict(told)
+    return {**told, "content": secret.lasting.derive("run", "content", told["content"]).hex()}
+
+
+def read_by_chain(directory: str, record: Mapping[str, Any]) -> Files:
+    """Files that a run and those before it have read, each with ``name`` and keyed ``content``.
+
+    record: its run.json. A run's own count where something of them is released, or waits in the state that it carries:
+    of a run that failed before that they may be read again.
+    """
+    before = [dict(each) for each in record.get(KEY, ())]
+    own = [
+        {"name": each["name"], "content": each["content"]}
+        for each in record.get("input", ())
+        if "content" in each
+    ]
+    return [*before, *own] if own and _took_rows(directory, record) else before
+
+
+def read_again(
+    read: Files, inputs: Sequence[Mapping[str, Any]], has_rows: Callable[[str], bool]
+) -> dict[str, str]:
+    """By name, files of an input that were read before, and the names that they had then.
+
+    inputs: as in run.json, content keyed. has_rows: of a file's name. Two files without rows are equal, and nothing of
+    them is read twice.
+    """
+    names = {each["content"]: each["name"] for each in reversed(read)}
+    return {
+        each["name"]: names[each["content"]]
+        for each in inputs
+        if each.get("content") in names and has_rows(each["name"])
+    }
+
+
+def refusal(directory: str, again: Mapping[str, str], files: int) -> str:
+    """What to say of files that were read before. files: how many the input has."""
+    named = [name if name == then else f"{name} (then {then})" for name, then in sorted(again.items())]
+    told = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else "")
+    some = len(again) < files
+    which = f"{len(again):,} of the {files:,} files of the input" if some else "the input"
+    return (
+        f"--continue {directory}: the runs that it goes on from have read {which} already: {told}. Their rows would be"
+        f" released a second time. {'Leave those out' if some else 'Give the files that came since'}; rows that were"
+        " rejected come again, mended, in a file of their own (kanonflow rejected --to). To release rows once more on"
+        " purpose: anonymize --second-release, without --continue, with the --output that released them"
+    )
+
+
+def _took_rows(directory: str, record: Mapping[str, Any]) -> bool:
+    """Whether a run has released something, or left rows to the one that continues it."""
+    patterns = [FileSystems.join(release_directory(directory), f"*{suffix}") for suffix in SUFFIXES]
+    chain = record.get("chain")
+    if isinstance(chain, Mapping) and chain.get("carry"):
+        patterns.append(FileSystems.join(restricted_directory(directory), "carried", "*"))
+    return holds_slots(directory) or any(match.metadata_list for match in FileSystems.match(patterns))

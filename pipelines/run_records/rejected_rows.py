@@ -1,0 +1,48 @@
+"""The rejected rows of a run, each once: without those of releases that were withheld and whose rows are out since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from typing import Any
+
+import fastavro
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.settled_releases import settled_releases
+from kanonflow.transforms.files.create_if_absent import read_whole
+from kanonflow.transforms.lineage.published_slots import parked_partitions
+from kanonflow.transforms.sinks.sinks import metrics_directory, rejected_directory, restricted_directory
+
+
+def unsettled_rejected(output: str) -> Iterator[Mapping[str, Any]]:
+    """The records of rejected.avsc of a run, each row once. O(n).
+
+    Raises InputError: a file of them or of the metrics is damaged.
+    """
+    ended = FileSystems.exists(FileSystems.join(restricted_directory(output), "ended"))
+    settled = settled_releases(_records(metrics_directory(output)), parked_partitions(output), ended=ended)
+    file_of: dict[str, str] = {}
+    for record, path in _with_paths(rejected_directory(output)):
+        part = record.get("part")
+        # A part in two files came again from an older checkpoint: the same rows.
+        if part is None or (part not in settled and file_of.setdefault(part, path) == path):
+            yield record
+
+
+def _records(folder: str) -> Iterator[Mapping[str, Any]]:
+    return (record for record, _ in _with_paths(folder))
+
+
+def _with_paths(folder: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    found = FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list
+    for path in sorted(match.path for match in found):
+        try:
+            records: list[Any] = list(fastavro.reader(BytesIO(read_whole(path))))
+        except OSError:
+            raise
+        except Exception as error:  # whatever the decoder trips over, the file is damaged
+            raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
+        for record in records:
+            yield record, path
