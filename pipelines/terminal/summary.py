@@ -41,6 +41,7 @@ class RunSummary:
     lasting: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     rows_carried_in: int = 0
+    write_seconds: float = 0.0
 
     @property
     def rows_rejected(self) -> int:
@@ -129,6 +130,7 @@ class RunSummary:
             ("read", self.read_seconds),
             ("solve", self.solve_seconds),
             ("publish", self.publish_seconds),
+            ("write", self.write_seconds),
         ]
         rest = self.total_seconds - sum(seconds for _, seconds in parts)
         if rest < 0:
@@ -177,6 +179,7 @@ def summarize(
         read_seconds=counters.get("read_microseconds", 0) / 1e6,
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
+        write_seconds=counters.get("write_microseconds", 0) / 1e6,
         lasting=told_of_cohorts(records, policy, divided),
         lost=lost_lines(lost, sum(unfit.values()), read, limit),
         rows_carried_in=counters.get("rows_carried_in", 0),
