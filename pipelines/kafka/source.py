@@ -57,6 +57,8 @@ BATCH_OFFSETS = 16_384
 GONE_SECONDS = 15.0
 """How long a broker has to say that a partition is not there before that is believed."""
 
+ASK_AGAIN_SECONDS = 1.0
+
 _AGAIN = -195  # _TRANSPORT: the next read begins anew at its position
 
 _LOST = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
@@ -125,6 +127,8 @@ class KafkaReader:
             chunk = self._chunk(self._undecoded)
         except self._library.KafkaException as error:
             refuse_if_final(error.args[0], self._address)
+            if error.args[0].name() in _GONE:
+                self._refuse_if_gone()
             return self._again(position, error.args[0].name())
         except RegistryUnavailableError as error:
             self._at = position  # the messages are kept for the next try
@@ -132,6 +136,8 @@ class KafkaReader:
         self._undecoded = []
         for heard in self._errors:
             refuse_if_final(heard, self._address)
+            if heard.name() in _GONE:
+                self._refuse_if_gone()
             self._trouble.tell(heard.name())
         self._errors.clear()
         if chunk.batches:
@@ -262,29 +268,36 @@ class KafkaReader:
                 " what is still there may be published. Keep messages for longer"
             )
         if error.name() in _GONE:
-            self._refuse_if_gone(message.partition())
-            return False
+            self._refuse_if_gone()
+            raise self._library.KafkaException(self._library.KafkaError(_AGAIN))
         if not of_the_group(error):
             self._errors.append(error)
         return False
 
-    def _refuse_if_gone(self, number: int) -> None:
-        """Raise FeedGoneError when the broker has said for a while that the partition is not there.
+    def _refuse_if_gone(self) -> None:
+        """Raise FeedGoneError when the broker has said for a while that a partition is not there.
 
         One that has just started may say so of every partition.
         """
-        begun = self._clock()
-        while self._clock() - begun < GONE_SECONDS:
-            try:
-                if number in partitions_of(self._consumer, self._address):
-                    raise self._library.KafkaException(self._library.KafkaError(_AGAIN))
-            except InputError:  # there is no such topic
-                pass
-            time.sleep(1)
-        raise FeedGoneError(
-            f"{self._address}, partition {number}: it does not exist any more, so nothing more can be read. What was"
-            " released stays. Rows of the open window and those that wait are in the job's last checkpoint only"
-        )
+        begun = time.monotonic()
+        while missing := self._missing():
+            if time.monotonic() - begun >= GONE_SECONDS:
+                raise FeedGoneError(
+                    f"{self._address}, partition {missing[0]}: it does not exist any more, so nothing more can be read."
+                    " What was released stays; rows of the open window and those that wait are in the job's last"
+                    " checkpoint only"
+                )
+            time.sleep(ASK_AGAIN_SECONDS)
+
+    def _missing(self) -> list[int]:
+        """Partitions that are read and that the topic has not; none while no broker answers."""
+        try:
+            there = partitions_of(self._consumer, self._address)
+        except InputError:  # there is no such topic
+            there = ()
+        except self._library.KafkaException:
+            return []
+        return sorted(set(self._progress.partitions) - set(there))
 
     def _chunk(self, messages: Sequence[Any]) -> Chunk:
         newest: dict[int, int] = {}

@@ -14,6 +14,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.schemas.printable import printable
 from kanonflow.schemas.release_format import SUFFIXES
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
@@ -66,7 +67,8 @@ def read_again(
 
 def refusal(directory: str, again: Mapping[str, str], files: int) -> str:
     """What to say of files that were read before. files: how many the input has."""
-    named = [name if name == then else f"{name} (then {then})" for name, then in sorted(again.items())]
+    told_names = [(printable(name), printable(then)) for name, then in sorted(again.items())]
+    named = [name if name == then else f"{name} (then {then})" for name, then in told_names]
     told = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else "")
     some = len(again) < files
     which = f"{len(again):,} of the {files:,} files of the input" if some else "the input"

@@ -39,12 +39,14 @@ class Came(beam.PTransform):
     @no_annotations
     def expand(self, records: beam.PCollection) -> Anonymized:
         """The outputs, whatever the records."""
-        return Anonymized(
+        came = Anonymized(
             *(
                 records.pipeline | name >> beam.Create(list(outputs), reshuffle=False)
                 for name, outputs in zip(Anonymized._fields, self._outputs, strict=True)
             )
         )
+        came.carried = records.pipeline | "carried" >> beam.Create([])
+        return came
 
 
 def publish(

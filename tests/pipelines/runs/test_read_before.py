@@ -178,3 +178,14 @@ def test_a_directory_whose_files_the_nights_have_read_is_no_feed(
     assert stream(nights, feed, "out2", *continues) == 2
     assert "1 of the 3 files of the input already: a.csv (then 1.csv)" in capsys.readouterr().err
     assert untouched(nights)
+
+
+def test_what_waits_in_a_carried_state_was_read(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of the file was released, but its rows are carried along and leave later: fed again, they would leave
+    twice."""
+    few = write(nights.place / "few.csv", night_rows(2, padded, range(100, 102)))
+    assert nights.on("out1", "out2", few, flags=("--carry",)) in (0, 3)
+    assert not list((nights.place / "out2" / "release").iterdir())
+    capsys.readouterr()
+    assert nights.on("out2", "out3", few) == 2
+    assert "have read the input already: few.csv." in capsys.readouterr().err
