@@ -19,7 +19,7 @@ _REASON = "rows_rejected_"
 class RunSummary:
     """The ledger, the loss and the time of a run: rows read and carried in are released, rejected or waiting.
 
-    rows_carried_in: what the run that it continues had left waiting. rows_waiting: what it leaves itself.
+    rows_carried_in: what the run that it continues had left waiting. rows_carried_out: what waits for the next one.
     releases: files published (or found published).     gcp, lower_bound: means over the released rows of
     windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
     windows measured them.     lasting: lines about cohorts that last; none of other policies.
@@ -42,6 +42,7 @@ class RunSummary:
     lost: tuple[str, ...] = ()
     rows_carried_in: int = 0
     write_seconds: float = 0.0
+    rows_carried_out: int = 0
 
     @property
     def rows_rejected(self) -> int:
@@ -75,7 +76,8 @@ class RunSummary:
                 " which is a fault of this software; please report it"
             )
         found += self.lost
-        if self.rows_read and not (self.rows_released or found):
+        # A first night may carry all of its rows over.
+        if self.rows_read and not (self.rows_released or self.rows_carried_out or found):
             found.append(f"none of the {self.rows_read:,} rows read was released: {self._where_they_are()}")
         return tuple(found)
 
@@ -183,6 +185,7 @@ def summarize(
         lasting=told_of_cohorts(records, policy, divided),
         lost=lost_lines(lost, sum(unfit.values()), read, limit),
         rows_carried_in=counters.get("rows_carried_in", 0),
+        rows_carried_out=counters.get("rows_carried_out", 0),
     )
 
 

@@ -6,13 +6,28 @@ and some are older than the clock that it began with.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kanonflow.transforms.rows.elements import from_ipc
 from tests.privacy.test_swap import pair_of_a_generation, pair_of_two_cohorts
-from tests.swapped_feeds import Course, TrailFeed, facts, generated_feed, rows_in, run_chain
+from tests.small_feeds import HOUR
+from tests.swapped_feeds import (
+    Course,
+    TrailFeed,
+    facts,
+    generated_feed,
+    metrics_shown,
+    rejected_shown,
+    rows_in,
+    run,
+    run_chain,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -54,7 +69,6 @@ def test_the_chains_are_full_of_what_could_go_wrong() -> None:
     courses = [chained(generated_feed(seed), seed)[0] for seed in range(30)]
     metrics = [result.metrics for course in courses for _, _, result in course.results]
     assert sum(line["kind"] == "closing" and line["released"] for line in metrics) >= 5
-    assert sum(line["kind"] == "closing" and bool(line["people_entered"]) for line in metrics) >= 3
     assert sum(bool(line["people_entered"]) and line["chain_place"] > 0 for line in metrics) >= 10
     assert sum(line["chain_place"] > 0 and line["rows_waited"] > 0 for line in metrics) >= 10
     reasons = {record["reason"] for c in courses for _, _, result in c.results for record in result.rejected}
@@ -72,3 +86,75 @@ def test_across_cohorts_an_exchange_shows_over_a_chain() -> None:
             shown.append(facts(run_chain(feed.exchanged(changes), ends, carries)) != facts(course))
     assert len(shown) >= 12
     assert np.mean(shown) >= 0.9
+
+
+def in_time(feed: TrailFeed) -> TrailFeed:
+    """The feed without rows that come later than ``max_delay`` after their window."""
+    delay = feed.policy.waiting_ms // HOUR
+    keep = [row.arrives - row.hour <= delay for row in feed.rows]
+    rows = tuple(row for row, kept in zip(feed.rows, keep, strict=True) if kept)
+    return replace(feed, rows=rows, owners=feed.owners[np.array(keep)])
+
+
+def sparse_feed(seed: int) -> TrailFeed:
+    """Two partitions, one of them of few people; no row comes later than ``max_delay``."""
+    feed = in_time(generated_feed(seed, partition_by=["town"]))
+    people = enumerate(feed.people)
+    towns = tuple(each._replace(town="Bonn" if number % 5 else "Ulm") for number, each in people)
+    return replace(feed, people=towns)
+
+
+def shown(course: Course) -> list[tuple[Any, ...]]:
+    """What each step of a partition made, but for names and for the order of partitions."""
+    told = []
+    for key, _, result in course.results:
+        metrics = {
+            name: value
+            for name, value in metrics_shown(result.metrics).items()
+            if name not in ("release_id", "chain_place", "versions")
+        }
+        if not metrics["released"]:  # which run looks at it, is no part of it
+            continue
+        groups: dict[int, list[str]] = defaultdict(list)
+        assert result.release is not None
+        for row in from_ipc(result.release.ipc).drop_columns(["release_id"]).to_pylist():
+            groups[row.pop("class_id")].append(repr(sorted(row.items())))
+        told.append(
+            (metrics["window_end"], key, metrics, sorted(map(sorted, groups.values())), result.segment)
+        )
+    return sorted(told, key=lambda each: each[:2])
+
+
+def rejected_rows(course: Course) -> Counter[tuple[Any, ...]]:
+    """All rejected rows, each with its reason."""
+    return Counter(
+        [
+            *course.refused,
+            *(rejected_shown(row) for _, _, result in course.results for row in result.rejected),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(7000, 7012))
+def test_nights_that_carry_over_are_one_long_run(seed: int) -> None:
+    """A run an hour, each carrying over: release by release the rows, boxes, groups and people who entered are those of
+    one run to which the same rows came as time went on. Two partitions, one of them sparse; late rows, expired rows,
+    repeats; only where no row comes later than max_delay."""
+    feed = sparse_feed(seed)
+    steps = max(row.arrives for row in feed.rows) + 1
+    nights = run_chain(feed, list(range(1, steps)), [True] * (steps - 1))
+    long = run(feed)
+    assert shown(nights) == shown(long)
+    assert rejected_rows(nights) == rejected_rows(long)
+
+
+@pytest.mark.parametrize("rule", ["wake", "state"])
+def test_without_each_rule_nights_are_not_one_long_run(rule: str) -> None:
+    """Controls: partitions that have no new row are not woken; what was carried over is dropped."""
+    differing = 0
+    for seed in range(7000, 7012):
+        feed = sparse_feed(seed)
+        steps = max(row.arrives for row in feed.rows) + 1
+        nights = run_chain(feed, list(range(1, steps)), [True] * (steps - 1), frozenset({rule}))
+        differing += shown(nights) != shown(run(feed)) or rejected_rows(nights) != rejected_rows(run(feed))
+    assert differing >= (1 if rule == "wake" else 8)

@@ -116,11 +116,10 @@ def check_frozen_release(
 
 
 def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:
-    own = np.full(int(individuals.max(initial=-1)) + 1, -1, dtype=np.int64)
-    own[individuals] = group
-    if (own[individuals] != group).any():
+    _, first, person = np.unique(individuals, return_index=True, return_inverse=True)
+    own = group[first]
+    if (own[person] != group).any():
         raise GateError("an individual stands in two groups")
-    people = np.bincount(own[own >= 0])
-    people = people[people > 0]
+    people = np.unique(own, return_counts=True)[1]
     if people.size == 0 or people.min() < k:
         raise GateError(f"a group has rows of fewer than k={k} individuals")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kanonflow.transforms.lineage.release_lineage import (
     Claim,
+    ReleaseConflictError,
     Slot,
     judge,
     reach_ms,
@@ -123,6 +124,19 @@ def test_what_is_out_of_reach_is_not_asked_about() -> None:
     there = slot(0, "a")
     assert judge(slot(3, "b"), [there], 2) is None
     assert judge(slot(2, "b"), [there], 2) == there
+
+
+def test_whatever_has_no_window_is_within_reach_of_everything() -> None:
+    """A claim without a window is kept at every end, a release without one makes all claims."""
+    claims = (Claim(None, 0, "a"), Claim(3, 0, "b"), Claim(4, 1, "c"), Claim(5, 0, "d"))
+    assert within_reach(claims, 6, 2) == (claims[0], *claims[2:])
+    assert within_reach(claims, None, 2) == claims
+    assert within_reach(claims, 99, 0) == claims[:1]
+
+
+def test_a_conflict_is_a_failed_run() -> None:
+    """Its exit code says that the run failed, and not that the arguments were wrong."""
+    assert ReleaseConflictError.exit_code == 3
 
 
 def test_the_reach_is_what_rows_span() -> None:

@@ -19,7 +19,7 @@ from kanonflow.solvers.matching.random_words import shuffled_within
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.boxes import hull_boxes, snapped_boxes
-from kanonflow.transforms.release.gate import GateError, check_release
+from kanonflow.transforms.release.gate import GateError, check_release, inside
 from kanonflow.transforms.release.publish import _assemble
 from kanonflow.transforms.secret.seeds import Keystream
 from tests.regular_graphs import searched
@@ -77,6 +77,13 @@ def individual_case(labels: list[int] | None = None) -> Case:
 def test_a_right_release_passes(case: Case) -> None:
     """Nothing is raised."""
     case.check()
+
+
+def test_k_rows_can_be_released() -> None:
+    """As many rows as k, each a member of every slot: no window is too small that the promise allows."""
+    bound = bound_policy(K)
+    every = GeneralizationGraph(np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]], dtype=np.int32))
+    built(window_rows(K, 3, bound), every, np.array([1, 2, 0], dtype=np.int32), bound).check()
 
 
 def test_what_is_neither_a_graph_nor_classes_is_refused() -> None:
@@ -143,7 +150,10 @@ def test_a_matching_off_the_edges_is_refused() -> None:
     """A payload on a slot that its record is no member of; in classes, on a row of another class."""
     case = row_case()
     shifted = np.roll(case.factor, 1)
-    with pytest.raises(GateError, match="rows carry the payload of a record that is not their member"):
+    off = ~(case.structure.members == shifted[:, None]).any(axis=1)
+    with pytest.raises(
+        GateError, match=f"^{off.sum()} rows carry the payload of a record that is not their member"
+    ):
         built(case.rows, case.structure, shifted, case.bound).check()
     case = individual_case()
     with pytest.raises(GateError, match="not their member"):
@@ -157,6 +167,9 @@ def test_a_record_released_twice_is_refused() -> None:
     factor[0] = factor[1]
     with pytest.raises(GateError, match="2 records would be released other than once"):
         built(case.rows, case.structure, factor, case.bound).check()
+    for stranger in (60, 61):
+        with pytest.raises(GateError, match="1 records would be released other than once"):
+            replace(case, factor=np.where(case.factor == 5, stranger, case.factor).astype(np.int32)).check()
     with pytest.raises(GateError, match="1 records would be released other than once"):
         replace(case, factor=np.where(case.factor == 5, -1, case.factor).astype(np.int32)).check()
 
@@ -234,3 +247,12 @@ def test_a_count_of_rows_that_few_share_is_refused() -> None:
 def test_the_exit_code_of_a_refusal_is_3() -> None:
     """The run failed; the arguments were not to blame."""
     assert GateError.exit_code == 3
+
+
+def test_a_value_that_nobody_has_widens_no_other_box() -> None:
+    """The first set lists a value of no row, the second lacks that of its member: one is outside, and only that one."""
+    column = bound_policy(K).column("job")
+    boxes = pa.array([["a", "stranger"], ["b"], ["a"]])
+    values = pa.array(["a", "b", "a"])
+    rows = np.array([0, 1, 1, 2])
+    assert inside(column, boxes, values, rows, np.array([0, 1, 2, 2])).tolist() == [True, True, False, True]

@@ -122,6 +122,10 @@ BROKEN: dict[str, tuple[Callable[[Parts], Parts], str]] = {
         lambda p: (*p[:2], replace(p[2], own_ends=p[2].own_ends + HOUR), *p[3:]),
         "outside of their group's time",
     ),
+    "one person alone": (
+        lambda p: (p[0], changed(changed(changed(p[1], "who", 11, 10), "who", 9, 8), "who", 8, 10), *p[2:]),
+        "fewer than k=3",
+    ),
     "a row too few": (lambda p: (p[0].slice(1), *p[1:]), "11 rows would be released"),
     "another column": (
         lambda p: (p[0].append_column("who", p[1].column("who")), *p[1:]),
@@ -136,6 +140,54 @@ def test_a_broken_promise_is_refused(what: str) -> None:
     break_it, sentence = BROKEN[what]
     with pytest.raises(GateError, match=sentence):
         check_frozen_release(*break_it(honest()))
+
+
+def of_people(names: list[str], cohorts: list[int]) -> Parts:
+    """A release of some people's rows, one row each, everybody with the same values."""
+    bound, n = mixed_bound(), len(names)
+    values = mixed_values(1, np.random.default_rng(3)).take(pa.array([0] * n))
+    cohort = np.array(cohorts)
+    some = max(cohorts, default=-1) + 1
+    table = corners(values.take(pa.array(range(n))), cohort, bound)
+    owner = np.asarray(table.column(COHORT))
+    frozen = FrozenGroups(
+        table, owner, np.arange(some), cohort, np.full(n, 2 * HOUR), HOUR, np.arange(some) + 40
+    )
+    rows = pa.table(
+        {
+            "who": pa.array(names, pa.string()),
+            "when": pa.array(frozen.own_ends - 1).cast(pa.timestamp("ms", tz="UTC")),
+            **{name: values.column(name) for name in values.schema.names},
+            "amount": np.arange(n, dtype=float),
+        }
+    )
+    schema, factor = release_arrow_schema(bound), np.arange(n, dtype=np.int32)
+    starts, ends = frozen.windows()
+    columns = {
+        "release_id": pa.array(["r"] * n),
+        "window_start": pa.array(starts).cast(schema.field("window_start").type),
+        "window_end": pa.array(ends).cast(schema.field("window_end").type),
+        "class_id": pa.array(frozen.class_ids[frozen.of_row]),
+        **box_columns(snapped_boxes(hull_boxes(table, bound, frozen.groups))),
+        "amount": pa.array(np.arange(n, dtype=float)),
+    }
+    return pa.table([columns[name] for name in schema.names], schema=schema), rows, frozen, factor, bound
+
+
+def test_k_people_are_enough_and_one_group_is() -> None:
+    """Exactly k people in the only group pass; their boxes may have one corner."""
+    check_frozen_release(*of_people(["a", "b", "c"], [0, 0, 0]))
+    check_frozen_release(*of_people(list("abcdefg"), [0, 0, 0, 1, 1, 1, 1]))
+
+
+@pytest.mark.parametrize("others", [0, 3, 7])
+@pytest.mark.parametrize("few", [1, 2])
+def test_a_group_of_fewer_than_k_people_is_refused_beside_any_other(others: int, few: int) -> None:
+    """One person, or two, however many rows they have and however large the other group is."""
+    names = [f"o{number}" for number in range(others)] + [f"f{number % few}" for number in range(4)]
+    cohorts = [0] * others + [1 if others else 0] * 4
+    with pytest.raises(GateError, match="fewer than k=3"):
+        check_frozen_release(*of_people(names, cohorts))
 
 
 def segment() -> tuple[Segment, Pool, BoundPolicy]:
@@ -163,6 +215,44 @@ def test_an_intake_that_breaks_a_promise_is_refused() -> None:
     cohort[0] = 1
     with pytest.raises(GateError, match="2 people, below cohort_size=3"):
         check_segment(replace(each, cohort=cohort), pool, empty_roster(1), bound)
+    gone = np.asarray(each.corners.column(COHORT)) == 1
+    with pytest.raises(GateError, match="have no box"):
+        check_segment(
+            replace(each, corners=each.corners.filter(pa.array(~gone))), pool, empty_roster(1), bound
+        )
     other = replace(each, corners=corners(pool.values, each.cohort[::-1], bound))
     with pytest.raises(GateError, match="frozen values lie outside"):
         check_segment(other, pool, empty_roster(1), bound)
+
+
+def test_a_single_cohort_and_boxes_of_one_corner_pass() -> None:
+    """Three people of equal values: one cohort, whose box is a point."""
+    bound, pool = mixed_bound(), pool_of(3, 4)
+    alike = replace(pool, values=pool.values.take(pa.array([0, 0, 0])))
+    cohort = np.zeros(3, dtype=np.int64)
+    own = Segment(RosterHead(1), pool.people, cohort, corners(alike.values, cohort, bound))
+    check_segment(own, alike, empty_roster(1), bound)
+
+
+def test_nobody_is_no_intake() -> None:
+    """An empty pool founds nothing: refused by the gate, and not by an error of numbers."""
+    each, pool, bound = segment()
+    none = replace(pool, people=pool.people[:0], values=pool.values.slice(0, 0), ends=pool.ends[:0])
+    empty = replace(each, people=each.people[:0], cohort=each.cohort[:0], corners=each.corners.slice(0, 0))
+    with pytest.raises(GateError, match="0 people, below cohort_size=3"):
+        check_segment(empty, none, empty_roster(1), bound)
+
+
+def test_somebody_known_does_not_enter_again_whatever_the_cohort() -> None:
+    """Also one who is in the first cohort there is."""
+    each, pool, bound = segment()
+    known = np.sort(np.append(pool.people[:1], np.array([1, 2], dtype=np.uint64)))
+    first = replace(each, people=known, cohort=np.zeros(3, dtype=np.int64))
+    values = pool.values.slice(0, 3)
+    first = replace(first, corners=corners(values, first.cohort, bound))
+    roster = empty_roster(1).followed_by(first)
+    later = replace(
+        each, head=roster.head, cohort=each.cohort + 1, corners=corners(pool.values, each.cohort + 1, bound)
+    )
+    with pytest.raises(GateError, match="some of them are known"):
+        check_segment(later, pool, roster, bound)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Protection, Quasi, QuasiType, Role
+from kanonflow.schemas.policy_fields import Diversity, DiversityKind
 from kanonflow.solvers.matching.random_words import shuffled_within
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
@@ -121,6 +123,16 @@ def test_any_arrangement_sorts_to_the_same_table(seed: int) -> None:
     assert np.array_equal(published_order(table), np.arange(table.num_rows))
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_last_tie_is_told_apart_by_the_last_column(swapped: bool) -> None:
+    """All rows but two are told apart by the first column, and these two by the last only."""
+    table = pa.table(
+        {"one": [3, 1, 1, 2], "two": ["x"] * 4, "three": [0, 5, 4, 0] if swapped else [0, 4, 5, 0]}
+    )
+    least, most = (2, 1) if swapped else (1, 2)
+    assert published_order(table).tolist() == [least, most, 3, 0]
+
+
 def test_ranked_boxes_give_the_order_of_all_cells() -> None:
     """Where rows share boxes these are ranked once each; the order is that of the columns all the same."""
     rows, partition = individual_window()
@@ -131,6 +143,21 @@ def test_ranked_boxes_give_the_order_of_all_cells() -> None:
     assert np.array_equal(published_order(met, published.boxes), published_order(met))
     assert np.array_equal(published_order(met), published.order)
     assert not np.array_equal(published.order, np.arange(met.num_rows))
+
+
+def test_what_is_measured_of_sensitive_values_is_of_the_classes() -> None:
+    """A rule's figure comes with the release of classes, counted from its rows; a graph has no classes."""
+    field = next(each for each in INDIVIDUAL.policy.fields if each.name == "shop")
+    ruled = dataclasses.replace(field, role=Role.SENSITIVE, diversity=Diversity(DiversityKind.DISTINCT, 2))
+    fields = tuple(ruled if each.name == "shop" else each for each in INDIVIDUAL.policy.fields)
+    rows, partition = individual_window()
+    bound = dataclasses.replace(INDIVIDUAL, policy=dataclasses.replace(INDIVIDUAL.policy, fields=fields))
+    shown = publish(rows, partition, bound, Keystream(bytes(32)), "name", WINDOW).diversity
+    shops, labels = np.array(rows["shop"].to_pylist(), dtype=object), partition.labels
+    least = min(len(set(shops[labels == label])) for label in range(4))
+    assert shown == {"shop.distinct": least}
+    rows, graph = row_window()
+    assert publish(rows, graph, ROW, Keystream(bytes(32)), "name", WINDOW).diversity == {}
 
 
 def test_a_graph_that_would_break_the_promise_goes_nowhere() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.release import release_window as module
+from kanonflow.transforms.release import cohorts as module
 from kanonflow.transforms.release.gate import GateError
 from kanonflow.transforms.release.release_window import (
     WindowResult,

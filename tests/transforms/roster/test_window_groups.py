@@ -8,7 +8,7 @@ import pytest
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.roster.founding import found
 from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
-from kanonflow.transforms.roster.window_groups import LastGroups, no_groups, window_groups
+from kanonflow.transforms.roster.window_groups import LastGroups, _warm, no_groups, window_groups
 from tests.mixed_people import mixed_bound
 from tests.transforms.roster.test_founding import pool_of
 
@@ -60,6 +60,33 @@ def test_the_last_groups_are_where_the_search_begins() -> None:
     assert again.merged.groups_kept == int(first.groups.max()) + 1
     other = LastGroups(np.array([999]), np.array([0]))
     assert window_groups(roster, cohort, person, bound, domains, other, 7).merged.groups_kept == 0
+
+
+def test_before_the_first_release_there_are_no_groups() -> None:
+    """And nothing to begin with."""
+    assert no_groups().cohorts.size == no_groups().groups.size == 0
+    assert _warm(np.array([0, 3]), no_groups()) is None
+
+
+def test_a_cohort_that_was_not_there_has_no_group() -> None:
+    """Before, between and after those that were."""
+    last = LastGroups(np.array([2, 5, 7]), np.array([0, 1, 0]))
+    found = _warm(np.array([1, 2, 3, 5, 6, 7, 8, 9]), last)
+    assert found is not None
+    assert found.tolist() == [-1, 0, -1, 1, -1, 0, -1, -1]
+
+
+def test_the_policy_says_how_long_is_searched() -> None:
+    """So many evaluations a row; without a word of it, as many as the search thinks right."""
+    roster, domains = small_roster()
+    cohort, person = window(roster, 1)
+    spent = {}
+    for each in (0.0001, 50, None):
+        bound = mixed_bound(solver={"threads": 1} | ({} if each is None else {"evaluations_per_row": each}))
+        groups = window_groups(roster, cohort, person, bound, domains, no_groups(), 7)
+        spent[each] = groups.merged.evaluations
+    assert spent[0.0001] < spent[50]
+    assert spent[0.0001] < spent[None]
 
 
 def test_boxes_lie_within_the_domains_of_the_intake() -> None:

@@ -1,0 +1,51 @@
+"""Mutants that no test can kill, each with the reason why it changes nothing that could be seen.
+
+(module, function, expression, what it becomes, number of the equal one within the function): the reason
+"""
+
+_GATE, _POOL = "transforms/release/gate.py", "transforms/roster/pool.py"
+_PUBLISH, _LINEAGE = "transforms/release/publish.py", "transforms/lineage/release_lineage.py"
+_WAYS = "a shorter way to the same order: without it the cells of all rows are ranked"
+
+EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
+    (
+        _GATE,
+        "_covered",
+        "(:, 0)",
+        "(:, 1)",
+        0,
+    ): "of a graph only how many there are is asked, as many in each column",
+    (
+        _GATE,
+        "_in_set",
+        "len(known) + 1",
+        "len(known) + 2",
+        0,
+    ): "codes of pairs need a width above the largest code",
+    (_POOL, "Pool.having_seen", "-1", "-2", 0): "a place that is masked; which one is not read",
+    (
+        _LINEAGE,
+        "judge",
+        "slot.place < own.place",
+        "slot.place <= own.place",
+        0,
+    ): "equal places were judged one line above",
+    (_PUBLISH, "published_order", "boxes.of_row is None", "boxes.of_row is not None", 0): _WAYS,
+    (_PUBLISH, "published_order", "ranks.size - 1", "ranks.size - 0", 0): _WAYS,
+    (_PUBLISH, "_follow", "key == key[same]", "key != key[same]", 0): _WAYS,
+    (
+        _PUBLISH,
+        "_follow",
+        "ranks.max(initial=0)",
+        "ranks.max(initial=1)",
+        0,
+    ): "room that nothing is written to",
+    (
+        _PUBLISH,
+        "_follow",
+        "int(ranks.max(initial=0)) + 1",
+        "int(ranks.max(initial=0)) + 2",
+        0,
+    ): "room that nothing is written to",
+    (_PUBLISH, "_keys_in_order", "of_row is not None", "of_row is None", 0): _WAYS,
+}
