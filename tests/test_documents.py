@@ -1,8 +1,10 @@
 """What the documents show runs, and what they point to exists."""
 
 import ast
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,3 +116,76 @@ def test_decisions_are_numbered_without_gaps() -> None:
         assert text.startswith(f"# {path.name[:3]}: "), path.name
         for part in ("**What.**", "**Rejected.**"):
             assert part in text, f"{path.name}: {part}"
+
+
+def _result_rows(name: str, title: str) -> list[dict[str, Any]]:
+    """A table of a results file, by the beginning of its title."""
+    record = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    (table,) = (table for table in record["tables"] if table["title"].startswith(title))
+    rows: list[dict[str, Any]] = table["rows"]
+    return rows
+
+
+def test_figures_of_readers_are_those_of_their_benchmark() -> None:
+    """The table that guarantees begin with, line by line; and what its sentences and the README say in words."""
+    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    told = [
+        tuple(cell.strip() for cell in line.strip("|").split("|"))
+        for line in text.splitlines()
+        if line.startswith(("| 1 ", "| 3 "))
+    ]
+    measured = {row["the reader knows"]: row for row in _result_rows("readers", "Bundles left")}
+    assert len(told) == 7
+    for name, left, below, alone in told:
+        row = measured[name]
+        assert left == f"{row['left, mean']:.1f}"
+        assert below == f"{row['below k %']:.0f}% of the people"
+        assert alone == f"{row['one left %']:.1f}%"
+    strongest = measured["1 row by its window and amt to 1"]["of cases one left %"]
+    assert f"for {strongest:.0f}% of all purchases" in text
+    assert f"for {strongest:.0f}% of the purchases" in (ROOT / "README.md").read_text(encoding="utf-8")
+    (counts,) = _result_rows("readers", "Row counts")
+    few, alone_count = counts["shared by fewer than 5 %"], counts["by nobody else %"]
+    assert f"{few:.0f}% of the person-days" in text
+    assert f"{alone_count:.0f}% one" in text
+    shared = {row["field"]: row["of one value %"] for row in _result_rows("readers", "Payload")}
+    assert f"all rows of {shared['category']:.0f}% of the groups" in text
+    assert f"`is_fraud` of {shared['is_fraud']:.0f}%" in text
+    assert (shared["merchant"], shared["amt"]) == (0.0, 0.0)
+    absence = [row["advantage from 5 rows on"] for row in _result_rows("readers", "Absence")]
+    assert [f"{each:.2f}" for each in absence] == ["1.00", "0.99", "0.45"]
+    assert "an advantage of 1.00 and .99" in text
+    assert ".45 from five rows on" in text
+
+
+def test_figures_of_cargo_and_of_warm_starts_are_those_of_their_files() -> None:
+    """Of the pages that tell them: rows, seconds, losses of merging from either start, and of graphs on weeks."""
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    solvers = (ROOT / "docs" / "solvers.md").read_text(encoding="utf-8")
+    cargo = {
+        (row["attributes"], row["method"]): row["CPU s"]
+        for row in _result_rows("lattices", "Cargo 2000")
+        if row["data"] == "cargo2000"
+    }
+    exact, many = cargo[12, "ola"], cargo[25, "kgen"]
+    assert (
+        f"OLA exact to 12 attributes ({exact:.0f} s), KGen's 5,000 checks of 25 attributes in {many:.1f} s"
+        in page
+    )
+    assert f"12 fields of Cargo in {exact:.0f} s" in solvers
+    assert f"5,000 checks: {many:.1f} s for 3,942 rows of 25 fields" in solvers
+    merged = {
+        row["feed"]: (row["warm"], row["cold"])
+        for row in _result_rows("lasting", "Merging")
+        if row["evaluations a row"] == 50
+    }
+    for feed in ("sparkov days", "sparkov weeks", "complete_journey weeks"):
+        warm, cold = (f"{loss:.4f}".lstrip("0") for loss in merged[feed])
+        assert f"{warm} and {cold} on" in page
+    weeks = {
+        row["budget"]: row["warm/cold"]
+        for row in _result_rows("warm_start_weeks", "Cold")
+        if row["mode"] == "row"
+    }
+    assert f"{100 * (1 - weeks['0.333 x default']):.1f}% less loss after a third" in page
+    assert f".{1000 * (weeks['1 x default'] - 1):.0f}% more" in page

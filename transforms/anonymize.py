@@ -27,6 +27,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
+from kanonflow.transforms.local_runners import check_local_runner
 from kanonflow.transforms.release.rejected import at_places
 from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.rows.classify import classify_places
@@ -192,6 +193,7 @@ class KAnonymize(beam.PTransform):
     def expand(self, records: beam.PCollection) -> Anonymized:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
         self._bind_to(records.element_type)
+        check_local_runner(records.pipeline)
         refuse_secret_in_graph(records.pipeline, self._secret)
         parts = (
             records

@@ -43,6 +43,8 @@ from kanonflow.pipelines.audit.classes import check_classes
 from kanonflow.pipelines.audit.concealment import Concealment, GroupMembers, conceal, group_members
 from kanonflow.pipelines.audit.diversity import check_diversity
 from kanonflow.pipelines.audit.entries import InputRows
+from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare, share
+from kanonflow.pipelines.audit.foreign_entries import foreign_entries
 from kanonflow.pipelines.audit.held import HeldBoxes, judge_boxes
 from kanonflow.pipelines.audit.judgement import (
     judge_classes,
@@ -58,7 +60,7 @@ from kanonflow.pipelines.audit.lasting import (
     told_metrics,
     with_told_ends,
 )
-from kanonflow.pipelines.audit.lasting_groups import LastingGround
+from kanonflow.pipelines.audit.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.matching import place
 from kanonflow.pipelines.audit.matching_records import Ground, Recipe, check_matching_records
@@ -189,9 +191,19 @@ def audit(
         cohorts=figures.cohorts is not None,
         people=figures.followed is not None,
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
+        foreign=foreign_entries(Path(release_dir)),
         bounded=read_to_the_end(Path(release_dir)),
     )
-    return AuditReport(findings.messages(), figures, not_checked(policy, seen), checked(policy, seen))
+    followed = WHOLE
+    if policy.lasting and not seen.recorded:
+        followed = FollowedShare(
+            share(figures.followed, figures.classes),
+            share(figures.people_followed, figures.individuals),
+            share(figures.rows_followed, figures.rows),
+        )
+    return AuditReport(
+        findings.messages(), figures, not_checked(policy, seen), checked(policy, seen), followed
+    )
 
 
 def _read(
@@ -379,7 +391,9 @@ def _examine_lasting(
         cohorts=told.cohorts,
         people_known=told.people,
         epoch_candidates=told.candidates,
-        followed=told.followed,
+        followed=None if told.followed is None else int(told.followed.groups.sum()),
+        rows_followed=None if told.followed is None else told.followed.rows,
+        people_followed=None if told.followed is None else told.followed.people,
     )
     return figures, told.ground
 

@@ -56,15 +56,23 @@ def judge_boxes(
     by_levels: bool,
 ) -> None:
     """Note boxes that the records in them do not explain. O(pairs d), in slices of bounded memory."""
+    for field, message, bad in box_faults(held, books, by_levels=by_levels):
+        if bad.any():
+            findings.add(
+                f"field {field}: {message}",
+                *(heads[number].release_id for number in np.unique(held.release[bad])),
+            )
+
+
+def box_faults(
+    held: HeldBoxes, books: Sequence[BoxBook], *, by_levels: bool = False
+) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Name of a field, what is wrong with boxes there, and which, bool (b,). O(pairs d), in slices."""
     for field, book in enumerate(books):
         codes = held.records.codes[:, field]
         judged = _of_sets(held, field, book, codes, by_levels) if book.is_set else None
         for message, bad in judged or _of_ranges(held, field, book, codes):
-            if bad.any():
-                findings.add(
-                    f"field {book.book.column.name}: {message}",
-                    *(heads[number].release_id for number in np.unique(held.release[bad])),
-                )
+            yield book.book.column.name, message, bad
 
 
 def _slices(graph: CandidateGraph, most: int) -> Iterator[tuple[int, int]]:
@@ -101,8 +109,7 @@ def _of_ranges(
     ranged = np.array([box.low is not None for box in told], bool)
     yield "a range holds null, and no record in its box has none", says_null & ~null
     yield "a range that no record in its box has a value for", ranged & (most < 0)
-    # What is unreadable ranks above all and lies in no box.
-    values = np.sort(np.array([value for value in book.book.values if not isinstance(value, Unreadable)]))
+    values = readable_values(book)
     asked = ranged & (most >= 0)
     bad = np.zeros(count, bool)
     if asked.any():
@@ -110,6 +117,11 @@ def _of_ranges(
         high = np.array([box.high for box, ask in zip(told, asked, strict=True) if ask])
         bad[asked] = unexplained(low, high, values[least[asked]], values[most[asked]], book.book.column)
     yield "an end that is not the line of its grid next to a record in the box", bad
+
+
+def readable_values(book: BoxBook) -> np.ndarray:
+    """The values of a range field by rank. What is unreadable ranks above all, and lies in no box."""
+    return np.sort(np.array([value for value in book.book.values if not isinstance(value, Unreadable)]))
 
 
 def _of_sets(

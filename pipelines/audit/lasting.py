@@ -3,9 +3,12 @@
 judge_lasting(evidence, key, findings) -> LastingFigures
 
     restricted/cohorts by itself, against releases, metrics and policy      rosters.py
+    classes against the input, whoever stands in them                       class_floor.py
+    boxes against the cohorts that lie in them                              points_in_boxes.py
     with the key of people's digests, against the input:
         who entered, when, with which frozen values                         entries.py
-        whose rows are in each group, and under which box and window        lasting_groups.py
+        which rows can be in no group of theirs                             lasting_groups.py
+        whose rows are in each group, and under which box and window        followed_groups.py
         with matching records exactly                                       lasting_records.py
 
 In the place of the graph of candidates: a row's people are those of its group, a trail's those of its cohort, whatever
@@ -24,8 +27,13 @@ import numpy as np
 
 from kanonflow.pipelines.audit.boxes import BoxBook
 from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.class_floor import InputPeople, judge_floor
 from kanonflow.pipelines.audit.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
-from kanonflow.pipelines.audit.lasting_groups import LastingGround, Payloads, judge_groups
+from kanonflow.pipelines.audit.followed_groups import Followed
+from kanonflow.pipelines.audit.frozen_hulls import judge_hulls, note_groups
+from kanonflow.pipelines.audit.lasting_ground import LastingGround, Payloads
+from kanonflow.pipelines.audit.lasting_groups import judge_groups
+from kanonflow.pipelines.audit.points_in_boxes import Boxes, cohorts_in_boxes
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read_input import avro_records
 from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead
@@ -65,12 +73,13 @@ class LastingEvidence:
 @dataclass(frozen=True)
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
-    any cohort). followed: groups whose rows could be told, ground: for matching records; None: no key was given."""
+    any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
+    given."""
 
     cohorts: int | None = None
     people: int | None = None
     candidates: int | None = None
-    followed: int | None = None
+    followed: Followed | None = None
     ground: LastingGround | None = None
 
 
@@ -93,6 +102,15 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
     if waiting:
         _judge_overdue(evidence, findings)
+    nobody = np.full(len(evidence.rows.end), -1, np.int64)
+    partition = np.array(evidence.partition_of, np.int32)
+    ground = LastingGround(
+        policy, heads, groups, rosters, evidence.box_books, evidence.rows.end, nobody, partition
+    )
+    inherited = any(segment.inherited for segment in evidence.segments)
+    people = InputPeople(evidence.rows, evidence.individual, explains=not inherited)
+    judge_floor(ground, people, _payloads(evidence), findings)
+    held = _judge_boxes(ground, findings)
     if evidence.digest_of_code is None:
         return figures
     rows = replace(evidence.rows, digest=evidence.digest_of_code[evidence.individual])
@@ -109,16 +127,35 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         # Repeats of an event are in the input, and nobody is seen by one.
         bounded=evidence.bounded and policy.event_id is None and not waiting,
     )
-    ground = LastingGround(policy, heads, groups, rosters, evidence.box_books, rows.end, person)
-    unfollowed = judge_groups(ground, _payloads(evidence), findings)
+    ground = replace(ground, person=person)
+    followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
     known = person[evidence.stays]
     sizes = rosters.members[rosters.cohort[known[known >= 0]]]
     return replace(
-        figures,
-        candidates=int(sizes.min()) if len(sizes) else fewest,
-        followed=len(groups.release) - unfollowed,
-        ground=ground,
+        figures, candidates=int(sizes.min()) if len(sizes) else fewest, followed=followed, ground=ground
     )
+
+
+def _judge_boxes(ground: LastingGround, findings: Findings) -> tuple[np.ndarray, np.ndarray]:
+    """What takes no secret: a box holds whole cohorts, and is the hull of some. Pairs of a group and a cohort in it.
+
+    The end of a box is the line of its grid next to the outermost of its cohorts. No cohort of others lies further out
+    and in the box, so all that lie in it explain the box as its own do.
+    """
+    groups, rosters = ground.groups, ground.rosters
+    made, release = ground.release_ends, groups.release
+    boxes = Boxes(groups.boxes, ground.partition[release], made[release])
+    group, cohort = cohorts_in_boxes(rosters, made[rosters.cohort_entered], boxes, ground.books)
+    held = np.bincount(group, weights=rosters.members[cohort], minlength=len(release))
+    note_groups(
+        ground,
+        np.flatnonzero(held < ground.policy.k),
+        f"have a box that does not hold the frozen boxes of cohorts of k = {ground.policy.k} people",
+        findings,
+    )
+    own, owner = np.unique(group, return_inverse=True)
+    judge_hulls(ground, own, owner, cohort, findings)
+    return group, cohort
 
 
 def _with_inherited(evidence: LastingEvidence) -> LastingEvidence:

@@ -1,4 +1,4 @@
-"""Whose rows are in each group of a release? Told by payload, time, entry, box, and that cohorts stay whole.
+"""Whose rows are in each group of a release? Faults of single rows, told by payload, time, entry and box.
 
 A row's candidates are the records of equal payload whose own window lies in the group's, and that may have waited so
 long. They are narrowed, and a row that is left without as many candidates as its group has rows like it is a failure:
@@ -8,71 +8,29 @@ long. They are narrowed, and a row that is left without as many candidates as it
     3. their cohorts' corners lie in the box        a box holds the frozen boxes of its cohorts
     4. a cohort has rows in one group of a release  rows whose candidates are of one cohort settle where it is
 
-Then of each group the candidates must be k different people, their oldest and newest windows its window, and the
-corners of their cohorts must explain its box. All of that is necessary, and exact where payloads do not repeat among
-those who were there. Rows with more than ``MOST_CANDIDATES`` candidates are not followed, nor are their groups judged:
-so the work is linear in the rows. Matching records tell everything (lasting_records.py).
+All of that is necessary, and names what is wrong. Rows with more than ``MOST_CANDIDATES`` candidates are left out: so
+the work is linear in the rows. Where no row is at fault, whole groups are followed (followed_groups.py). Matching
+records tell everything (lasting_records.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from kanonflow.pipelines.audit.boxes import (
-    BoxBook,
-    EncodedBoxes,
-    encode_boxes,
-    encode_records,
-    outside_boxes,
-)
-from kanonflow.pipelines.audit.candidate_graph import CandidateGraph, RecordGroups, group_rows
-from kanonflow.pipelines.audit.held import HeldBoxes, judge_boxes
-from kanonflow.pipelines.audit.read_releases import ReleaseHead
-from kanonflow.pipelines.audit.released_groups import ReleasedGroups
+from kanonflow.pipelines.audit.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
+from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.followed_groups import Followed, follow_groups
+from kanonflow.pipelines.audit.frozen_hulls import judge_hulls, note_groups
+from kanonflow.pipelines.audit.lasting_ground import LastingGround, Payloads
+from kanonflow.pipelines.audit.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.report import Findings
-from kanonflow.pipelines.audit.rosters import Rosters
-from kanonflow.schemas.policy import Policy
 
 MOST_CANDIDATES = 16
 """Records that a row is looked for among."""
 _MOST_ROUNDS = 8
-
-
-@dataclass(frozen=True)
-class LastingGround:
-    """What groups are held against. Of all n records of the input: end: int64 (n,), end of each one's own window in ms;
-    person: int64 (n,), place in ``rosters``, -1: it never entered."""
-
-    policy: Policy
-    heads: Sequence[ReleaseHead]
-    groups: ReleasedGroups
-    rosters: Rosters
-    books: Sequence[BoxBook]
-    end: np.ndarray
-    person: np.ndarray
-
-    @property
-    def release_ends(self) -> np.ndarray:
-        """When each release was made, int64 (releases,), ms."""
-        return np.array([head.end or 0 for head in self.heads], np.int64)
-
-    @property
-    def entry(self) -> np.ndarray:
-        """When each person entered, int64 (p,), ms."""
-        return self.release_ends[self.rosters.entered]
-
-
-class Payloads(NamedTuple):
-    """What can be matched. record: int64 (s,), the records that were not rejected; number: int64 (s,), the number of
-    each one's payload; of_row: int64 (m,), of each released row."""
-
-    record: np.ndarray
-    number: np.ndarray
-    of_row: np.ndarray
 
 
 @dataclass
@@ -95,10 +53,19 @@ class _Candidates:
         return new
 
 
-def judge_groups(ground: LastingGround, payloads: Payloads, findings: Findings) -> int:
-    """Judge every group of every release; how many could not be followed. O(rows d) but for sorting."""
+def judge_groups(
+    ground: LastingGround,
+    payloads: Payloads,
+    held: tuple[np.ndarray, np.ndarray],
+    findings: Findings,
+    *,
+    waiting: bool,
+) -> Followed:
+    """Judge every group of every release. held: pairs of a group and a cohort that lies in its box. waiting: the run
+    goes on. O(rows d) but for sorting, and what ``follow_groups`` takes."""
     groups, heads = ground.groups, ground.heads
-    pairs, followed = _candidates(ground, payloads)
+    pairs, listed = _candidates(ground, payloads)
+    spoiled = np.zeros(len(heads), bool)
     entered = np.concatenate([ground.entry, [np.iinfo(np.int64).max]])
     release_end = ground.release_ends[groups.release]
 
@@ -106,6 +73,7 @@ def judge_groups(ground: LastingGround, payloads: Payloads, findings: Findings) 
         if units.any():
             rows = int(pairs.wanted[units].sum())
             releases = np.unique(groups.release[pairs.group[units]])
+            spoiled[releases] = True
             findings.add(f"{rows} rows {message}", *(heads[number].release_id for number in releases))
 
     note(
@@ -121,10 +89,10 @@ def judge_groups(ground: LastingGround, payloads: Payloads, findings: Findings) 
     encoded = encode_boxes(ground.books)
     inside = _inside(ground, encoded, pairs.group[pairs.unit], cohort)
     note(pairs.keep(inside), "stand in a box that does not hold the frozen boxes of all of their cohorts")
-    _settle(ground, pairs, findings, note)
-    followed[np.unique(pairs.group[pairs.failed])] = False
-    _judge_followed(ground, pairs, followed, findings)
-    return int((~followed).sum())
+    spoiled[_settle(ground, pairs, findings, note)] = True
+    listed[np.unique(pairs.group[pairs.failed])] = False
+    _judge_listed(ground, pairs, listed & spoiled[groups.release], findings)
+    return follow_groups(ground, payloads, held, spoiled, findings, waiting=waiting)
 
 
 def _candidates(ground: LastingGround, payloads: Payloads) -> tuple[_Candidates, np.ndarray]:
@@ -176,18 +144,11 @@ def _inside(
     return held[back]
 
 
-def corners_of(rosters: Rosters, cohorts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The corners of some cohorts one after the other: the place of each one's cohort among them, and its own place."""
-    length = rosters.starts[cohorts + 1] - rosters.starts[cohorts]
-    owner = np.repeat(np.arange(len(cohorts)), length)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
-    return owner, rosters.starts[cohorts][owner] + offset
-
-
 def _settle(
     ground: LastingGround, pairs: _Candidates, findings: Findings, note: Callable[[np.ndarray, str], None]
-) -> None:
-    """Rows whose candidates are all of one cohort settle in which group it is; that narrows others, and so on."""
+) -> list[int]:
+    """Rows whose candidates are all of one cohort settle in which group it is; that narrows others, and so on. Releases
+    in which a cohort is torn apart."""
     groups, total = ground.groups, len(ground.rosters.members)
     torn: set[int] = set()
     for _ in range(_MOST_ROUNDS):
@@ -217,67 +178,25 @@ def _settle(
             "rows of one cohort stand in two groups of a release",
             *(ground.heads[number].release_id for number in sorted(torn)),
         )
+    return sorted(torn)
 
 
-def _judge_followed(
-    ground: LastingGround, pairs: _Candidates, followed: np.ndarray, findings: Findings
-) -> None:
-    """People, windows and boxes of the groups all of whose rows have candidates."""
+def _judge_listed(ground: LastingGround, pairs: _Candidates, listed: np.ndarray, findings: Findings) -> None:
+    """People, windows and boxes of groups all of whose rows have candidates, where others of the release have none."""
     groups, rosters, policy = ground.groups, ground.rosters, ground.policy
     assert policy.window_ms is not None
     group = pairs.group[pairs.unit]
-
-    def note(bad: np.ndarray, message: str) -> None:
-        bad &= followed
-        if bad.any():
-            releases = np.unique(groups.release[bad])
-            findings.add(
-                f"{int(bad.sum())} groups {message}",
-                *(ground.heads[number].release_id for number in releases),
-            )
-
     people = np.unique(np.column_stack([group, ground.person[pairs.record]]), axis=0)[:, 0]
-    note(
-        np.bincount(people, minlength=len(followed)) < policy.k,
-        f"have rows of fewer than k = {policy.k} people",
-    )
-    first = np.full(len(followed), np.iinfo(np.int64).max)
-    last = np.full(len(followed), np.iinfo(np.int64).min)
+    few = listed & (np.bincount(people, minlength=len(listed)) < policy.k)
+    note_groups(ground, np.flatnonzero(few), f"have rows of fewer than k = {policy.k} people", findings)
+    first = np.full(len(listed), np.iinfo(np.int64).max)
+    last = np.full(len(listed), np.iinfo(np.int64).min)
     np.minimum.at(first, group, ground.end[pairs.record])
     np.maximum.at(last, group, ground.end[pairs.record])
-    note(
-        (first - policy.window_ms != groups.start) | (last != groups.end),
-        "have a window that is not that of their rows",
-    )
+    wrong = listed & ((first - policy.window_ms != groups.start) | (last != groups.end))
+    note_groups(ground, np.flatnonzero(wrong), "have a window that is not that of their rows", findings)
     total = max(len(rosters.members), 1)
     keys = np.unique(group * total + _cohorts(ground, pairs))
-    keys = keys[followed[keys // total]]
-    judge_hulls(ground, keys // total, keys % total, findings)
-
-
-def judge_hulls(ground: LastingGround, group: np.ndarray, cohort: np.ndarray, findings: Findings) -> None:
-    """Each box is the least of its grid around the corners of cohorts of its group, and around nothing more.
-
-    group, cohort: int64 (e,), which cohorts each group has, by group; others are not judged.
-    """
-    chosen, place = np.unique(group, return_inverse=True)
-    if not len(chosen):
-        return
-    owner, corner = corners_of(ground.rosters, cohort)
-    codes = encode_records(ground.rosters.corners, ground.books)
-    size = np.ones(len(codes), np.int64)
-    rows = np.bincount(place[owner], minlength=len(chosen))
-    graph = CandidateGraph(
-        indptr=np.concatenate([[0], np.cumsum(rows)]).astype(np.int64),
-        columns=corner.astype(np.int32),
-        row_size=rows.astype(np.int64),
-        record_size=size,
-        row_turn=np.zeros(len(chosen), np.int64),
-        record_turn=np.zeros(len(codes), np.int64),
-    )
-    nowhere = np.zeros(len(codes), np.int64)
-    points = RecordGroups(
-        codes, nowhere.astype(np.int32), nowhere, size, np.arange(len(codes), dtype=np.int32)
-    )
-    held = HeldBoxes(ground.groups.boxes[chosen], ground.groups.release[chosen], graph, points)
-    judge_boxes(held, ground.books, ground.heads, findings, by_levels=False)
+    keys = keys[listed[keys // total]]
+    own, owner = np.unique(keys // total, return_inverse=True)
+    judge_hulls(ground, own, owner, keys % total, findings)

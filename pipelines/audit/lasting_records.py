@@ -14,7 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from kanonflow.pipelines.audit.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
-from kanonflow.pipelines.audit.lasting_groups import LastingGround, corners_of, judge_hulls
+from kanonflow.pipelines.audit.frozen_hulls import judge_hulls
+from kanonflow.pipelines.audit.lasting_ground import LastingGround
+from kanonflow.pipelines.audit.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.record_file import ReadMatchingRecord
 from kanonflow.pipelines.audit.report import Findings
 
@@ -76,4 +78,5 @@ class RecordedCohorts:
         """Once all matching records were read: every box is the least around the cohorts of its group."""
         if self._pairs:
             pairs = np.unique(np.concatenate(self._pairs), axis=0)
-            judge_hulls(self._ground, pairs[:, 0], pairs[:, 1], findings)
+            group, owner = np.unique(pairs[:, 0], return_inverse=True)
+            judge_hulls(self._ground, group, owner, pairs[:, 1], findings)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field, fields
 
+from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare
 from kanonflow.schemas.printable import printable
 
 
@@ -23,7 +24,8 @@ class AuditFigures:
     known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
     individuals (records, if there are none) behind them (verify --known).
     cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
-    released; followed: groups whose rows could be told, of ``classes``; None: the secret was not given.
+    released; followed: groups, of ``classes``, of which only one set of whole cohorts can have the rows; rows_followed:
+    rows in these; people_followed: people all of whose rows are; None: the secret was not given.
     """
 
     k: int
@@ -57,6 +59,8 @@ class AuditFigures:
     people_known: int | None = None
     epoch_candidates: int | None = None
     followed: int | None = None
+    rows_followed: int | None = None
+    people_followed: int | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -92,7 +96,9 @@ _LABELS = {
     "cohorts": "cohorts that last",
     "people_known": "people in them",
     "epoch_candidates": "fewest people of a cohort",
-    "followed": "groups whose rows were told",
+    "followed": "groups followed",
+    "rows_followed": "rows in them",
+    "people_followed": "people all of whose rows are",
     "seconds_reading": "seconds reading",
     "seconds_checking": "seconds checking",
 }
@@ -103,22 +109,34 @@ _SHARES = ("records_at_k", "rows_at_k", "known_below_k")
 class AuditReport:
     """The audit's answer. ``failures`` is empty exactly when it passed; messages name fields and releases
     only. ``not_checked``: what it did not look at, or cannot see, each with the reason. ``checked``: what was held
-    against each other of cohorts that last."""
+    against each other of cohorts that last. ``followed``: how much of the run was followed to its people."""
 
     failures: tuple[str, ...]
     figures: AuditFigures
     not_checked: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
+    followed: FollowedShare = WHOLE
 
     @property
     def passed(self) -> bool:
         """Whether the releases, over this input, are k-concealing and complete."""
         return not self.failures
 
+    @property
+    def in_full(self) -> bool:
+        """Whether it passed and nothing was left out."""
+        return self.passed and self.followed.whole
+
+    @property
+    def verdict(self) -> str:
+        """Passed in full, passed in part, or failed."""
+        return ("passed in full" if self.in_full else "passed in part") if self.passed else "failed"
+
     def render(self) -> str:
         """The report as text: the verdict, every failure, the figures, what was not checked."""
-        verdict = "passed" if self.passed else f"FAILED ({len(self.failures)})"
-        lines = [f"audit {verdict}", *(f"  - {printable(failure)}" for failure in self.failures), ""]
+        verdict = self.verdict if self.passed else f"FAILED ({len(self.failures)})"
+        part = f": {self.followed.told()}" if self.passed and not self.in_full else ""
+        lines = [f"audit {verdict}{part}", *(f"  - {printable(failure)}" for failure in self.failures), ""]
         width = max(len(label) for label in _LABELS.values())
         for figure in fields(self.figures):
             value = getattr(self.figures, figure.name)
@@ -130,14 +148,17 @@ class AuditReport:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """The report as a JSON object with ``passed``, ``failures``, ``figures``, ``not_checked`` and ``checked``."""
+        """The report as a JSON object with ``passed``, ``verdict``, ``failures``, ``figures``, ``followed`` (shares in
+        tenths of a percent), ``not_checked`` and ``checked``."""
         figures = asdict(self.figures)
         # As the flag and the folder are spelled, which scripts know.
         figures["certificates"] = figures.pop("matching_records")
         told = {
             "passed": self.passed,
+            "verdict": self.verdict,
             "failures": list(self.failures),
             "figures": figures,
+            "followed": asdict(self.followed),
             "not_checked": list(self.not_checked),
             "checked": list(self.checked),
         }

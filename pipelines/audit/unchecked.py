@@ -13,7 +13,8 @@ class Seen:
     """What an audit was given, and how far it came. metrics: there are any; structure: the graph was judged.
 
     With cohorts that last: cohorts: they were judged; people: also against the input; unfollowed: groups whose rows
-    could not be told; bounded: a run over files.
+    have more than one set of cohorts that may stand in them; bounded: a run over files.
+    foreign: entries of its directory that no run makes.
     """
 
     matching_records: bool
@@ -25,6 +26,12 @@ class Seen:
     people: bool = False
     unfollowed: int = 0
     bounded: bool = False
+    foreign: tuple[str, ...] = ()
+
+    @property
+    def recorded(self) -> bool:
+        """Whether matching records told who of the cohorts stands in each group."""
+        return self.matching_records and self.people
 
 
 def not_checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
@@ -53,7 +60,7 @@ def _checked(seen: Seen) -> Iterator[str]:
     yield (
         "groups consist of whole cohorts, have rows of k people, and carry their rows' payloads, their rows' window "
         "and the snapped hull of their cohorts' boxes"
-        + ("" if seen.matching_records else ", as far as payload and time tell the rows")
+        + ("" if seen.matching_records or not seen.unfollowed else ", where these can be followed")
     )
 
 
@@ -66,16 +73,12 @@ def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
             "and windows theirs",
             "no secret given (--secret-file), without which nobody of the input is found among those who entered",
         )
-    elif not seen.matching_records:
+    elif seen.unfollowed and not seen.matching_records:
         yield (
-            "which of its rows a group has where payloads repeat, or all rows of cohorts changed places",
-            "no matching records given (--certificates)",
+            f"people, box and window of {seen.unfollowed} groups",
+            "more than one set of whole cohorts may have their rows, or a failure stands above; matching records "
+            "(--certificates) tell which",
         )
-        if seen.unfollowed:
-            yield (
-                f"people, box and window of {seen.unfollowed} groups",
-                "more records have the payload of one of their rows than are followed, or a failure stands above",
-            )
     if seen.people and (seen.waiting or not seen.bounded):
         yield (
             "an intake that left somebody out, or came late",
@@ -121,6 +124,11 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
         )
     if policy.by_levels:
         yield "labels as low as their members allow", "the policy publishes whole fields at one level"
+    if seen.foreign:
+        yield (
+            f"{len(seen.foreign)} entries of the directory",
+            f"no run makes them ({', '.join(seen.foreign)})",
+        )
     if not seen.metrics:
         yield "metrics", "there are none in restricted/metrics"
     else:

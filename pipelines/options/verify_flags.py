@@ -11,6 +11,11 @@ def add_checks(verify: argparse.ArgumentParser) -> None:
     """How the audit answers, and what it looks at besides the releases."""
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
     verify.add_argument(
+        "--strict",
+        action="store_true",
+        help="an audit that passed in part ends with exit code 1, as one that failed",
+    )
+    verify.add_argument(
         "--waiting",
         action="store_true",
         help="the run goes on: rows whose time is not over may be in no release yet",

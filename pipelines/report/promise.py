@@ -47,8 +47,10 @@ def premises(k: int, protect: str, cohort: str | None) -> tuple[str, ...]:
         return (
             *told,
             "It is not for a reader who knows anything of when or how often somebody was active: one purchase with its"
-            " day, a holiday, a stay in hospital. Row counts are not hidden.",
-            "Candidates are accounts, people who have left among them. Attributes are those at entry.",
+            " day, a holiday, a stay in hospital. Who knows one purchase by its day and amount finds, as a rule, all"
+            " rows of the person. Row counts are not hidden, nor is who was there.",
+            "Candidates are accounts, people who have left among them. Attributes are those at entry, if none of them"
+            " changed between a person's first row and then.",
             "It is the promise of one epoch: lost state, a run that does not go on from the cohorts of the one before,"
             " or a second policy over the same people each begin another, and what two epochs tell together is not"
             " covered.",

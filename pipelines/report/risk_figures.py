@@ -139,6 +139,37 @@ def _activity(records: Sequence[Record]) -> Iterator[Block]:
         "Not promised, and measured: what is left for a reader who also knows that somebody has rows in one window."
     )
     yield Table("activity", "With one window of activity known", ("", "value"), rows_of(rows), folded=False)
+    yield from _purchases(records)
+
+
+def _purchases(records: Sequence[Record]) -> Iterator[Block]:
+    """What is left for the strongest ordinary reader, who knows one row; not promised."""
+    told = [
+        (each, record["rows_released"]) for record in records if (each := record.get("purchase_candidates"))
+    ]
+    if not told:
+        return
+    rows = sum(number for _, number in told)
+
+    def over(name: str) -> float:
+        return sum(each[name] * number for each, number in told) / rows
+
+    yield Paragraph(
+        "Not promised, and measured: what is left for a reader who knows of one person"
+        f" {told[-1][0]['reader']}. One left: the person is found, with all of its rows of the epoch."
+    )
+    lines: list[tuple[Cell, ...]] = [
+        ("fewest candidates then", count(min(each["minimum"] for each, _ in told))),
+        ("mean", decimal(over("mean"), 2)),
+        ("rows with fewer than k", share(over("below_k"))),
+        ("rows with one left", share(over("alone"))),
+    ]
+    yield Table("purchase", "With one row known", ("", "value"), rows_of(lines), folded=False)
+    changed = sum(record.get("changed_before_entry") or 0 for record in records)
+    yield Paragraph(
+        f"People whose attributes changed between their first row and their entry: {changed:,}. Their frozen values"
+        " hang on when their rows came, so for them the promise is not shown."
+    )
 
 
 def _whole(value: float | None) -> int | None:

@@ -22,7 +22,15 @@ def status(verdict: Verdict | None, *, stands: bool, public: bool = False) -> St
         return Status("bad", f"The audit FAILED on {when}.")
     so_far = ", over what was released so far" if verdict.waiting else ""
     judged = " The public files are those that it judged." if public else ""
-    return Status("good", f"The audit passed on {when}{so_far}.{judged}")
+    if verdict.in_full:
+        return Status("good", f"The audit passed in full on {when}{so_far}.{judged}")
+    if verdict.followed is None:
+        return Status(
+            "open",
+            f"The audit passed on {when}{so_far}, and did not say how much of the run it followed, as builds of then."
+            f"{judged}",
+        )
+    return Status("open", f"The audit passed in part on {when}{so_far}: {verdict.followed.told()}.{judged}")
 
 
 def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]:
@@ -30,7 +38,7 @@ def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]
     if verdict is None:
         return ()
     rows: list[tuple[Cell, ...]] = [
-        ("verdict", ("passed" if verdict.passed else "FAILED") + ("" if stands else ", of other files")),
+        ("verdict", _word(verdict) + ("" if stands else ", of other files")),
         ("when", _moment(verdict.judged_at)),
         ("by kanonflow", verdict.kanonflow),
         ("releases read", count(verdict.releases)),
@@ -46,6 +54,14 @@ def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]
         ("how to work it out", DIGEST_COMMAND),
     ]
     return (Table("verdict", "What the audit judged", ("", "of the audit"), rows_of(rows)),)
+
+
+def _word(verdict: Verdict) -> str:
+    if not verdict.passed:
+        return "FAILED"
+    if verdict.followed is None:
+        return "passed"
+    return "passed in full" if verdict.in_full else "passed in part"
 
 
 def _moment(iso: str) -> str:

@@ -140,7 +140,9 @@ def earlier_run(
     if "job" in record and not ended:
         raise ContinueError(
             f"--continue {directory}: a stream writes there whose feed has not ended. End it with kanonflow stop, or go"
-            " on with it by --resume: two runs must not take newcomers into one roster"
+            " on with it by --resume: two runs must not take newcomers into one roster. If its job is gone, resume from"
+            " its last checkpoint or savepoint, and stop that; without one nobody can tell which rows of its source are"
+            " out, and reading it again would publish them a second time"
         )
     if "chain" in record and not ended and not record.get("elsewhere"):
         raise ContinueError(

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kanonflow.pipelines.audit.followed_share import FollowedShare
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.run_records.replaced_file import replace_file
 from kanonflow.pipelines.run_records.run_summary import read_json
@@ -32,6 +33,7 @@ NAME = "verdict.json"
 _PUBLIC = ("release", "metrics")
 _RESTRICTED = tuple(f"restricted/{name}" for name in ("metrics", "rejected", "cohorts", "certificates"))
 _CHUNK = 1 << 20
+_FOLLOWED = ("followed_groups", "followed_people", "followed_rows")
 
 
 class Judged(NamedTuple):
@@ -55,6 +57,8 @@ class Verdict:
     judged_at: in UTC, to the second. releases, rows: that it read. waiting: the run was going on.
     matching_records, secret: what it was given besides. files, digest: ``Judged``. second_release: of this run's rows
     another release is known (``released_again``).
+    followed_groups, followed_people, followed_rows: how much of the run was followed, in tenths of a percent
+    (``FollowedShare``); None: the build that judged did not say.
     """
 
     passed: bool
@@ -72,6 +76,22 @@ class Verdict:
     second_release: bool
     files: int
     digest: str
+    followed_groups: int | None = None
+    followed_people: int | None = None
+    followed_rows: int | None = None
+
+    @property
+    def followed(self) -> FollowedShare | None:
+        """How much was followed; None: it is not told."""
+        groups, people, rows = self.followed_groups, self.followed_people, self.followed_rows
+        if groups is None or people is None or rows is None:
+            return None
+        return FollowedShare(groups, people, rows)
+
+    @property
+    def in_full(self) -> bool:
+        """Whether it passed, and is known to have left nothing out."""
+        return self.passed and self.followed is not None and self.followed.whole
 
 
 class VerdictError(Exception):
@@ -117,6 +137,9 @@ def verdict_of(
         second_release=second_release,
         files=judged.files,
         digest=judged.digest,
+        followed_groups=report.followed.groups,
+        followed_people=report.followed.people,
+        followed_rows=report.followed.rows,
     )
 
 
@@ -152,10 +175,12 @@ def read_verdict(output: str | Path) -> Verdict | None:
     told = read_json(Path(output) / NAME)
     kinds: dict[str, type] = {"passed": bool, "waiting": bool, "matching_records": bool, "secret": bool}
     kinds |= {"second_release": bool, "k": int, "releases": int, "rows": int, "files": int}
+    kinds |= dict.fromkeys(_FOLLOWED, int)
     values: dict[str, Any] = {}
     for member in fields(Verdict):
         value = told.get(member.name)
-        optional = member.name == "cohort" and value is None
+        # Verdicts of earlier builds do not say how much was followed.
+        optional = member.name in ("cohort", *_FOLLOWED) and value is None
         if not optional and type(value) is not kinds.get(member.name, str):
             return None
         values[member.name] = value

@@ -69,7 +69,9 @@ class Merged(NamedTuple):
 
     labels: int32 (c,), groups 0 .. g-1, numbered by their first cohort. loss: of them. start: what the search began
     with, "greedy" or "warm". greedy_loss, warm_loss: of both starts, None without a last window.
-    groups_kept: groups that are a group of the last window, restricted to the cohorts that are here.
+    warm_kept: of the groups that the search began with, the share that are groups of the last window; 0 where the
+    greedy ones won, None without a last window.
+    groups_kept: groups of the answer that are a group of the last window, restricted to the cohorts that are here.
     groups_merged: groups of more than one cohort. evaluations: hulls that were priced, for the starts too.
     """
 
@@ -78,6 +80,7 @@ class Merged(NamedTuple):
     start: str
     greedy_loss: float
     warm_loss: float | None
+    warm_kept: float | None
     groups_kept: int
     groups_merged: int
     evaluations: int
@@ -159,6 +162,7 @@ def _alone(task: MergeTask, people: Individuals) -> Merged:
         start="warm" if warm else "greedy",
         greedy_loss=loss,
         warm_loss=loss if task.warm is not None else None,
+        warm_kept=float(warm) if task.warm is not None else None,
         groups_kept=int(warm),
         groups_merged=0,
         evaluations=0,
@@ -169,7 +173,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
     """Groups of at least k active people each, that hold every cohort once.
 
     Begins with greedy groups or with the last window's as far as they are feasible here, whichever lose less, at ties
-    with the latter.
+    with the latter if any of them is left.
 
     Postcondition: a function of the boxes, rows, active, k, warm, seed and evaluations alone; never of the order of the
     corners, of a clock or of the machine. Why: what is decided in a window may depend on a cohort's rows as a whole
@@ -186,12 +190,13 @@ def merge_cohorts(task: MergeTask) -> Merged:
     near, evaluations = near_cohorts(task.table, people)
     greedy = begun = _joined(task, people, near, np.arange(c))
     evaluations += greedy.evaluations
-    warm = None
+    warm, kept = None, 0.0
     if task.warm is not None:
         warm = _joined(task, people, near, _last_groups(task, task.warm))
         evaluations += warm.evaluations
-        if warm.loss <= greedy.loss:
-            begun = warm
+        whole = _groups_kept(warm.labels, task.warm) / (int(warm.labels.max()) + 1)
+        if warm.loss < greedy.loss or (warm.loss == greedy.loss and whole):
+            begun, kept = warm, whole
     labels, loss = begun.labels, begun.loss
     limit = task.evaluations
     if limit is None:
@@ -212,6 +217,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
         start="warm" if begun is warm else "greedy",
         greedy_loss=greedy.loss,
         warm_loss=None if warm is None else warm.loss,
+        warm_kept=None if warm is None else kept,
         groups_kept=_groups_kept(labels, task.warm),
         groups_merged=int((np.bincount(labels) > 1).sum()),
         evaluations=evaluations,

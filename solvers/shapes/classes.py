@@ -240,7 +240,8 @@ def _start(
     before = loss.state(people, cold, k, rules)
     labels, stay = warm_labels(people, loss, tour, k, warm, before, rules)
     losses = total_loss(people, loss.state(people, labels, k, rules)), total_loss(people, before)
-    if losses[0] <= losses[1]:
+    # Where nobody stays, what goes on from the old classes is a start like any other, and was asked for by nobody.
+    if losses[0] <= losses[1] and stay.any():
         return labels, "warm", *losses, float(stay.mean())
     return cold, name, *losses, 0.0
 

@@ -127,7 +127,10 @@ def _start(
     warm: WarmGraph | None,
     build: Callable[[NDArray[np.int32]], Any],
 ) -> _Start:
-    """The cold start, or the completed old graph when it costs no more. build: the state for members."""
+    """The cold start, or the completed old graph when it costs less, or as much with some slots as they were.
+
+    build: the state for members.
+    """
     units = problem.units
     members, name = cold_members(problem, start)
     cold = build(members)
@@ -136,8 +139,8 @@ def _start(
         return _Start(cold, name)
     slots = build(completed.members)
     losses = float(slots.loss.mean()), float(cold.loss.mean())
-    if losses[0] <= losses[1]:
-        kept = 1.0 - completed.changed.size / completed.members.shape[0]
+    kept = 1.0 - completed.changed.size / completed.members.shape[0]
+    if losses[0] < losses[1] or (losses[0] == losses[1] and kept):
         return _Start(slots, "warm", completed.changed, *losses, kept, completed.evaluations)
     return _Start(cold, name, None, *losses, 0.0, completed.evaluations)
 

@@ -348,12 +348,13 @@ def test_policy_check_reports_all_mistakes_at_once(
 def test_verify_ends_with_the_audits_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 0 when the audit passed, 1 when it failed; its report is printed, as text or as JSON."""
+    """Exit code 0 when the audit passed, 1 when it failed, or with --strict passed in part; its report is printed, as
+    text or as JSON."""
     audited: list[Any] = []
 
     class Report:
         def __init__(self, passed: bool) -> None:
-            self.passed = passed
+            self.passed, self.in_full = passed, False
 
         def render(self) -> str:
             return "the report"
@@ -365,7 +366,7 @@ def test_verify_ends_with_the_audits_verdict(
         assert input_format is None
         assert checks == {"waiting": False, "matching_records": False, "known": 0, "allow_empty": False}
         audited.append((*paths, delimiter))
-        return Report(len(audited) == 1)
+        return Report(len(audited) in (1, 3))
 
     monkeypatch.setattr("kanonflow.pipelines.audit.audit.audit", audit)
     monkeypatch.chdir(tmp_path)
@@ -373,8 +374,9 @@ def test_verify_ends_with_the_audits_verdict(
     flags = ["verify", "--policy", "p", "--input", "a", "--input", "b", "--release", "r"]
     assert cli.main(flags) == 0
     assert cli.main([*flags, "--json", "--delimiter", "tab"]) == 1
-    assert capsys.readouterr().out == "the report\n{}\n"
-    assert audited == [
+    assert cli.main([*flags, "--strict"]) == 1
+    assert capsys.readouterr().out == "the report\n{}\nthe report\n"
+    assert audited[:2] == [
         (Path("p"), ["a", "b"], Path("r"), None),
         (Path("p"), ["a", "b"], Path("r"), "\t"),
     ]

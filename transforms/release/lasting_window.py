@@ -241,7 +241,6 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
         # The words are read-only; as signed numbers they are any long.
         Keystream(key).words(int(groups.groups.max()) + 1).astype(np.int64),
     )
-    total = int(groups.groups.max()) + 1
     solution = Solution(
         structure,
         loss=merged.loss,
@@ -253,7 +252,7 @@ def _answer(due: Due, entered: Entered, groups: WindowGroups, solve_ms: float) -
         evaluations=merged.evaluations,
         warm_loss=merged.warm_loss,
         cold_loss=None if merged.warm_loss is None else merged.greedy_loss,
-        warm_kept=None if merged.warm_loss is None else merged.groups_kept / total,
+        warm_kept=merged.warm_kept,
     )
     return Answer(rows, entered.people, groups.encoded, solution, None, solve_ms, content, frozen)
 

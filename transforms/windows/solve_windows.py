@@ -34,6 +34,7 @@ whoever writes it can tell whether it goes on from what is published (``release_
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 import time
@@ -50,7 +51,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.solvers.kernels.compile_ahead import compile_ahead
+from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
 from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.release_window import Clock, WindowResult
@@ -74,6 +75,20 @@ WAKE = (0, b"", b"")
 
 
 _LOADING = threading.Lock()
+_LOGGER = logging.getLogger(__name__)
+
+
+def _tell_compiling() -> Told:
+    """What says once that the worker compiles and how much: it is about no row, and takes minutes."""
+    told = False
+
+    def tell(done: int, units: int, share: float) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            _LOGGER.warning("compiles %d kernels for this policy, once; this takes up to some minutes", units)
+
+    return tell
 
 
 @functools.cache
@@ -85,7 +100,9 @@ def _load_kernels(
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
     sets: compiled first where no cache holds them.
     """
-    compile_ahead(sets)
+    begin = time.monotonic()
+    if compile_ahead(sets, _tell_compiling()):
+        _LOGGER.warning("compiled kernels for this policy in %.0f s", time.monotonic() - begin)
     warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss)
     if merging:
         warm_up_merging(hierarchies=hierarchies)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit import lasting_groups
+from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.lasting_groups import MOST_CANDIDATES
 from kanonflow.pipelines.audit.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.values import CodeBook
@@ -178,14 +179,31 @@ def test_forgotten_people_pass(run: LastingRun) -> None:
     found(run, "who are forgotten still have frozen values")
 
 
-def test_rows_that_many_records_are_like_are_not_followed(tmp_path: Path) -> None:
-    """Groups with such rows are counted among what is not checked, and with matching records nothing is left open."""
+def test_rows_that_many_records_are_like_are_followed(tmp_path: Path) -> None:
+    """Rows that are all alike: which cohorts a group consists of is told by boxes, people and counts."""
     told = [",".join([*line.split(",")[:7], "1.0", "n0", "", "s0"]) for line in lines(days=3, moves=False)]
     assert Counter(line.split(",")[1][:10] for line in told).most_common()[-1][1] > MOST_CANDIDATES
     report = make_run(tmp_path / "alike", told).judged()
     assert report.failures == ()
-    assert report.figures.followed == 0
-    assert any(f"of {report.figures.classes} groups" in line for line in report.not_checked)
+    assert report.figures.followed == report.figures.classes
+    assert report.verdict == "passed in full"
+
+
+def test_groups_that_could_change_places_are_left_open(tmp_path: Path) -> None:
+    """People who are all alike, and rows too: who stands where is not told, and the verdict says so. With matching
+    records it is."""
+    alike = [
+        ",".join([line.split(",")[0], line.split(",")[1], "40,170.0,1980-01-01,A,Breda,1.0,n0", "", "s0"])
+        for line in lines(days=3, moves=False)
+    ]
+    run = make_run(tmp_path / "alike", alike)
+    report = run.judged()
+    assert report.failures == ()
+    assert report.verdict == "passed in part"
+    open_ = (report.figures.classes or 0) - (report.figures.followed or 0)
+    assert open_ > 0
+    assert any(f"of {open_} groups" in line for line in report.not_checked)
+    assert run.judged(recorded=True).verdict == "passed in full"
 
 
 def test_the_report_says_what_was_checked(good_run: LastingRun) -> None:
@@ -475,3 +493,17 @@ def test_work_is_linear_in_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     report = make_run(tmp_path / "few", told).judged()
     assert report.failures == ()
     assert 0 < counted[0] <= MOST_CANDIDATES * report.figures.rows
+
+
+def test_a_run_that_ended_before_anybody_entered_is_judged(tmp_path: Path) -> None:
+    """No release, and cohorts of nobody: the audit fails in words, and not with an error of its own."""
+    (tmp_path / "policy.yaml").write_text(
+        "version: 1\nk: 3\nwindow: 1d\nmax_delay: 1d\nfields:\n  who: {role: individual}\n  when: {role: time}\n"
+        "  age: {role: quasi, type: numeric, as: int}\n"
+    )
+    (tmp_path / "in.csv").write_text("who,when,age\n" + "".join(f"p{n},2024-03-01,{n}\n" for n in range(9)))
+    for name in ("release", "restricted", "restricted/cohorts", "restricted/cohorts/00"):
+        (tmp_path / "out" / name).mkdir(parents=True, mode=0o700)
+    report = audit(tmp_path / "policy.yaml", [str(tmp_path / "in.csv")], tmp_path / "out")
+    assert not report.passed
+    assert any("nothing was released" in failure for failure in report.failures)

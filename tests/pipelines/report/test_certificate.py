@@ -50,6 +50,7 @@ def audited(out: Path, **changes: Any) -> None:
         "rows": 77,
     }
     told |= {"waiting": False, "matching_records": False, "secret": True, "second_release": False}
+    told |= {"followed_groups": 1000, "followed_people": 1000, "followed_rows": 1000}
     told |= {"files": judged.files, "digest": judged.digest}
     (out / "verdict.json").write_text(json.dumps(told | changes))
     inside = {"digest": judged.all_digest, "report": {}}
@@ -152,7 +153,7 @@ def test_restricted_metrics_leave_the_verdict_alone(tmp_path: Path) -> None:
     assert "svg" not in page.tags
     audited(out)
     html, page = certificate(out)
-    assert "The audit passed on 2024-06-01 12:00:00 UTC, by kanonflow 9.9." in page.text
+    assert "The audit passed in full on 2024-06-01 12:00:00 UTC, by kanonflow 9.9." in page.text
     assert "at most 1/5" in page.text
     assert page.tables["verdict"].records()["rows read in them"] == ["77"]
     exact = {f'"{each["rows_released"]}"' for each in ninety("lasting", 4) if each["released"]}
@@ -162,7 +163,14 @@ def test_restricted_metrics_leave_the_verdict_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words", "kind"),
     [
-        ({}, "The audit passed on", "good"),
+        ({}, "The audit passed in full on", "good"),
+        (
+            {"followed_groups": 769, "followed_rows": 0},
+            "The audit passed in part on 2024-06-01 12:00:00 UTC, by kanonflow 9.9: 76.9% of the groups, 100.0% of the"
+            " people and 0.0% of the rows were followed",
+            "open",
+        ),
+        ({"followed_people": None}, "did not say how much of the run it followed", "open"),
         ({"waiting": True}, "over what was released so far", "good"),
         ({"passed": False}, "The audit FAILED on", "bad"),
         ({"digest": "0" * 64}, "Not audited as it is now", "bad"),
@@ -174,7 +182,11 @@ def test_the_verdict_comes_first(changes: dict[str, Any], words: str, kind: str,
     """Passed, failed, of other files, or none; on both pages."""
     out = write_run(tmp_path, ninety("window", 3))
     audited(out, **changes)
-    assert "The public files are those that it judged" in certificate(out)[0] or kind != "good"
+    assert (
+        "The public files are those that it judged" in certificate(out)[0]
+        or kind == "bad"
+        or "judged_at" in changes
+    )
     for path in write_report(str(out)):
         html = Path(path).read_text()
         (status,) = re.findall(r'<p class="status (\w+)">([^<]*)</p>', html)
@@ -301,4 +313,5 @@ def test_every_member_of_a_verdict_is_public() -> None:
     assert set(Verdict.__dataclass_fields__) == {
         *("passed", "judged_at", "kanonflow", "policy", "k", "protect", "cohort", "releases", "rows"),
         *("waiting", "matching_records", "secret", "second_release", "files", "digest"),
+        *("followed_groups", "followed_people", "followed_rows"),
     }

@@ -118,6 +118,13 @@ def check_risk(page: ReadPage, released: list[dict[str, Any]], mode: str) -> Non
         below = [each["activity_candidates"]["below_k"] for each in released]
         mean = sum(a * b for a, b in zip(below, people, strict=True)) / sum(people)
         assert page.tables["activity"].column("value")[2] == pytest.approx(mean, rel=1e-12)
+        rows = [each["rows_released"] for each in released]
+        alone = [each["purchase_candidates"]["alone"] for each in released]
+        mean = sum(a * b for a, b in zip(alone, rows, strict=True)) / sum(rows)
+        assert page.tables["purchase"].column("value")[3] == pytest.approx(mean, rel=1e-12)
+        assert "1 row by its window and amount to 1" in page.text
+        changed = sum(each["changed_before_entry"] for each in released)
+        assert f"between their first row and their entry: {changed:,}." in page.text
     elif mode == "window":
         told = fewest.column("over five releases, not promised")
         assert told == [each["guaranteed_candidates"] for each in released]

@@ -86,6 +86,14 @@ def record(mode: str, number: int, draw: random.Random, **changes: Any) -> dict[
         told |= {
             "epoch": "00000000000000ab",
             "epoch_candidates": {"minimum": 5, "mean": 5.5},
+            "purchase_candidates": {
+                "reader": "1 row by its window and amount to 1",
+                "minimum": 1,
+                "mean": 1 + draw.random(),
+                "below_k": draw.random(),
+                "alone": draw.random(),
+            },
+            "changed_before_entry": draw.randrange(4),
             "activity_candidates": {"minimum": 1, "mean": 4 + draw.random(), "below_k": draw.random()},
         }
     if mode == "window":
@@ -200,6 +208,11 @@ def ninety(mode: str, windows: int = 90, seed: int = 1) -> list[dict[str, Any]]:
     if windows > 2:
         nothing = {"released": False, "rows_released": 0, "individuals": 0, "gcp": None, "lower_bound": None}
         nothing |= {"classes": None, "ncp": {}, "candidates_of_rows": {}, "candidates_of_people": {}}
-        nothing |= {"candidates_min": None, "epoch_candidates": None, "activity_candidates": None}
+        nothing |= {
+            "candidates_min": None,
+            "epoch_candidates": None,
+            "activity_candidates": None,
+            "purchase_candidates": None,
+        }
         found[2] |= nothing
     return found

@@ -16,9 +16,10 @@ from kanonflow.pipelines.kafka.progress import (
     encode_position,
     going_on,
 )
-from kanonflow.pipelines.run_records.continued_run import ContinueError
+from kanonflow.pipelines.run_records.continued_run import ContinueError, earlier_run
 from kanonflow.pipelines.run_records.feeds_read import begin_after, feeds_of_chain
 from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
+from tests.small_feeds import bound_feed, feed_policy
 
 TOPIC = {"topic": "rows"}
 POSITION = encode_position(
@@ -91,3 +92,13 @@ def test_files_that_a_stream_has_read_are_refused_where_they_lie(tmp_path: Path)
     stream(tmp_path / "old", {"directory": str(feed)}, None)
     with pytest.raises(ContinueError, match=r"b\.csv"):
         refuse_read_files(old, [str(feed / "b.csv")])
+
+
+def test_a_stream_that_did_not_end_is_not_continued(tmp_path: Path) -> None:
+    """Its job may be gone, but not what it published, and no release tells which rows of the source those are."""
+    record = stream(tmp_path / "one", TOPIC, POSITION)
+    (tmp_path / "one" / "restricted" / "ended").unlink()
+    bound = bound_feed(feed_policy(cohort="lasting", intake=12))
+    with pytest.raises(ContinueError, match=r"has not ended.*last checkpoint or savepoint.*a second time"):
+        earlier_run(str(tmp_path / "one"), str(tmp_path / "two"), record, bound)
+    assert not (tmp_path / "two").exists()

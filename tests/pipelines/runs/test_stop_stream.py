@@ -16,9 +16,9 @@ from apache_beam.runners.sdf_utils import RestrictionTrackerView, ThreadsafeRest
 from kanonflow.pipelines.cli import main
 from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition
 from kanonflow.pipelines.feeds.arriving_files import ArrivingFiles
-from kanonflow.pipelines.feeds.polled_source import _PROVIDER, ReadPolled, _Poll
+from kanonflow.pipelines.feeds.polled_source import _PROVIDER, FeedGoneError, ReadPolled, _Poll
 from kanonflow.pipelines.run_records import refused_state
-from kanonflow.pipelines.run_records.refused_state import RefusedState
+from kanonflow.pipelines.run_records.refused_state import GoneFeedError, RefusedState
 from kanonflow.pipelines.run_records.run_directory import RunDirectoryError, lock_directory
 from kanonflow.pipelines.runs import stop_stream as stopping
 from kanonflow.pipelines.runs.anonymize_files import RunFailedError, connect, kanonymize
@@ -210,3 +210,48 @@ def test_stop_says_that_the_state_was_refused(
     assert main(["stop", output]) == 3
     assert "older, and what to do" in capsys.readouterr().err
     assert not Path(stop_file(output)).exists()
+
+
+class Gone:
+    """A feed that somebody has deleted: a source and its reader."""
+
+    def open(self) -> Any:
+        """Itself."""
+        return self
+
+    def read(self, position: bytes, max_rows: int) -> Any:
+        """Nothing can be read."""
+        raise FeedGoneError("kafka://there/rows, partition 0: it does not exist any more")
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_a_feed_that_is_gone_ends_the_job_with_one_sentence(
+    output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first attempt fails and leaves the reason; the next one reads nothing and cancels the job, instead of failing
+    for ever; the command and ``stop`` say the reason, once, with exit code 3."""
+    ended: list[str] = []
+    monkeypatch.setattr(refused_state, "cancel_jobs", lambda address, name: ended.append(name))
+    monkeypatch.setattr(stopping, "is_alive", lambda address, name: True)
+    refused = RefusedState(output)
+
+    def attempt() -> list[Any]:
+        tracker = ThreadsafeRestrictionTracker(
+            _PROVIDER.create_tracker(_PROVIDER.initial_restriction(b"feed"))
+        )
+        do_fn = _Poll(Gone(), 1_000, stop_file(output), refused)
+        return list(do_fn.process(b"feed", RestrictionTrackerView(tracker), ManualWatermarkEstimator(None)))
+
+    with pytest.raises(FeedGoneError):
+        attempt()
+    assert ended == []
+    assert attempt() == []
+    assert ended == ["mine"]
+    with pytest.raises(GoneFeedError, match="does not exist any more"):
+        refused.raise_it()
+    assert main(["stop", output]) == 3
+    told = capsys.readouterr().err
+    assert told.count("does not exist any more") == 1
+    assert "Traceback" not in told

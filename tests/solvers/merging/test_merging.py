@@ -44,7 +44,14 @@ def test_what_is_said_of_an_answer_is_true(task: MergeTask, seed: int, evaluatio
     assert found.loss == pytest.approx(naive_merging.loss(task, found.labels), abs=1e-9)
     assert found.loss <= found.greedy_loss
     assert found.loss <= (np.inf if found.warm_loss is None else found.warm_loss)
-    assert (found.start == "warm") == (found.warm_loss is not None and found.warm_loss <= found.greedy_loss)
+    if found.warm_loss is None:
+        assert (found.start, found.warm_kept) == ("greedy", None)
+    elif found.start == "warm":
+        assert found.warm_loss < found.greedy_loss or found.warm_kept
+        assert found.warm_loss <= found.greedy_loss
+    else:
+        assert found.warm_kept == 0.0
+        assert found.warm_loss >= found.greedy_loss
     groups = {tuple(group) for group in naive_merging.members(found.labels)}
     assert found.groups_merged == sum(len(group) > 1 for group in groups)
     kept = (
@@ -120,6 +127,9 @@ def test_a_warm_start_holds_what_is_feasible() -> None:
     torn = merge_cohorts(replace(task, warm=np.array([0, 0, 1, -1])))
     assert (torn.start, torn.labels.tolist()) == ("warm", [0, 0, 1, 1])
     assert torn.groups_kept == 1
+    assert (crossed.warm_kept, torn.warm_kept) == (0.0, 0.5)
+    strangers = merge_cohorts(replace(task, warm=np.full(4, -1)))
+    assert (strangers.start, strangers.warm_kept, strangers.groups_kept) == ("greedy", 0.0, 0)
     alone = merge_cohorts(replace(two_far_pairs([5, 5, 5, 5]), warm=np.array([0, 0, 0, 0])))
     assert alone.labels.tolist() == [0, 1, 2, 3]
     assert alone.warm_loss == 0.0

@@ -1,0 +1,179 @@
+"""The floor of each class of a release, from releases and input alone: no secret says whose anything is.
+
+    rows      a class has k rows or more
+    people    k people of the input have a row in its windows with one of its payloads
+    box       k people of the input had, by then, values that lie in its box
+    ids       its number tells nothing: it neither counts, nor comes after another, nor is a digest anybody can work out
+
+All of that is necessary, whoever stands in the class, and none of it is enough: who does takes the secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kanonflow.pipelines.audit.boxes import BoxBook, EncodedBoxes, encode_boxes, encode_records, outside_boxes
+from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.entries import InputRows
+from kanonflow.pipelines.audit.frozen_hulls import note_groups
+from kanonflow.pipelines.audit.lasting_ground import LastingGround, Payloads
+from kanonflow.pipelines.audit.points_in_boxes import Boxes, Points, pairs_in_boxes
+from kanonflow.pipelines.audit.report import Findings
+
+_SMALL = 1 << 20
+_NEAR = 64
+_FEWEST_BITS = 40
+_TRIED = 3
+
+
+@dataclass(frozen=True)
+class InputPeople:
+    """rows: all of the input. individual: int32 (n,), codes. explains: whether frozen values are of this input."""
+
+    rows: InputRows
+    individual: np.ndarray
+    explains: bool
+
+
+def judge_floor(ground: LastingGround, people: InputPeople, payloads: Payloads, findings: Findings) -> None:
+    """Note classes below the floor, and numbers that are not opaque. ground: of nobody in particular.
+
+    O(rows k + people in boxes) but for sorting.
+    """
+    groups, k = ground.groups, ground.policy.k
+    rows = np.bincount(groups.of_row, minlength=len(groups.release))
+    note_groups(ground, np.flatnonzero(rows < k), f"have fewer than k = {k} rows", findings)
+    few = _people_of_payloads(ground, people.individual, payloads) < k
+    note_groups(
+        ground,
+        np.flatnonzero(few),
+        f"have payloads that fewer than k = {k} people of the input bring in their windows",
+        findings,
+    )
+    if people.explains:
+        held = _people_in_boxes(ground, people)
+        note_groups(
+            ground,
+            np.flatnonzero(held < k),
+            f"have a box that fewer than k = {k} people of the input lie in",
+            findings,
+        )
+    judge_numbers(ground, findings)
+
+
+def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads: Payloads) -> np.ndarray:
+    """Distinct people with a row in each group's windows that has one of its payloads, exact up to k. Of one window and
+    payload k people are enough, so no more are looked at."""
+    groups, policy = ground.groups, ground.policy
+    size, k = policy.window_ms, policy.k
+    assert size is not None
+    first, _, _ = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
+    group, number = groups.of_row[first].astype(np.int64), payloads.of_row[first]
+    spans = np.clip((groups.end - groups.start) // size, 0, policy.waiting_ms // size + 2)[group]
+    unit = np.repeat(np.arange(len(group)), spans)
+    offset = np.arange(len(unit)) - np.repeat(np.cumsum(spans) - spans, spans)
+    covered = groups.start[group][unit] + (offset + 1) * size
+    own = ground.end[payloads.record]
+    brought, _, _ = group_rows(np.column_stack([payloads.number, own, individual[payloads.record]]))
+    ends, rank = np.unique(np.concatenate([covered, own]), return_inverse=True)
+    stride = len(ends) + 1
+    # In the order of payload, window, person.
+    keys = payloads.number[brought] * stride + rank[len(unit) :][brought]
+    asked = number[unit] * stride + rank[: len(unit)]
+    start = np.searchsorted(keys, asked, side="left")
+    length = np.minimum(np.searchsorted(keys, asked, side="right") - start, k)
+    which = np.repeat(np.arange(len(unit)), length)
+    place = np.arange(len(which)) - np.repeat(np.cumsum(length) - length, length) + start[which]
+    who = individual[payloads.record][brought][place]
+    pairs, _, _ = group_rows(np.column_stack([group[unit][which], who]))
+    return np.bincount(group[unit][which][pairs], minlength=len(groups.release))
+
+
+def _people_in_boxes(ground: LastingGround, people: InputPeople) -> np.ndarray:
+    """Distinct people of the input in each group's box by one of their rows; where these are too few, also by several,
+    a field each, as values are frozen field by field."""
+    groups, rows, made = ground.groups, people.rows, ground.release_ends
+    there = np.flatnonzero(rows.readable)
+    keys = np.column_stack([rows.partition[there], people.individual[there], rows.values[there]])
+    first, of_row, _ = group_rows(keys)
+    since = np.full(len(first), np.iinfo(np.int64).max)
+    np.minimum.at(since, of_row, rows.end[there])
+    points = Points(rows.values[there][first], rows.partition[there][first], since)
+    who = people.individual[there][first].astype(np.int64)
+    boxes = Boxes(groups.boxes, ground.partition[groups.release], made[groups.release])
+    count = np.zeros(len(groups.release), np.int64)
+    total = int(who.max(initial=0)) + 2
+    for box, point in pairs_in_boxes(points, boxes, ground.books):
+        count += np.bincount(np.unique(box * total + who[point]) // total, minlength=len(count))
+    encoded = encode_boxes(ground.books)
+    codes = encode_records(points.codes, ground.books)
+    for group in np.flatnonzero(count < ground.policy.k).tolist():
+        near = (points.partition == boxes.partition[group]) & (since <= boxes.until[group])
+        count[group] = _by_fields(encoded, groups.boxes[group], codes[near], who[near], ground.books)
+    return count
+
+
+def _by_fields(
+    encoded: EncodedBoxes, box: np.ndarray, codes: np.ndarray, who: np.ndarray, books: Sequence[BoxBook]
+) -> int:
+    """How many people have in each field a value that lies in the box."""
+    left = np.unique(who)
+    for field, book in enumerate(books):
+        here = slice(field, field + 1)
+        own = EncodedBoxes(
+            encoded.low[here], encoded.high[here], encoded.nulls[here], encoded.set_of[here], encoded.sets
+        )
+        numbers = np.full((len(codes), 1), box[field])
+        inside = ~outside_boxes(own, numbers, codes[:, field : field + 1], [book])
+        left = np.intersect1d(left, who[inside])
+    return len(left)
+
+
+def judge_numbers(ground: LastingGround, findings: Findings) -> None:
+    """Note class_ids that are not drawn: numbers that are any 64 bits are as good as never any of these."""
+    groups = ground.groups
+    number = groups.number
+    small = (number > -_SMALL) & (number < _SMALL)
+    note_groups(
+        ground,
+        np.flatnonzero(small),
+        "have a class_id that counts or names something: it is too small",
+        findings,
+    )
+    order = np.argsort(number, kind="stable")
+    ahead = number[order]
+    near = np.flatnonzero((ahead[1:] - ahead[:-1] > 0) & (ahead[1:] - ahead[:-1] < _NEAR))
+    near = np.unique(order[np.concatenate([near, near + 1])])
+    note_groups(ground, near[~small[near]], "have a class_id that comes after that of another", findings)
+    bits = number.view(np.uint64)
+    fixed = int((np.bitwise_and.reduce(bits) | ~np.bitwise_or.reduce(bits)) if len(bits) else 0)
+    if len(number) >= _FEWEST_BITS and fixed:
+        findings.add(f"{fixed.bit_count()} bits of class_id are the same in all groups")
+    borders = np.searchsorted(groups.release, np.arange(len(ground.heads) + 1))
+    known = [
+        place
+        for release, head in enumerate(ground.heads)
+        for place in _computable(head.release_id, number, int(borders[release]), int(borders[release + 1]))
+    ]
+    note_groups(
+        ground, np.array(known, np.int64), "have a class_id that is a digest anybody can work out", findings
+    )
+
+
+def _computable(release_id: str, number: np.ndarray, start: int, stop: int) -> Iterator[int]:
+    """Groups of a release whose number is the beginning of a plain digest of its place among them."""
+    if start == stop:
+        return
+    told = {int(each): place for place, each in enumerate(number[start:stop].tolist(), start)}
+    texts = [str(each) for each in range(min(stop - start, _TRIED) + 1)]
+    texts += [f"{release_id}{mark}{each}" for each in texts for mark in ("", ":", "-", "/")]
+    for text in texts:
+        for name in ("sha256", "md5", "blake2b", "sha1"):
+            digest = hashlib.new(name, text.encode(), usedforsecurity=False).digest()[:8]
+            for order in ("little", "big"):
+                if (found := int.from_bytes(digest, order, signed=True)) in told:
+                    yield told[found]
