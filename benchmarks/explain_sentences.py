@@ -105,9 +105,7 @@ def whole_run(path: Path, mapping: Mapping[str, Any], name: str) -> Came:
     releases = [record for record in found.metrics if record["released"]]
     weights = [record["rows_released"] for record in releases]
     ncp = {
-        column.name: float(
-            np.average([record["ncp"][column.published_name] for record in releases], weights=weights)
-        )
+        column.name: float(np.average([record["ncp"][column.name] for record in releases], weights=weights))
         for column in bound.quasis
     }
     return Came(ncp, median_widths(found.released, bound), len(found.rejected) / rows)

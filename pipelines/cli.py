@@ -245,7 +245,9 @@ def _export(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.analysis.export_release import export_releases
 
     directories = [directory.rstrip("/") or "/" for directory in arguments.directories]
-    exported = export_releases(directories, arguments.to, arguments.flat, arguments.output)
+    exported = export_releases(
+        directories, arguments.to, arguments.flat, arguments.output, neutralize=arguments.neutralize_formulas
+    )
     tell(exported.to_json() if arguments.json else exported.render())
     for note in exported.notes():
         tell(f"kanonflow: {note}", sys.stderr)

@@ -85,5 +85,5 @@ def test_the_package_says_what_it_is(contents: dict[str, bytes]) -> None:
     for never in ("Home-page:", "Project-URL:", "License:", "License-Expression:", "Author"):
         assert f"\n{never}" not in metadata
     assert (
-        "Requires-Dist: apache-beam<3,>=2.72\n" in metadata
+        "Requires-Dist: apache-beam<3,>=2.76\n" in metadata
     )  # a range: a pipeline of one's own has a Beam already

@@ -27,6 +27,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
+from kanonflow.transforms.local_runners import check_local_runner
 from kanonflow.transforms.release.rejected import at_places
 from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.rows.classify import classify_places
@@ -51,6 +52,7 @@ from kanonflow.transforms.windows.solve_windows import (
     WAKE,
     SolveWindows,
 )
+from kanonflow.transforms.windows.state_bytes import most_state_bytes
 from kanonflow.transforms.windows.step import EarlierCohorts
 
 BATCH_ROWS = 4096
@@ -192,6 +194,7 @@ class KAnonymize(beam.PTransform):
     def expand(self, records: beam.PCollection) -> Anonymized:
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
         self._bind_to(records.element_type)
+        check_local_runner(records.pipeline)
         refuse_secret_in_graph(records.pipeline, self._secret)
         parts = (
             records
@@ -202,12 +205,9 @@ class KAnonymize(beam.PTransform):
                 REJECTED_TAG, main="parts"
             )
         )
-        rows, divided = parts.parts, None
-        if watches(self._bound.policy):
-            divided = rows | "People" >> FindDividedPeople(self._bound, self._secret, self._known_people)
-            if records.is_bounded and not self._bound.policy.accepts_divided:
-                rows = rows | "Undivided" >> RefuseDividedPeople(divided, self._bound.policy)
-        keyed = rows | "Keyed" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+        keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
+            tuple[bytes, tuple[int, bytes, bytes]]
+        )
         carried = [] if self._continued is None else self._continued.keys()
         if carried:
             # Who waits there must leave or wait on, whether the partition has a row here or not.
@@ -217,6 +217,13 @@ class KAnonymize(beam.PTransform):
                 | "Woken" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
             )
             keyed = (woken, keyed) | "All" >> beam.Flatten()
+        divided = None
+        if watches(self._bound.policy):
+            find = FindDividedPeople(self._bound, self._secret, self._known_people)
+            divided = parts.parts | "People" >> find
+            if records.is_bounded and not self._bound.policy.accepts_divided:
+                # Also what is woken: nothing is released before it is known.
+                keyed = keyed | "Undivided" >> RefuseDividedPeople(divided, self._bound.policy)
         tags = METRICS_TAG, REJECTED_TAG, CARRIED_TAG
         solved = keyed | "Solve" >> beam.ParDo(
             SolveWindows(
@@ -228,6 +235,7 @@ class KAnonymize(beam.PTransform):
                 epoch=self._epoch,
                 continued=self._continued,
                 chain=self._chain,
+                most_state=most_state_bytes(type(records.pipeline.runner).__name__),
             )
         ).with_outputs(*tags, main="released")
         rejected = (

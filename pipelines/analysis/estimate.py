@@ -31,6 +31,7 @@ What they are about:
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ WIDE = 0.5
 """Bounds further apart than this share of the value are called wide."""
 
 Float64s = NDArray[np.float64]
+_MOST = sys.float_info.max
 
 
 class WideBoundsWarning(UserWarning):
@@ -116,11 +118,15 @@ def answer_sum(cover: Cover, measure: Measure, query: Interval | None = None) ->
     sure, low, high, weight, rows = _measured(cover, measure, query)
     if not rows.size:
         return Answer(0.0, 0.0, 0.0, 0, 0)
+    unit = unit_of_sums(low, high)
+    low, high = low / unit, high / unit
     lower = float(np.where(sure, low, np.minimum(low, 0.0)).sum())
     upper = float(np.where(sure, high, np.maximum(high, 0.0)).sum())
     value = float((weight * _middle(low, high)).sum())
     slack = _rounding(low, high) * rows.size
-    return Answer(value, lower - slack, upper + slack, int(sure.sum()), rows.size)
+    # Of a sum that no double holds, the largest double is a lower bound.
+    lower, upper = min((lower - slack) * unit, _MOST), max((upper + slack) * unit, -_MOST)
+    return Answer(value * unit, lower, upper, int(sure.sum()), rows.size)
 
 
 def answer_mean(cover: Cover, measure: Measure, query: Interval | None = None) -> Answer:
@@ -128,11 +134,20 @@ def answer_mean(cover: Cover, measure: Measure, query: Interval | None = None) -
     sure, low, high, weight, rows = _measured(cover, measure, query)
     if not rows.size:
         return Answer(None, None, None, 0, 0)
+    unit = unit_of_sums(low, high)
+    low, high = low / unit, high / unit
     slack = _rounding(low, high)
     lower, upper = _least_mean(low, sure) - slack, -_least_mean(-high, sure) + slack
     total = float(weight.sum())
     value = float((weight * _middle(low, high)).sum()) / total if total > 0 else (lower + upper) / 2
-    return Answer(value, lower, upper, int(sure.sum()), rows.size)
+    return Answer(value * unit, lower * unit, upper * unit, int(sure.sum()), rows.size)
+
+
+def unit_of_sums(*values: Float64s) -> float:
+    """A power of two by which values are divided before they are added up: 1 unless their sum could be no double."""
+    most = max(float(np.abs(each).max(initial=0.0)) for each in values)
+    count = max(each.size for each in values)
+    return 1.0 if most < _MOST / 4 / (count + 1) else 2.0 ** (count.bit_length() + 2)
 
 
 def grouped(

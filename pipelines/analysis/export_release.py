@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -35,13 +36,17 @@ HELD_ROWS = 262_144
 """Rows that are held; with more, the day that has the most is written."""
 _PARTITIONS = ("window", "window_day", "kanonflow_window")
 _DAY_MS = 86_400_000
+# What a spreadsheet may take for a formula; and a number with a sign, or a sign alone, which is none.
+_FORMULA = r"^[=+\-@\t\r\n]"
+_NUMBER = r"^[+-]?([0-9]+([.,][0-9]+)*|[.,][0-9]+)?([eE][+-]?[0-9]+)?%?$"
 
 
 @dataclass
 class Exported:
     """What was read and written. read: directories. releases: files. days: (first, last) of windows, ISO; None without
     windows. epochs: of the promise, each once. others: entries beside the releases that were not read. shared: ids that
-    stand for two releases."""
+    stand for two releases.
+    formulas: cells of a CSV file that a spreadsheet would run. neutralized: whether ' stands before them."""
 
     read: tuple[str, ...]
     written: str
@@ -53,6 +58,8 @@ class Exported:
     others: int
     columns: tuple[str, ...] = field(default=())
     shared: tuple[str, ...] = ()
+    formulas: int = 0
+    neutralized: bool = False
 
     def notes(self) -> Iterator[str]:
         """What somebody who uses the data set must know of it."""
@@ -65,6 +72,15 @@ class Exported:
             yield (
                 f"note: {len(self.shared)} release ids stand for two releases each ({self.shared[0]}), of runs before"
                 " ids told runs apart; class_id tells their groups apart, release_id does not"
+            )
+        if self.formulas:
+            yield (
+                f"note: {self.formulas:,} cells begin as a formula does (=, +, -, @ or tab)"
+                + (
+                    ", and have ' before them: programs other than spreadsheets must take it away"
+                    if self.neutralized
+                    else ", and a spreadsheet would run them; --neutralize-formulas puts ' before them"
+                )
             )
         if self.others:
             yield f"note: {self.others} entries beside the releases are none, and were not read"
@@ -97,18 +113,27 @@ class Exported:
                 "others": self.others,
                 "shared": self.shared,
                 "columns": self.columns,
+                "formulas": self.formulas,
+                "neutralized": self.neutralized,
             },
             indent=1,
         )
 
 
 def export_releases(
-    directories: Sequence[str], to: str, flat: Flat | str = Flat.COLUMNS, output: str | None = None
+    directories: Sequence[str],
+    to: str,
+    flat: Flat | str = Flat.COLUMNS,
+    output: str | None = None,
+    *,
+    neutralize: bool = False,
 ) -> Exported:
     """Write the releases of one or more directories as one data set.
 
     to: parquet or csv. flat: ``flat_columns``. output: where; else ``DIR/export.parquet`` (a folder) or
-    ``DIR/export.csv`` in the first directory. Memory: HELD_ROWS and a batch, however many there are.
+    ``DIR/export.csv`` in the first directory.
+    neutralize: put ' before cells of CSV that a spreadsheet would run.
+    Memory: HELD_ROWS and a batch, however many there are.
     Raises InputError: nothing to read (``open_releases``), something is at ``output`` already, or it cannot be written.
     """
     if to not in FORMATS:
@@ -118,7 +143,10 @@ def export_releases(
     if os.path.lexists(target):
         raise InputError(f"--output {target}: is there already, and is not replaced; name another place")
     try:
-        counted = (_write_parquet if to == "parquet" else _write_csv)(releases, flat, target)
+        if to == "parquet":
+            counted = _write_parquet(releases, flat, target)
+        else:
+            counted = _write_csv(releases, flat, target, neutralize)
     except OSError as error:
         raise InputError(f"--output {target}: cannot be written ({error.strerror})") from error
     days = None if counted.first is None else (_day(counted.first), _day(counted.last))
@@ -134,6 +162,8 @@ def export_releases(
         others=releases.others,
         columns=counted.columns,
         shared=releases.shared,
+        formulas=counted.formulas,
+        neutralized=neutralize and to == "csv",
     )
 
 
@@ -144,6 +174,7 @@ class _Counted:
     first: int | None = None
     last: int = 0
     columns: tuple[str, ...] = ()
+    formulas: int = 0
 
     def take(self, flat: pa.Table, days: np.ndarray | None) -> None:
         self.rows += flat.num_rows
@@ -197,14 +228,17 @@ def _write_parquet(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _
     return counted
 
 
-def _write_csv(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _Counted:
+def _write_csv(releases: ReleasedFiles, flat: Flat | str, target: Path, neutralize: bool) -> _Counted:
     counted = _Counted(last=-(10**9), files=1)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             writer = None
             for batch in releases.batches():
-                rows = _for_csv(flat_table(batch, releases.form.fields, flat))
+                rows, formulas = _without_formulas(
+                    _for_csv(flat_table(batch, releases.form.fields, flat)), neutralize
+                )
+                counted.formulas += formulas
                 counted.take(rows, _last_days(batch))
                 writer = writer or pyarrow.csv.CSVWriter(stream, rows.schema)
                 writer.write_table(rows)
@@ -238,6 +272,26 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         return column
     cells = [None if cell is None else base64.b64encode(cell).decode() for cell in column.to_pylist()]
     return pa.array(cells, pa.string())
+
+
+def _without_formulas(table: pa.Table, neutralize: bool) -> tuple[pa.Table, int]:
+    """How many cells a spreadsheet would run as formulas; and the table, in which these begin with ' if asked for.
+
+    Text that is a number with its sign is none: -5 is what it is.
+    """
+    found = 0
+    for place, column in enumerate(table.columns):
+        if not pa.types.is_string(column.type):
+            continue
+        runs = pc.and_(
+            pc.match_substring_regex(column, _FORMULA), pc.invert(pc.match_substring_regex(column, _NUMBER))
+        )
+        count = int(pc.sum(runs).as_py() or 0)
+        found += count
+        if count and neutralize:
+            mended = pc.if_else(runs, pc.binary_join_element_wise("'", column, ""), column)
+            table = table.set_column(place, table.schema.field(place), mended)
+    return table, found
 
 
 def _last_days(batch: pa.Table) -> np.ndarray | None:

@@ -23,7 +23,7 @@ from kanonflow.pipelines.analysis.coverage import (
     exact_range,
     exact_sets,
 )
-from kanonflow.pipelines.analysis.estimate import answer_count, answer_mean
+from kanonflow.pipelines.analysis.estimate import answer_count, answer_mean, unit_of_sums
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.schemas.text_values import render_text
@@ -136,7 +136,8 @@ def _mean_error(
         return
     measure = released.measure("mean", field.name)
     values = column.low[present].astype(np.float64) * measure.factor
-    mean, scale = float(values.mean()), float(np.abs(values).mean())
+    unit = unit_of_sums(values)
+    mean, scale = float((values / unit).mean()) * unit, float(np.abs(values / unit).mean()) * unit
     answer = answer_mean(met, measure)
     if answer.value is None or answer.lower is None or answer.upper is None:
         yield QueryError("mean", tuple(query), field.name, mean, np.nan, np.nan, np.nan, 1.0)

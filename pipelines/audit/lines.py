@@ -140,7 +140,8 @@ def _float_lines(
         places = int(digits.as_tuple().exponent)
         steps = [(np.full(len(low), float(int(digits.scaleb(-places)))), np.full(len(low), places))]
     else:
-        steps = list(_float_steps(high - low))
+        # Divided first, here and below: the width of two finite doubles can be infinite.
+        steps = list(_float_steps(high / 10 - low / 10))
     explained = (low == high) & (grid == "auto")
     largest = np.maximum(np.abs(low), np.abs(high))
     kind_of_numpy = np.float32 if pa.types.is_float32(kind) else np.float64
@@ -149,16 +150,16 @@ def _float_lines(
         fits = _on_line(low, digit, power, ends, 0, kind) & _on_line(high, digit, power, ends, 1, kind)
         # Beyond the last digit of a double a distance is known only so far.
         slack = 1e-6 * step + 4 * np.spacing(largest.astype(kind_of_numpy))
-        fits &= (least - low < step + slack) & (high - most < step + slack)
+        fits &= (least / 2 - low / 2 < (step + slack) / 2) & (high / 2 - most / 2 < (step + slack) / 2)
         if grid == "auto":
-            fits &= most - least >= 10 * step - slack
-        explained |= fits | (largest > step * _MOST_STEPS)
+            fits &= most / 10 - least / 10 >= step - slack / 10
+        explained |= fits | (largest / _MOST_STEPS > step)
     return explained
 
 
-def _float_steps(width: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _float_steps(tenth: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The four steps 1, 2, 5 x 10^e at and below a tenth of each width: clipping and snapping widen by less."""
-    tenth = np.where(width > 0, width / 10, 1.0)
+    tenth = np.where(tenth > 0, tenth, 1.0)
     power = np.floor(np.log10(tenth) + 1e-9)
     digit = tenth / 10.0**power
     place = 3 * power + np.where(digit >= 5 - 1e-9, 2, np.where(digit >= 2 - 1e-9, 1, 0))
@@ -178,8 +179,11 @@ def _on_line(
     """Whether each value is the number nearest to a multiple of digit x 10^power, or the domain's end."""
     scale = 10.0 ** np.abs(power).astype(np.float64)
     small = power < 0
-    count = np.round(np.where(small, values * scale, values / scale) / digit)
-    line = np.where(small, count * digit / scale, count * digit * scale)
+    with np.errstate(over="ignore"):
+        count = np.round(np.where(small, values * scale, values / scale) / digit)
+        line = np.where(small, count * digit / scale, count * digit * scale)
+    # Beyond the last line that is a double an end is the largest double.
+    line = np.clip(line, -np.finfo(np.float64).max, np.finfo(np.float64).max)
     if pa.types.is_float32(kind):
         line, values = line.astype(np.float32), values.astype(np.float32)
     same = line == values

@@ -243,6 +243,8 @@ def judge_frozen_boxes(
 
     Of a range the least and the greatest value and whether one is missing; of a set all values.
     """
+    if not len(rosters.members):
+        return  # a run that ended before anybody entered
     whole = np.ones(len(rosters.members), bool)
     whole[rosters.cohort[rosters.forgotten]] = False
     owner = np.repeat(np.arange(len(rosters.members)), np.diff(rosters.starts))

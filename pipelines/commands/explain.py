@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from kanonflow.pipelines.risks.trails import read_feed
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE
 
 
 def explain_input(
@@ -52,12 +54,15 @@ def _compile_first(bound: BoundPolicy) -> None:
 
 
 def write_page(found: Explanation, policy: str, target: Path) -> None:
-    """The explanation as HTML in a file. policy: where it is; its name is the page's. Raises InputError,
-    MissingExtraError."""
+    """The explanation as HTML in a file that only its owner may read: it tells of the input. policy: where it is; its
+    name is the page's. Raises InputError, MissingExtraError."""
     from kanonflow.pipelines.explain.page import explanation_page
 
     page = explanation_page(found, read_policy(policy).name)
     try:
-        target.write_text(page, encoding="utf-8")
+        target.unlink(missing_ok=True)
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
     except OSError as error:
         raise InputError(f"--html {target}: cannot be written ({error.strerror})") from error

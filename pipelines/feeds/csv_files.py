@@ -5,12 +5,15 @@ read; types are no matter here (a typed read would fail the file for one bad cel
 of stops the run: no header, a header that is not UTF-8, damaged compression, a quoted value that does not end.
 """
 
+import atexit
 import codecs
 import contextlib
 import csv
 import gzip
 import io
 import re
+import time
+import weakref
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -38,6 +41,7 @@ _SAY_ENCODING = (
 _NO_CHARACTER = "kanonflow.no_character"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_REST_SECONDS, _PAUSE = 0.5, 0.002
 # How far back a broken row is searched for: more than the blocks that the CSV reader parses ahead.
 _REMEMBERED_BLOCKS = 32
 _NUL, _SUB = (character.encode() for character in NO_TEXT)
@@ -154,18 +158,24 @@ def read_csv(
         # One batch is held back: the last one ends with the row that marks the end.
         held: pa.RecordBatch | None = None
         failure: InputError | None = None
+        opened: list[Any] = []
+        # A process may end while somebody still holds this generator.
+        atexit.register(lines.finish)
         try:
-            for batch in pyarrow.csv.open_csv(
-                pa.PythonFile(lines, mode="r"),
-                read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-                parse_options=parse_options(header.delimiter, form.quote, ragged),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    # Binary: a string column would fail the whole file for one byte that is not UTF-8.
-                    column_types=dict.fromkeys(header.columns, pa.binary()),
-                    include_columns=list(columns),
-                    strings_can_be_null=False,
-                ),
-            ):
+            opened.append(
+                pyarrow.csv.open_csv(
+                    pa.PythonFile(lines, mode="r"),
+                    read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+                    parse_options=parse_options(header.delimiter, form.quote, ragged),
+                    convert_options=pyarrow.csv.ConvertOptions(
+                        # Binary: a string column would fail the whole file for one byte that is not UTF-8.
+                        column_types=dict.fromkeys(header.columns, pa.binary()),
+                        include_columns=list(columns),
+                        strings_can_be_null=False,
+                    ),
+                )
+            )
+            for batch in opened[0]:
                 if held is not None:
                     yield _as_text(held, rows_before, lines.no_text, attributes)
                     rows_before += held.num_rows
@@ -178,6 +188,9 @@ def read_csv(
                 f"{path}: not readable as CSV from some line on; a row is longer than {BLOCK_BYTES:,} bytes, perhaps"
                 " because a quoted value does not end"
             )
+        finally:
+            _close(opened, lines)
+            atexit.unregister(lines.finish)
     if failure is not None:
         failure = _damaged(path) if lines.damaged else failure
         if held is not None:
@@ -194,6 +207,25 @@ def read_csv(
         raise _damaged(path)
     if not ended:
         raise InputError(f"{path}: a quoted value does not end; rows after it would be lost in it")
+
+
+def _close(readers: list[Any], lines: "_RememberedLines") -> None:
+    """Let go of a reader, once its thread, which reads ahead, needs the interpreter no more.
+
+    Why: Python deletes the reader with the interpreter's lock held and would wait for a thread that waits for the lock;
+    and a process that ends while the thread is in Python is aborted. readers: nobody else has them; empty afterwards.
+    """
+    lines.stop()
+    for reader in readers:
+        # Its thread rests when enough is read ahead, and would never come to the end.
+        with contextlib.suppress(pa.ArrowException):
+            deque(reader, maxlen=0)
+        lines.wait_for_end()
+        # The stream owns the reader then, and is closed without the lock.
+        stream = pa.RecordBatchReader.from_stream(reader)
+        readers.clear()
+        del reader
+        stream.close()
 
 
 def _without_end(last: pa.RecordBatch | None) -> tuple[pa.RecordBatch | None, bool]:
@@ -238,6 +270,10 @@ class _RaggedRows:
         return chunk
 
 
+class _End(bytearray):
+    """No bytes. Of a class of its own, for the end can be watched then (weakref)."""
+
+
 class _RememberedLines:
     """A stream that remembers its last blocks, to tell the line number of a row that turns out to be broken.
 
@@ -258,10 +294,44 @@ class _RememberedLines:
         self._begun = 0  # bytes of a character that the last block has begun
         self._blocks: deque[bytes] = deque()
         self.no_text = False  # whether there was any
+        self._stopped = self._reading = False
+        self._end_given: weakref.ref[_End] | None = None
         self._line = 1  # of the first remembered byte
         self._from = 0  # everything before it was searched already
 
-    def read(self, size: int = -1) -> bytes:
+    def stop(self) -> None:
+        """Nobody wants more: what is read from now on is the end."""
+        self._stopped = True
+
+    def finish(self) -> None:
+        """Stop, and wait for the end."""
+        self.stop()
+        self.wait_for_end()
+
+    def wait_for_end(self) -> None:
+        """Wait until whoever reads in another thread has the end, and has let go of it: it will not read again.
+
+        Not longer than ``_REST_SECONDS`` without a call: a thread that has read enough ahead rests for good.
+        """
+        pauses = 0
+        while (self._end_given is None or self._end_given() is not None) and pauses < _REST_SECONDS / _PAUSE:
+            time.sleep(_PAUSE)
+            pauses = 0 if self._reading else pauses + 1
+
+    def read(self, size: int = -1) -> bytes | bytearray:
+        """The next block; at the end, and after ``stop``, an empty one."""
+        self._reading = True
+        try:
+            data = b"" if self._stopped else self._next(size)
+            if data:
+                return data
+            end = _End()
+            self._end_given = weakref.ref(end)
+            return end
+        finally:
+            self._reading = False
+
+    def _next(self, size: int) -> bytes:
         data = self._full(size) if self._ahead is None else self._ahead
         self._ahead = b"" if self.damaged else self._full(size)
         data = self._text(data, self._ahead)

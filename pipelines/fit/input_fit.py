@@ -85,7 +85,7 @@ class InputFit:
     rows: of the sample, those that are none included. broken: those. unfit: rows at fault in any way.
     places: how many places of the files the rows are from. whole: whether they are all rows.
     front: names of the files of which only the beginning was read. limit: share of unfit rows that is let pass.
-    broken_file: the file with most broken rows.
+    broken_file: the file with most broken rows. frozen: whether people who are known are released under frozen values.
     """
 
     fields: tuple[FieldFit, ...]
@@ -97,6 +97,7 @@ class InputFit:
     front: tuple[str, ...]
     limit: float
     broken_file: str = ""
+    frozen: bool = False
 
     @property
     def share(self) -> float:
@@ -139,6 +140,11 @@ class InputFit:
             cells = [f"{line[place]:{'<' if place < 2 else '>'}{widths[place]}}" for place in range(5)]
             lines.append("  ".join([*cells, line[5]]).rstrip())
         lines += [printable(f"- {field.name}: {note}") for field in self.fields for note in field.notes]
+        if self.frozen and self.unfit:
+            lines.append(
+                "- cohort: lasting: a row that does not fit in quasi-identifiers alone is counted here; a run releases"
+                " it all the same once its person is known, under the values frozen at entry"
+            )
         return "\n".join(lines)
 
     def mistakes(self, broken_mend: str = "") -> Iterator[str]:
@@ -197,6 +203,7 @@ def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool)
         tuple(sample.file.name for sample in samples if sample.front),
         bound.policy.rejected_limit,
         torn.file.path if torn is not None and broken else "",
+        bound.policy.lasting,
     )
 
 

@@ -40,6 +40,7 @@ _LEAST_REPEATING = 0.5
 _FEW_NULLS = 0.03
 _LEAST_ROWS = 20
 _DAY_SECONDS = 86_400
+_LARGEST_END = 1e15
 _OF_PEOPLE = re.compile(
     r"customer|client|account|user|person|patient|member|card|cc_?num|holder|subject|employee|student|(^|_)who$|kunde",
     re.IGNORECASE,
@@ -223,8 +224,11 @@ def _both(first: str, second: str) -> str:
 
 
 def _round_numbers(low: float, high: float) -> tuple[str, str] | None:
-    """Round numbers outside of the two; never one of them. 0 is the least of what is not negative and near it."""
-    if not math.isfinite(low) or not math.isfinite(high):
+    """Round numbers outside of the two; never one of them. 0 is the least of what is not negative and near it.
+
+    None of numbers that are no quantities of people: not finite, or too large to be written.
+    """
+    if not -_LARGEST_END < low <= high < _LARGEST_END:
         return None
     size = max(abs(low), abs(high), 1e-9)
     # Around a single value the domain is as wide as the value is large, or its ends would tell it.

@@ -37,6 +37,11 @@ def add_export(commands: Any, exit_codes: str) -> None:
         " (default: %(default)s)",
     )
     export.add_argument(
+        "--neutralize-formulas",
+        action="store_true",
+        help="in CSV, put ' before text that a spreadsheet would run (=, +, -, @, tab); numbers stay as they are",
+    )
+    export.add_argument(
         "--output", metavar="PATH", help="default: export.parquet or export.csv in the first DIR"
     )
     add_json(export)

@@ -47,6 +47,7 @@ EXIT_CODES = (
 )
 
 _SWITCHES = frozenset({"directrunner", "direct", "switchingdirectrunner", "switchingdirect"})
+_PRISM = ("prismrunner", "prism")
 _BUNDLE_BASED = frozenset({"bundlebaseddirectrunner", "bundlebaseddirect"})
 
 
@@ -188,6 +189,11 @@ def _runner(name: str) -> tuple[str, tuple[str, ...]]:
         raise OptionsError(
             f"--runner {name} is refused: it counts nothing, so a run that released everything would look as if it had"
             f" released nothing; leave it out, or say --runner {DEFAULT_RUNNER}"
+        )
+    if own in _PRISM:
+        raise OptionsError(
+            f"--runner {name} is refused: it has open faults with timers, by which windows are released; leave it out,"
+            f" or say --runner {DEFAULT_RUNNER}"
         )
     if own not in _SWITCHES:
         return name, ()

@@ -228,7 +228,7 @@ def _versions(facts: RunFacts) -> dict[str, str]:
 def _times(facts: RunFacts) -> Iterator[tuple[Cell, ...]]:
     if facts.ended_at is not None:
         yield "the run ended", _moment(facts.ended_at)
-    for name in ("total", "read", "solve", "publish"):
+    for name in ("total", "read", "solve", "publish", "write"):
         if f"{name}_seconds" in facts.summary:
             yield f"{name} (closing table)", decimal(facts.summary[f"{name}_seconds"], 1)
     solve = [record["solve_ms"] / 1e3 for record in facts.metrics]

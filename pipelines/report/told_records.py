@@ -45,7 +45,7 @@ def _risks(value: Any) -> bool:
 _Shape = Mapping[str, Callable[[Any], bool]]
 _TABLE: _Shape = {
     **{f"rows_{name}": _count for name in ("read", "released", "waiting")},
-    **{f"{name}_seconds": _number for name in ("total", "read", "solve", "publish")},
+    **{f"{name}_seconds": _number for name in ("total", "read", "solve", "publish", "write")},
     "rejected": _counts,
 }
 _SUMMARY: _Shape = {

@@ -115,9 +115,9 @@ def in_several(trails: Trails, bound: BoundPolicy) -> dict[str, int]:
 
 
 def with_equals(trails: Trails, bound: BoundPolicy) -> int:
-    """Members who have all quasi-identifiers, as of their first window, in common with another of their partition.
+    """People who have all quasi-identifiers, as of their first window, in common with another of a partition of theirs.
 
-    Two accounts of one human look so. O(d n log n).
+    Two accounts of one human look so. A person of several partitions counts once. O(d n log n).
     """
     early = np.flatnonzero(trails.window == trails.first[trails.member])
     member = trails.member[early]
@@ -131,4 +131,4 @@ def with_equals(trails: Trails, bound: BoundPolicy) -> int:
         value[member[order][begins]] = rank[order][begins]
         _, value = np.unique(value, return_inverse=True)
         _, key = np.unique(key * (int(value.max(initial=0)) + 1) + value, return_inverse=True)
-    return int((np.bincount(key)[key] > 1).sum()) if key.size else 0
+    return int(np.unique(trails.person[np.bincount(key)[key] > 1]).size) if key.size else 0

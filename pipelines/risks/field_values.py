@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.risks.member_guess import FieldValues
+from kanonflow.pipelines.risks.member_guess import LARGEST, FieldValues
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import to_units
@@ -33,7 +33,7 @@ def _has_numbers(column: BoundColumn) -> bool:
 def _numbers(array: pa.ChunkedArray) -> NDArray[np.float64]:
     units, nulls = to_units(array)
     scale = 10.0 ** getattr(array.type, "scale", 0)
-    return np.where(nulls, np.nan, units / scale)
+    return np.where(nulls, np.nan, np.clip(units / scale, -LARGEST, LARGEST))
 
 
 def ranks_of(array: pa.Array) -> NDArray[np.generic] | None:

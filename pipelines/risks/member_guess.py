@@ -33,6 +33,8 @@ FALSE_ALARM = 0.01
 """Chance that a payload which tells nothing is taken for one that does, over all attacks on a field."""
 _MOST_SCORES = 4_000_000
 _FAR = 3.0
+LARGEST = 1e75
+"""Of a number that is looked at: what is beyond counts as this, so that sums of squares are doubles."""
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -47,8 +49,8 @@ Rows = Callable[[int], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class FieldValues:
-    """A field of n records. numbers: float64 (n,), NaN for a null; None for a category. texts: object (n,), None for a
-    null."""
+    """A field of n records. numbers: float64 (n,), NaN for a null, none beyond ``LARGEST``; None for a category.
+    texts: object (n,), None for a null."""
 
     numbers: Floats | None
     texts: NDArray[np.object_]

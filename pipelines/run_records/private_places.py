@@ -2,6 +2,7 @@
 
     OUT, folders above it   not for all to write to, unless one above is closed: who can rename restricted/, or OUT, or
                             a folder above that, can put his own there. OUT is no link
+    OUT/release             no link; nor OUT/metrics: who made it would have releases written where he points
     OUT/restricted          no link, a directory of the user's, mode 0700
     OUT/restricted/secret   no link, a plain file of the user's, mode 0600
 
@@ -38,6 +39,9 @@ def refuse_open_places(output: str) -> None:
     if (there := _status(output)) is not None:
         _refuse_link(output, there)
     _refuse_exchangeable(output)
+    for public in ("release", "metrics"):
+        if (there := _status(path := os.path.join(output, public))) is not None:
+            _refuse_link(path, there)
     restricted = os.path.join(output, "restricted")
     for path, mode in ((restricted, 0o700), (os.path.join(restricted, "secret"), 0o600)):
         if (there := _status(path)) is not None:
@@ -101,7 +105,7 @@ def _status(path: str) -> os.stat_result | None:
 def _refuse_link(path: str, there: os.stat_result) -> None:
     if stat.S_ISLNK(there.st_mode):
         raise OpenPlaceError(
-            f"{path} is a symbolic link, and a new run's raw data would go where somebody else points; name the place"
+            f"{path} is a symbolic link, and what a new run writes would go where somebody else points; name the place"
             f" itself, or {_OWN}"
         )
 

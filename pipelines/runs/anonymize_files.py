@@ -35,7 +35,7 @@ from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
 from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
 from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
-from kanonflow.pipelines.runs.known_people import KnownPeople
+from kanonflow.pipelines.runs.known_people import known_people
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -87,8 +87,9 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.state_bytes import StateTooLargeError
 
-_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError)
+_TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError, StateTooLargeError)
 """Errors of a step whose message is for the user."""
 
 
@@ -169,7 +170,7 @@ def anonymize_files(
             epoch=directory.epoch,
             continued=continued_cohorts(directory, bound),
             chain=directory.chain,
-            known_people=KnownPeople(as_workers_see(options.output)),
+            known_people=known_people(as_workers_see(options.output), policy, shipped),
         )
         connect(
             pipeline,

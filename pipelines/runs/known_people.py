@@ -1,34 +1,47 @@
-"""Who was in which partition before this run began: of the cohorts that its output holds."""
+"""Who was in which partition before this run began: of its output's cohorts, and of what was carried over."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.typehints.decorators import no_annotations
 
 from kanonflow.pipelines.flink.begin_once import BeginOnce
+from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import read_whole
-from kanonflow.transforms.lineage.committed_rosters import PEOPLE, cohorts_directory
+from kanonflow.transforms.lineage.committed_rosters import CARRIED, PEOPLE, cohorts_directory
+from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.cohort_files import people_of_file
+from kanonflow.transforms.roster.first_partitions import watches
+from kanonflow.transforms.secret.seeds import SecretSource, people_key
+from kanonflow.transforms.windows.chain import carried_from_bytes
+
+
+def known_people(output: str, policy: Policy, secret: SecretSource) -> KnownPeople | None:
+    """Of an output whose policy asks for it (``watches``); else None."""
+    return KnownPeople(output, policy, secret) if watches(policy) else None
 
 
 class KnownPeople(beam.PTransform):
     """PBegin -> (partition key, digests, uint64 little-endian), for each segment of the rosters of an output.
 
-    Of a run that continues another these are the people whom it began with; of one that goes on, and whose state knows
-    nothing of this step yet, all who entered. output: as its workers see it.
+    Of a run that continues another these are the people whom it began with, and who waited for an intake there or had
+    rows in a window that was not over; of one that goes on, and whose state knows nothing of this step yet, all who
+    entered. output: as its workers see it. secret: of the run.
     """
 
-    def __init__(self, output: str) -> None:
+    def __init__(self, output: str, policy: Policy, secret: SecretSource) -> None:
         super().__init__()
-        self._output = output
+        self._read = _ReadPeople(output), _ReadCarried(output, policy, secret)
 
     @no_annotations
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        read = beam.ParDo(_ReadPeople(self._output)).with_output_types(tuple[bytes, bytes])
-        return begin | "Once" >> BeginOnce(b"known") | "Read" >> read
+        once = begin | "Once" >> BeginOnce(b"known")
+        entered, carried = (beam.ParDo(read).with_output_types(tuple[bytes, bytes]) for read in self._read)
+        return (once | "Entered" >> entered, once | "Carried" >> carried) | beam.Flatten()
 
 
 class _ReadPeople(beam.DoFn):
@@ -36,8 +49,36 @@ class _ReadPeople(beam.DoFn):
         self._output = output
 
     def process(self, element: bytes) -> Iterator[tuple[bytes, bytes]]:
-        pattern = FileSystems.join(cohorts_directory(self._output), "*", f"*{PEOPLE}")
-        for match in FileSystems.match([pattern])[0].metadata_list:
-            folder = FileSystems.split(FileSystems.split(match.path)[0])[1]
-            people = people_of_file(read_whole(match.path))
-            yield bytes.fromhex(folder), people.astype("<u8").tobytes()
+        for path in _files(self._output, f"*{PEOPLE}"):
+            folder = FileSystems.split(FileSystems.split(path)[0])[1]
+            yield bytes.fromhex(folder), people_of_file(read_whole(path)).astype("<u8").tobytes()
+
+
+class _ReadCarried(beam.DoFn):
+    _key: bytes
+
+    def __init__(self, output: str, policy: Policy, secret: SecretSource) -> None:
+        assert policy.individual is not None
+        self._output = output
+        self._field = policy.individual.name
+        self._source = secret
+
+    def setup(self) -> None:
+        self._key = people_key(self._source.resolve())
+
+    def process(self, element: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for path in _files(self._output, CARRIED):
+            state = carried_from_bytes(read_whole(path))
+            tables = [batch.rows for batch in state.batches]
+            if state.warm.waiting is not None:
+                tables.append(state.warm.waiting)
+            people = [people_in(table.column(self._field), self._key)[1] for table in tables]
+            if state.warm.roster is not None:
+                people.append(state.warm.roster.pool.people)
+            if people:
+                yield state.partition, np.concatenate(people).astype("<u8").tobytes()
+
+
+def _files(output: str, name: str) -> list[str]:
+    pattern = FileSystems.join(cohorts_directory(output), "*", name)
+    return [match.path for match in FileSystems.match([pattern])[0].metadata_list]

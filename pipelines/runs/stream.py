@@ -62,7 +62,7 @@ from kanonflow.pipelines.runs.feed_address import (
 )
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
 from kanonflow.pipelines.runs.input_people import as_told, continuing_feed
-from kanonflow.pipelines.runs.known_people import KnownPeople
+from kanonflow.pipelines.runs.known_people import known_people
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
@@ -202,6 +202,7 @@ def stream_feed(
         )
         for note in (*directory.notes, *source.begins(directory.begins)):
             tell(note, terminal)
+        shipped = shipped_secret(source_of_secret, directory, replaced)
         connect(
             pipeline,
             ReadPolled(
@@ -213,7 +214,7 @@ def stream_feed(
             ),
             kanonymize(
                 bound,
-                shipped_secret(source_of_secret, directory, replaced),
+                shipped,
                 watermark_waits=True,
                 matching_records=options.matching_records,
                 published=earlier_releases(
@@ -222,7 +223,7 @@ def stream_feed(
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
                 chain=directory.chain,
-                known_people=KnownPeople(seen),
+                known_people=known_people(seen, policy, shipped),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
             bound,

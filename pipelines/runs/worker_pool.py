@@ -44,6 +44,7 @@ from apache_beam.runners.worker.worker_pool_main import (
 
 from kanonflow.pipelines.options.beam_version import need_tested_beam
 from kanonflow.pipelines.runs.forked_worker import IMPORTED, run_worker
+from kanonflow.pipelines.runs.state_sizes import light_state_sizes
 
 LOOPBACK = "127.0.0.1"
 _REQUESTS = 16
@@ -216,28 +217,30 @@ class WorkerPool:
 def workers_in_this_process(options: PipelineOptions) -> Iterator[None]:
     """Where options say that this process is the worker (LOOPBACK), be one on loopback alone; else nothing.
 
-    The options then name its address, so that Beam starts none of its own, which listens on every interface.
+    The options then name its address, so that Beam starts none of its own, which listens on every interface. State that
+    this process caches, also for a runner of its own, is weighed at little cost (``state_sizes``).
     """
-    portable = options.view_as(PortableOptions)
-    master = options.view_as(FlinkRunnerOptions).flink_master
-    by_default = portable.environment_type is None and str(options.get_all_options()["runner"]).endswith(
-        "FlinkRunner"
-    )
-    if portable.environment_type != "LOOPBACK" and not (by_default and master in MAGIC_HOST_NAMES):
-        yield
-        return
-    pool = WorkerPool(
-        processes=False,
-        state_cache_bytes=sdk_worker_main._get_state_cache_size_bytes(options=options),
-        data_buffer_ms=sdk_worker_main._get_data_buffer_time_limit_ms(
-            options.view_as(DebugOptions).experiments or []
-        ),
-    )
-    portable.environment_type, portable.environment_config = "EXTERNAL", pool.address
-    try:
-        yield
-    finally:
-        pool.stop()
+    with light_state_sizes():
+        portable = options.view_as(PortableOptions)
+        master = options.view_as(FlinkRunnerOptions).flink_master
+        by_default = portable.environment_type is None and str(options.get_all_options()["runner"]).endswith(
+            "FlinkRunner"
+        )
+        if portable.environment_type != "LOOPBACK" and not (by_default and master in MAGIC_HOST_NAMES):
+            yield
+            return
+        pool = WorkerPool(
+            processes=False,
+            state_cache_bytes=sdk_worker_main._get_state_cache_size_bytes(options=options),
+            data_buffer_ms=sdk_worker_main._get_data_buffer_time_limit_ms(
+                options.view_as(DebugOptions).experiments or []
+            ),
+        )
+        portable.environment_type, portable.environment_config = "EXTERNAL", pool.address
+        try:
+            yield
+        finally:
+            pool.stop()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -41,6 +41,7 @@ class RunSummary:
     lasting: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     rows_carried_in: int = 0
+    write_seconds: float = 0.0
     rows_carried_out: int = 0
 
     @property
@@ -122,15 +123,16 @@ class RunSummary:
         return json.dumps(told | ledger | said, indent=1)
 
     def _times(self) -> list[tuple[str, str]]:
-        """What took the time: parts that add up to it, the runner's among them.
+        """What took the time: parts that add up to it, and what none of them measures.
 
         Several workers together take longer than the clock says, and windows of a run that resumes were measured when
-        they were made: then there is no share of the run, and nothing is left for the runner.
+        they were made: then there is no share of the run, and no rest.
         """
         parts = [
             ("read", self.read_seconds),
             ("solve", self.solve_seconds),
             ("publish", self.publish_seconds),
+            ("write", self.write_seconds),
         ]
         rest = self.total_seconds - sum(seconds for _, seconds in parts)
         if rest < 0:
@@ -138,7 +140,7 @@ class RunSummary:
                 (f"  {name}", f"{seconds:.1f} s (of all workers, and of earlier runs)")
                 for name, seconds in parts
             ]
-        parts.append(("runner", rest))
+        parts.append(("rest", rest))
         return [
             (f"  {name}", f"{seconds:.1f} s{_share(seconds, self.total_seconds)}") for name, seconds in parts
         ]
@@ -179,6 +181,7 @@ def summarize(
         read_seconds=counters.get("read_microseconds", 0) / 1e6,
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
+        write_seconds=counters.get("write_microseconds", 0) / 1e6,
         lasting=told_of_cohorts(records, policy, divided),
         lost=lost_lines(lost, sum(unfit.values()), read, limit),
         rows_carried_in=counters.get("rows_carried_in", 0),

@@ -53,7 +53,7 @@ def measured(sample: SampleRelease, bound: BoundPolicy, *, queries: int = _QUERI
                 column.name,
                 _unit(column),
                 _median(_widths(table, column), np.repeat(weights, rows)),
-                mean([record["ncp"][column.published_name] for record in metrics]) or 0.0,
+                mean([record["ncp"][column.name] for record in metrics]) or 0.0,
             )
             for column in bound.quasis
         ),
@@ -72,7 +72,9 @@ def _widths(table: ReleasedTable, column: BoundColumn) -> Float64s:
     """Of each row, float64 (n,); NaN where its box has no value."""
     boxes = table.column(column.published_name)
     if isinstance(boxes, RangeColumn):
-        wide = boxes.high.astype(np.float64) - boxes.low.astype(np.float64)
+        # Halved first: the width of two finite doubles can be infinite.
+        half = boxes.high.astype(np.float64) / 2 - boxes.low.astype(np.float64) / 2
+        wide = np.minimum(half, np.finfo(np.float64).max / 2) * 2
         kind = column.arrow_type
         if pa.types.is_timestamp(kind):
             wide /= {"s": 1e-3, "ms": 1.0, "us": 1e3, "ns": 1e6}[kind.unit]

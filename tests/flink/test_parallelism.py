@@ -30,7 +30,7 @@ def test_parallelism_and_secret_change_from_state_to_state(
 ) -> None:
     """1 -> 2 -> 4 -> 1 over checkpoints, 1 -> 2 -> 4 -> 1 over savepoints, the last with a new secret: nothing lost,
     nothing twice, and the matching records of all jobs hold."""
-    run = StreamRun(cluster, tmp_path, policy_text=policy_text(partition_by=["town"]))
+    run = StreamRun(cluster, tmp_path, policy_text=policy_text(partition_by=["town"], cohort="window"))
     runs.append(run)
     run.put(hours(0, 1))
     before: tuple[str, ...] = ()

@@ -214,8 +214,9 @@ def _set_column(field: ValueSets) -> pa.Array:
 
 def _range_ncp(field: Ranges, extent: float) -> NDArray[np.float64]:
     if extent > 0:
-        width = field.high.astype(np.float64) - field.low.astype(np.float64)
-        loss = np.minimum(1.0, width / extent)
+        # Halved first: the width of two finite doubles can be infinite.
+        half = field.high.astype(np.float64) / 2 - field.low.astype(np.float64) / 2
+        loss = np.minimum(1.0, half / (extent / 2))
     else:
         loss = np.zeros(field.low.shape)
     return np.where(field.numbers & field.nulls, 1.0, np.where(field.numbers, loss, 0.0))

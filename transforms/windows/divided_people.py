@@ -34,8 +34,6 @@ from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import SecretSource, people_key
 from kanonflow.transforms.windows.gauges import NAMESPACE
 
-DIVIDED_COUNTER = "people_in_several_partitions"
-
 
 class Divided(NamedTuple):
     """People of a bucket who came to be divided. people: how many in all. new: of them now."""
@@ -87,7 +85,8 @@ class RefuseDividedPeople(beam.PTransform):
             | "New" >> beam.Map(_new).with_output_types(int)
             | "Sum" >> beam.CombineGlobally(sum).without_defaults()
         )
-        return parts | "Refuse" >> beam.ParDo(_Refuse(self._policy), beam.pvalue.AsIter(counted))
+        refuse = beam.ParDo(_Refuse(self._policy), beam.pvalue.AsIter(counted))
+        return parts | "Refuse" >> refuse.with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
 
 
 def _typed(step: beam.ParDo) -> beam.ParDo:
@@ -140,7 +139,7 @@ class _FirstPartitions(beam.DoFn):
     STATE = ReadModifyWriteStateSpec("first_partitions", BytesCoder())
 
     def __init__(self) -> None:
-        self._counter = Metrics.counter(NAMESPACE, DIVIDED_COUNTER)
+        self._counter = Metrics.counter(NAMESPACE, "people_in_several_partitions")
 
     def process(
         self, element: tuple[bytes, bytes], cell: Any = beam.DoFn.StateParam(STATE)

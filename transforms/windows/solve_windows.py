@@ -34,6 +34,7 @@ whoever writes it can tell whether it goes on from what is published (``release_
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 import time
@@ -50,7 +51,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.solvers.kernels.compile_ahead import compile_ahead
+from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
 from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.release.release_window import Clock, WindowResult
@@ -64,6 +65,7 @@ from kanonflow.transforms.windows.bags import Bags, with_bags
 from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
+from kanonflow.transforms.windows.state_bytes import StateSizes, most_state_bytes
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
 
 METRICS_TAG = "metrics"
@@ -74,6 +76,20 @@ WAKE = (0, b"", b"")
 
 
 _LOADING = threading.Lock()
+_LOGGER = logging.getLogger(__name__)
+
+
+def _tell_compiling() -> Told:
+    """What says once that the worker compiles and how much: it is about no row, and takes minutes."""
+    told = False
+
+    def tell(done: int, units: int, share: float) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            _LOGGER.warning("compiles %d kernels for this policy, once; this takes up to some minutes", units)
+
+    return tell
 
 
 @functools.cache
@@ -85,7 +101,9 @@ def _load_kernels(
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
     sets: compiled first where no cache holds them.
     """
-    compile_ahead(sets)
+    begin = time.monotonic()
+    if compile_ahead(sets, _tell_compiling()):
+        _LOGGER.warning("compiled kernels for this policy in %.0f s", time.monotonic() - begin)
     warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss)
     if merging:
         warm_up_merging(hierarchies=hierarchies)
@@ -147,7 +165,7 @@ class SolveWindows(beam.DoFn):
     CarriedState.
 
     Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
-    one, and that this one leaves for the next.
+    one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of the warm state.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
@@ -168,6 +186,7 @@ class SolveWindows(beam.DoFn):
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
         chain: Chain | None = None,
+        most_state: int = most_state_bytes(""),
     ) -> None:
         self._bound = bound
         self._source = secret
@@ -178,6 +197,7 @@ class SolveWindows(beam.DoFn):
         self._epoch = epoch
         self._continued = continued
         self._chain = chain
+        self._sizes = StateSizes(most_state)
         self._met: set[bytes] = set()
         self._rosters = _Rosters()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
@@ -249,7 +269,7 @@ class SolveWindows(beam.DoFn):
         begun = self._step.begin(key)
         if begun is None:
             return PartitionClock()
-        warm_state.write(begun.warm.to_bytes())
+        warm_state.write(self._sizes.checked(key, begun.warm))
         for segment in begun.segments:
             segments.add(segment)
         for batch in begun.batches:
@@ -287,6 +307,8 @@ class SolveWindows(beam.DoFn):
         held = _HeldInCells(key, warm_state, segments, bags, self._rosters)
         for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
+                # Before it goes out: a runner that writes at once would publish what it cannot go on from.
+                self._sizes.checked(key, made.warm)
                 yield from self._emit(made, action)
             elif isinstance(made, CarriedState):
                 self._carried_out.inc(made.rows)
@@ -296,7 +318,7 @@ class SolveWindows(beam.DoFn):
                     segments.add(segment)
                 if made.roster is not None:
                     self._rosters.keep(key, made.roster)
-                self._keep(made, clock_state, warm_state, due)
+                self._keep(key, made, clock_state, warm_state, due)
 
     def _meet(self, key: bytes, clock: PartitionClock) -> None:
         """Look once at what a partition has published, before anything of it is solved. Raises OlderStateError."""
@@ -322,12 +344,12 @@ class SolveWindows(beam.DoFn):
             else:
                 yield beam.window.TimestampedValue(output, stamp)
 
-    def _keep(self, after: StateAfter, clock_state: Any, warm_state: Any, due: Any) -> None:
+    def _keep(self, key: bytes, after: StateAfter, clock_state: Any, warm_state: Any, due: Any) -> None:
         """Write the state that a step leaves, and arm the timer."""
         if after.warm is None:
             warm_state.clear()
         else:
-            warm_state.write(after.warm.to_bytes())
+            warm_state.write(self._sizes.checked(key, after.warm))
         clock_state.write(after.clock.to_bytes())
         self._arm(due, after.clock, None)
 

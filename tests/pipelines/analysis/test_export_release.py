@@ -16,9 +16,11 @@ import pytest
 
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.analysis import export_release
+from kanonflow.pipelines.analysis.export_release import _without_formulas
 from kanonflow.pipelines.analysis.released_table import read_release
 from kanonflow.schemas.release_format import SCHEMA_KEY
 from tests.made_releases import made, write_release
+from tests.pipelines.small_runs import people
 
 
 @pytest.fixture(params=[".avro", ".parquet"])
@@ -296,3 +298,56 @@ def _rename(path: Path, name: str, other: str) -> None:
 
 
 _MILLISECOND = pandas.Timedelta(milliseconds=1).to_pytimedelta()
+
+
+CELLS = [
+    "=1+1",
+    "+SUM(A1)",
+    "-2+3",
+    "@x",
+    "\tcmd",
+    "-5",
+    "+49",
+    "-1,5",
+    "-3.2e-5",
+    "-",
+    "plain",
+    "a=b",
+    "",
+    None,
+]
+
+
+def test_formulas_are_told_of_and_neutralized_on_wish() -> None:
+    """Text that a spreadsheet runs gets a ' before it, numbers with a sign do not, and nothing is changed unasked."""
+    table = pa.table({"note": CELLS, "number": pa.array([-5] * len(CELLS), pa.int64())})
+    same, found = _without_formulas(table, neutralize=False)
+    assert found == 5
+    assert same.equals(table)
+    mended, found = _without_formulas(table, neutralize=True)
+    assert found == 5
+    assert mended["note"].to_pylist() == [*(f"'{cell}" for cell in CELLS[:5]), *CELLS[5:]]
+    assert mended["number"].equals(table["number"])
+
+
+def test_a_release_with_formulas_is_exported_as_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command says how many cells there are, and which flag mends them; with it the file has none."""
+    run = people()
+    for rows in run.releases.values():
+        for number, each in enumerate(rows):
+            each["ref"] = f"=cmd|{number}"
+    _, _, out = run.write(tmp_path)
+    count = sum(map(len, run.releases.values()))
+    assert exported(str(out), "--to", "csv", "--output", str(tmp_path / "plain.csv")) == 0
+    assert f"{count} cells begin as a formula" in capsys.readouterr().err
+    assert (
+        exported(str(out), "--to", "csv", "--neutralize-formulas", "--output", str(tmp_path / "safe.csv"))
+        == 0
+    )
+    assert "have ' before them" in capsys.readouterr().err
+    assert (tmp_path / "plain.csv").read_text().count('"=cmd') == count
+    safe = (tmp_path / "safe.csv").read_text()
+    assert safe.count('"=cmd') == 0
+    assert safe.count("\"'=cmd") == count

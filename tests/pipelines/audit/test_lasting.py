@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit import lasting_groups
+from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.lasting_groups import MOST_CANDIDATES
 from kanonflow.pipelines.audit.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.values import CodeBook
@@ -492,3 +493,17 @@ def test_work_is_linear_in_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     report = make_run(tmp_path / "few", told).judged()
     assert report.failures == ()
     assert 0 < counted[0] <= MOST_CANDIDATES * report.figures.rows
+
+
+def test_a_run_that_ended_before_anybody_entered_is_judged(tmp_path: Path) -> None:
+    """No release, and cohorts of nobody: the audit fails in words, and not with an error of its own."""
+    (tmp_path / "policy.yaml").write_text(
+        "version: 1\nk: 3\nwindow: 1d\nmax_delay: 1d\nfields:\n  who: {role: individual}\n  when: {role: time}\n"
+        "  age: {role: quasi, type: numeric, as: int}\n"
+    )
+    (tmp_path / "in.csv").write_text("who,when,age\n" + "".join(f"p{n},2024-03-01,{n}\n" for n in range(9)))
+    for name in ("release", "restricted", "restricted/cohorts", "restricted/cohorts/00"):
+        (tmp_path / "out" / name).mkdir(parents=True, mode=0o700)
+    report = audit(tmp_path / "policy.yaml", [str(tmp_path / "in.csv")], tmp_path / "out")
+    assert not report.passed
+    assert any("nothing was released" in failure for failure in report.failures)

@@ -9,6 +9,7 @@ import pyarrow.csv
 import pytest
 
 from kanonflow.pipelines import cli
+from kanonflow.pipelines.commands.explain import write_page
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.explain.page import explanation_page
 from kanonflow.pipelines.explain.variants import Group
@@ -86,3 +87,20 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
     assert cli.main([*command, "--html", str(tmp_path / "none" / "page.html")]) == 2
     assert "--html" in capsys.readouterr().err
+
+
+def test_the_page_is_for_its_owner_only(tmp_path: Path) -> None:
+    """Mode 0600 whatever was there: it tells of the input. A link is replaced, and what it leads to stays."""
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "other").write_text("stays")
+    found = explain(*canonical(planted_rows(), POLICY), quick=True)
+    for target in (tmp_path / "new.html", tmp_path / "there.html", tmp_path / "link.html"):
+        if target.stem == "there":
+            target.write_text("old")
+            target.chmod(0o644)
+        if target.stem == "link":
+            target.symlink_to(tmp_path / "other")
+        write_page(found, str(tmp_path / "policy.yaml"), target)
+        assert target.stat().st_mode & 0o777 == 0o600
+        assert "<html" in target.read_text(encoding="utf-8")
+    assert (tmp_path / "other").read_text() == "stays"

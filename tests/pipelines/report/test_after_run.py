@@ -223,7 +223,7 @@ def test_verify_adds_its_verdict(audited: tuple[list[str], Path], capsys: pytest
     inside = read_page((out / "restricted/report.html").read_text())
     public = read_page((out / "certificate.html").read_text())
     for page in (inside, public):
-        assert "The audit passed on" in page.text
+        assert "The audit passed in" in page.text
         assert page.tables["verdict"].records()["rows read in them"] == ["9"]
     figures = json.loads(told)["figures"]
     assert inside.tables["audit"].records()["records"] == [f"{figures['records']:,}"]

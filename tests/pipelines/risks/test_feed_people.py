@@ -87,3 +87,11 @@ def test_equals_share_all_values_of_their_first_window() -> None:
     assert with_equals(*toy(FEED)) == 4
     assert with_equals(*toy([("a", 0, None), ("b", 1, None), ("c", 0, 3)])) == 2
     assert with_equals(*toy([("a", 0, 3), ("b", 1, 4), ("b", 2, 3)])) == 0
+
+
+def test_somebody_of_two_partitions_who_has_an_equal_in_each_counts_once() -> None:
+    """A share of people is never above 1: a and b are alike in the north and in the south."""
+    rows = [("a", 0, 3), ("b", 0, 3), ("a", 1, 3), ("b", 1, 3)]
+    towns = {"town": ["north", "north", "south", "south"]}
+    trails, bound = toy(rows, columns=towns, payload=["town"], partition_by=["town"])
+    assert with_equals(trails, bound) == trails.people == 2

@@ -52,6 +52,14 @@ def _open_secret(out: Path) -> Path:
     return _secret(_restricted(out), 0o644)
 
 
+def _link_to_release(out: Path) -> Path:
+    elsewhere = out.parent / "elsewhere"
+    elsewhere.mkdir()
+    out.mkdir()
+    (out / "release").symlink_to(elsewhere)
+    return out / "release"
+
+
 def _link_to_restricted(out: Path) -> Path:
     elsewhere = _restricted(out.parent / "elsewhere")
     _secret(elsewhere)
@@ -92,6 +100,7 @@ def _pipe(out: Path) -> Path:
         (_link_to_nothing, "symbolic link"),
         (_link_to_secret, "symbolic link"),
         (_link_to_output, "symbolic link"),
+        (_link_to_release, "symbolic link"),
         (_pipe, "not a plain file"),
     ],
 )

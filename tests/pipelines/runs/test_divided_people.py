@@ -189,6 +189,30 @@ def test_a_later_night_is_judged_with_all_before_it(
     assert PROMISED not in nights.certificate("moved")
 
 
+@pytest.mark.parametrize("flags", [(), ("--carry",)])
+def test_who_waits_for_an_intake_is_known_to_the_next_night(
+    nights: Nights, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody who was seen and is in no cohort comes elsewhere the night after: the pool that is carried over, and
+    with ``--carry`` the rows, say where it was. What the chain carries is not released before either."""
+    assert nights.run(nights.write("n0", 1), "n0", *flags) == 0
+    head, *lines = nights.write("n1", 2).read_text().splitlines()
+    new = lines[1].replace("p0,", "new,", 1)
+    assert new.startswith("new,")
+    (nights.folder / "n1.csv").write_text("\n".join([head, *lines, new, ""]))
+    chain = "--continue", str(nights.folder / "n0")
+    assert nights.run(nights.folder / "n1.csv", "n1", *chain, *flags) == 0
+    entered = json.loads((nights.folder / "n1/restricted/run.json").read_text())
+    assert entered["continued"]
+    moved = new.replace("03-02", "03-03").replace(",web,", ",shop,")
+    assert ",shop," in moved
+    (nights.folder / "n2.csv").write_text("\n".join([nights.write("n2", 3).read_text().strip(), moved, ""]))
+    capsys.readouterr()
+    assert nights.run(nights.folder / "n2.csv", "n2", "--continue", str(nights.folder / "n1"), *flags) == 3
+    assert "1 person has rows in more than one partition" in capsys.readouterr().err
+    assert not nights.releases("n2")
+
+
 def test_a_run_that_resumes_counts_nobody_twice(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     """The same run begun again comes to the same number."""
     source = nights.write("one", 1, moved={4: "web", 5: "web"})

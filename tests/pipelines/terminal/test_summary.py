@@ -59,13 +59,14 @@ def test_the_table_has_shares_of_time() -> None:
 
 
 def test_the_times_add_up_to_the_run() -> None:
-    """What none of the parts took, the runner did; where parts are longer than the run, nobody says so."""
+    """What no part took is the rest, not the runner's alone; where parts are longer than the run, there is none."""
     metrics = [metrics_record("a", solve_ms=1000.0, publish_ms=200.0)]
-    counters = {"read_microseconds": 300_000}
+    counters = {"read_microseconds": 300_000, "write_microseconds": 100_000}
     table = summarize(counters, metrics, 2.0).render()
-    assert "  runner       0.5 s (25.0%)" in table
+    assert "  write        0.1 s (5.0%)" in table
+    assert "  rest         0.4 s (20.0%)" in table
     resumed = summarize(counters, metrics, 1.0).render()
-    assert "runner" not in resumed
+    assert "rest" not in resumed
     assert "  solve        1.0 s (of all workers, and of earlier runs)" in resumed
 
 

@@ -72,7 +72,9 @@ def test_carried_state_is_read_or_refused() -> None:
     clock = replace(PartitionClock(), last_end=HOUR, pending=(3,))
     state = CarriedState(b"key", 7, 2, (HOUR, 0, 2 * HOUR), clock, WarmState())
     data = state.to_bytes()
-    assert carried_from_bytes(data) == state
+    read = carried_from_bytes(data)
+    assert (read.partition, read.epoch, read.place, read.windows) == (b"key", 7, 2, (HOUR, 0, 2 * HOUR))
+    assert read.clock == clock
     assert carried_from_bytes(data).to_bytes() == data
     for length in range(0, len(data), 7):
         with pytest.raises(StateError):

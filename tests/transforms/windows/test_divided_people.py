@@ -19,7 +19,6 @@ from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.roster.first_partitions import DividedPeopleError
 from kanonflow.transforms.rows.elements import Release, from_ipc
 from kanonflow.transforms.secret.seeds import Secret
-from kanonflow.transforms.windows.divided_people import DIVIDED_COUNTER
 from tests.small_feeds import Row, feed_policy, row
 
 SECRET = Secret(bytes(range(1, 33)))
@@ -54,7 +53,7 @@ def run_bounded(divided: int, accepted: bool = False) -> tuple[int, int]:
     result = pipeline.run()
     told = result.metrics().query(MetricsFilter().with_namespace("kanonflow"))["counters"]
     counters = {each.key.metric.name: each.result for each in told}
-    return counters["window_rows_released"], counters.get(DIVIDED_COUNTER, 0)
+    return counters["window_rows_released"], counters.get("people_in_several_partitions", 0)
 
 
 def test_bounded_input_is_refused_before_a_window_is_due() -> None:
