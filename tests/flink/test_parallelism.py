@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.flink.session import SessionCluster
 from kanonflow.pipelines.cli import main
+from kanonflow.transforms.sinks.divided_people import divided_people, promise_is_made
 from tests.flink.stream_runs import StreamRun, accounts, policy_text, records
 from tests.flink.test_faults import passes
 from tests.small_feeds import Row, hourly
@@ -25,12 +27,27 @@ def hours(first: int, last: int) -> list[Row]:
     return [each for each in FEED if f"{first:02d}" <= str(each["when"])[11:13] < f"{last:02d}"]
 
 
+def towns_policy(cohort: str) -> str:
+    """A partition a town. FEED has people in both: where cohorts last the audit passes only if that is accepted."""
+    policy = yaml.safe_load(policy_text(partition_by=["town"], cohort=cohort))
+    if cohort == "lasting":
+        policy["fields"]["town"]["accept_risk"] = "people of a test are in both"
+    return str(yaml.safe_dump(policy, sort_keys=False))
+
+
+def in_both_towns() -> int:
+    """How many people of FEED are."""
+    seen = {(each["who"], each["town"]) for each in FEED}
+    return len(seen) - len({who for who, _ in seen})
+
+
+@pytest.mark.parametrize("cohort", ["window", "lasting"])
 def test_parallelism_and_secret_change_from_state_to_state(
-    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
+    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path, cohort: str
 ) -> None:
     """1 -> 2 -> 4 -> 1 over checkpoints, 1 -> 2 -> 4 -> 1 over savepoints, the last with a new secret: nothing lost,
-    nothing twice, and the matching records of all jobs hold."""
-    run = StreamRun(cluster, tmp_path, policy_text=policy_text(partition_by=["town"], cohort="window"))
+    nothing twice, and the matching records of all jobs hold. Who is in two partitions is counted once by all jobs."""
+    run = StreamRun(cluster, tmp_path, policy_text=towns_policy(cohort))
     runs.append(run)
     run.put(hours(0, 1))
     before: tuple[str, ...] = ()
@@ -49,6 +66,8 @@ def test_parallelism_and_secret_change_from_state_to_state(
     accounts(run, FEED)
     assert len(run.releases()) == 2 * (len(PARALLELISMS) + 1)
     passes(run)
+    assert divided_people(str(run.output)) == (in_both_towns() if cohort == "lasting" else 0)
+    assert promise_is_made(str(run.output)) == (cohort == "window")
     told = records(run.output / "restricted" / "metrics")
     assert {record["versions"]["secret"] for record in told} == {"1", "2"}
     run_and_policy = ("--policy", str(run.policy), "--release", str(run.output))
