@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read_input import _no_text, _plain, find_input, read_input
+from kanonflow.pipelines.audit.read_input import _no_text, find_input, plain_cells, read_input
 from kanonflow.pipelines.audit.text_cells import Unreadable, read_text
 from kanonflow.pipelines.audit.text_rows import BROKEN, text_rows
 from kanonflow.pipelines.audit.values import CodeBook
@@ -696,7 +696,7 @@ def test_the_audit_reads_typed_columns_as_the_policy_says(name: str) -> None:
     """Values are the table's, None: null or no value; what is no value is told from null."""
     column, array, expected = TYPED[name]
     book = CodeBook(column)
-    cells = _plain(array, column.arrow_type)
+    cells = plain_cells(array, column.arrow_type)
     read = book.codes_of_texts if column.from_text else book.codes_of_typed
     codes = read(cells, len(array))
     assert [

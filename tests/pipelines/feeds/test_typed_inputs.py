@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.read_input import _plain
+from kanonflow.pipelines.audit.read_input import plain_cells
 from kanonflow.pipelines.audit.values import CodeBook, read_rejected
 from kanonflow.schemas.bound_policy import BoundColumn, bind
 from kanonflow.schemas.policy_file import parse_policy
@@ -55,7 +55,7 @@ def both_read(column: BoundColumn, array: pa.Array) -> tuple[list[str | None], l
     book = CodeBook(column)
     texts = render_text(values).to_pylist()
     came = render_text(array).to_pylist()
-    codes = book.codes_of_typed(_plain(array, column.own_type or column.arrow_type), len(array)).tolist()
+    codes = book.codes_of_typed(plain_cells(array, column.own_type or column.arrow_type), len(array)).tolist()
     spelled = [
         (one, True) if wrong else (other, False) for one, other, wrong in zip(came, texts, bad, strict=True)
     ]
