@@ -21,6 +21,7 @@ class Outputs(NamedTuple):
     released: beam.PCollection
     metrics: beam.PCollection
     rejected: beam.PCollection
+    carried: beam.PCollection
     divided: beam.PCollection | None = None
 
 
@@ -33,8 +34,8 @@ class PassThrough(beam.PTransform):
 
     @no_annotations
     def expand(self, batches: beam.PCollection) -> Outputs:
-        out = batches | beam.ParDo(self._do).with_outputs("metrics", "rejected", main="released")
-        return Outputs(out.released, out.metrics, out.rejected)
+        out = batches | beam.ParDo(self._do).with_outputs("metrics", "rejected", "carried", main="released")
+        return Outputs(out.released, out.metrics, out.rejected, out.carried)
 
 
 class _Publish(beam.DoFn):

@@ -15,14 +15,13 @@ import pyarrow as pa
 from kanonflow.pipelines.audit.matching_records import Recipe
 from kanonflow.pipelines.audit.record_file import ReadMatchingRecord
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below
 from kanonflow.solvers.matching.random_words import shuffled_within
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import (
-    CLOSING,
-    REGULAR,
     Keystream,
     ReleaseSlot,
     Secret,

@@ -20,6 +20,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.schemas.slot_kinds import REGULAR
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
     create_if_absent,
@@ -30,7 +31,6 @@ from kanonflow.transforms.files.create_if_absent import (
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment, judge_roster
 from kanonflow.transforms.lineage.segment_header import told_of
-from kanonflow.transforms.secret.seeds import REGULAR
 
 PEOPLE = ".people.avro"
 BOXES = ".boxes.avro"

@@ -25,6 +25,7 @@ from contextlib import suppress
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.slot_kinds import CLOSING
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
     create_if_absent,
@@ -35,7 +36,7 @@ from kanonflow.transforms.files.create_if_absent import (
 from kanonflow.transforms.lineage.committed_rosters import CommittedRosters
 from kanonflow.transforms.lineage.release_lineage import Slot, judge, reach_ms, slot_from_bytes
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
-from kanonflow.transforms.secret.seeds import CLOSING, ReleaseSlot
+from kanonflow.transforms.secret.seeds import ReleaseSlot
 
 _WINDOWS_OF_A_BLOCK = 128
 _NONE = "none"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.secret.seeds import CLOSING, REGULAR
+from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
 
 Place = tuple[int, int | None, bool, int]
 """(place of its run in the chain; window end in ms, None without windows; whether it is the window's regular release,

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kanonflow.schemas.slot_kinds import REGULAR
 from kanonflow.transforms.lineage.release_lineage import Place, Slot, place_of
-from kanonflow.transforms.secret.seeds import REGULAR
 
 
 class CommittedSegment(NamedTuple):

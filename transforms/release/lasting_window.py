@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
+from kanonflow.schemas.slot_kinds import CLOSING
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
@@ -58,7 +59,6 @@ from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, no_groups, window_groups
 from kanonflow.transforms.rows.elements import Release
 from kanonflow.transforms.secret.seeds import (
-    CLOSING,
     Keystream,
     ReleaseSlot,
     Secret,

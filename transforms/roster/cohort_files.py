@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import arrow_to_avro, epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.slot_kinds import REGULAR
 from kanonflow.transforms.columns.avro_encoding import avro_file
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.state_versions import damaged
@@ -25,7 +26,7 @@ from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead, Segment
 from kanonflow.transforms.roster.window_groups import LastGroups
 from kanonflow.transforms.rows.elements import EnteredPeople, from_ipc, to_ipc
-from kanonflow.transforms.secret.seeds import REGULAR, ReleaseSlot
+from kanonflow.transforms.secret.seeds import ReleaseSlot
 
 PERSON = "person"
 COHORT_FIELD = "cohort"

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from kanonflow.schemas.slot_kinds import REGULAR
 from kanonflow.solvers.matching.random_words import shuffled
 from kanonflow.transforms.secret.secret_files import (
     MINIMUM_SECRET_BYTES,
@@ -30,9 +31,6 @@ from kanonflow.transforms.secret.secret_files import (
 
 _ID_BYTES = 16
 _HIDDEN = "<secret, hidden>"
-
-REGULAR, CLOSING = "release", "closing"
-"""What takes a place: the release of a window that has ended, or one beside it of rows that are older than the run."""
 
 
 class ReleaseSlot(NamedTuple):

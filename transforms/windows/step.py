@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
 from kanonflow.transforms.lineage.release_lineage import Claim, Slot, reach_ms, within_reach
 from kanonflow.transforms.release.lasting_window import release_lasting_window
 from kanonflow.transforms.release.rejected import at_places, rejected_records
@@ -35,7 +36,7 @@ from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.row_places import RowPlaces
 from kanonflow.transforms.rows.split import END_OF_TIME_MS
-from kanonflow.transforms.secret.seeds import CLOSING, REGULAR, ReleaseSlot, Secret, release_id
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id
 from kanonflow.transforms.windows.chain import (
     Batch,
     CarriedState,
