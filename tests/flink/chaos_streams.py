@@ -121,10 +121,10 @@ class Stream:
         return self._towns[int(str(made["who"])[1:]) % len(self._towns)]
 
     def spoil(self) -> None:
-        """Rows that are wrong arrive: no time, no age, nobody."""
+        """Rows that are wrong arrive: no time, no amount, nobody. The person of them is at home in its town."""
         now = self.hours - 0.5
-        wrong: list[dict[str, str | None]] = [{"when": "yesterday"}, {"age": "old"}, {"who": ""}]
-        rows = [row(900_000 + len(self.poison) + number, 1, now) | bad for number, bad in enumerate(wrong)]
+        wrong: list[dict[str, str | None]] = [{"when": "yesterday"}, {"amount": "much"}, {"who": ""}]
+        rows = [row(900_000 + len(self.poison) + number, 0, now) | bad for number, bad in enumerate(wrong)]
         self.poison += rows
         self.send(rows)
 
