@@ -15,7 +15,7 @@ import pytest
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.commands import topic_copies
-from kanonflow.pipelines.commands.topic_copies import Message
+from kanonflow.pipelines.commands.topic_copies import Message, Span
 from kanonflow.pipelines.commands.verify_topics import verify
 from kanonflow.pipelines.kafka.address import KafkaAddress
 from kanonflow.pipelines.kafka.message_values import JsonValues
@@ -33,7 +33,8 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Message]]:
     """Topics in memory, by name."""
     known: dict[str, list[Message]] = {}
 
-    def messages(address: KafkaAddress) -> Iterator[Message]:
+    def messages(address: KafkaAddress, span: Span | None = None) -> Iterator[Message]:
+        assert span is None or not (span.begins or span.ends), "all of the topic is read"
         yield from known[address.topic]
 
     monkeypatch.setattr(topic_copies, "committed_messages", messages)
