@@ -98,7 +98,8 @@ def check_matching_records(
             findings.add("a damaged matching record", head.release_id)
             continue
         matching_record = replace(matching_record, place=head.place, closing=head.closing)
-        slot = (matching_record.partition, *head.turn, matching_record.release_no)
+        run, own = (head.place, head.closing), (matching_record.window[1], matching_record.release_no)
+        slot = (matching_record.partition, *run, *own)
         if slots.setdefault(slot, head.release_id) != head.release_id:
             findings.add("two matching records name the same release slot", head.release_id)
         for fault in check.faults(number, matching_record, folder / "release", recipe):
