@@ -293,7 +293,7 @@ def test_messages_are_the_same_rows_to_both(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(
         "kanonflow.pipelines.commands.topic_copies.committed_messages",
-        lambda _: [Stub(value) for value, _ in MESSAGES],
+        lambda _, span: [Stub(value) for value, _ in MESSAGES],
     )
     address: Any = None
     copied = _copy_json_rows(address, ["a", "b"], frozenset("ab"), tmp_path / "rows.csv")
@@ -338,7 +338,7 @@ def test_messages_are_judged_by_what_is_no_attribute(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(
         "kanonflow.pipelines.commands.topic_copies.committed_messages",
-        lambda _: [Stub(value) for value in values],
+        lambda _, span: [Stub(value) for value in values],
     )
     address: Any = None
     copied = _copy_json_rows(address, ["a", "b"], frozenset("ab"), tmp_path / "rows.csv", frozenset("a"))
