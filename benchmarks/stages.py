@@ -45,6 +45,7 @@ from kanonflow.pipelines.feeds.input_files import find_inputs
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.solvers.warm_up import warm_up
+from kanonflow.transforms.release import cohorts
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
@@ -56,7 +57,7 @@ WINDOWS = {"day": DAY_MS, "week": WEEK_MS}
 POLICIES = {"row": "sparkov_rows", "individual": "sparkov"}
 # (what it is, module that calls it, function), in the order in which a window meets them.
 STAGES: tuple[tuple[str, ModuleType, str], ...] = (
-    ("people: digests", releasing, "person_digests"),
+    ("people: digests", cohorts, "person_digests"),
     ("canonical order", gathering, "canonical_order"),
     ("encode", releasing, "encode"),
     ("warm start: old structure", releasing, "earlier_structure"),

@@ -23,6 +23,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
+from kanonflow.transforms.release import cohorts
 from kanonflow.transforms.release.cohorts import class_cohorts, graph_cohorts
 from kanonflow.transforms.release.warm_state import Cohorts, WarmState
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
@@ -114,7 +115,7 @@ def chain(feed: Feed, bound: BoundPolicy | None = None) -> Iterator[Step]:
     warm = WarmState()
     for number, window in enumerate(feed.windows):
         slot = ReleaseSlot(PARTITION, window.end_ms, number)
-        with watch((module, ["solve", "person_digests"])) as log:
+        with watch((module, ["solve"]), (cohorts, ["person_digests"])) as log:
             result = module.release_window(window.rows, bound, warm, SECRET, slot, threads=1)
         problem, solution, cpu = _posed(log, window.end_ms or 0)
         warm = result.warm

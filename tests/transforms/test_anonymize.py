@@ -375,7 +375,7 @@ def test_workers_load_the_kernels_of_the_policys_loss(
         solve_windows, "warm_up", lambda shape, **given: asked.append({"shape": shape, **given})
     )
     ahead: list[tuple[str, ...]] = []
-    monkeypatch.setattr(solve_windows, "compile_ahead", ahead.append)
+    monkeypatch.setattr(solve_windows, "compile_ahead", lambda sets, told=None: ahead.append(sets))
     policy = feed_policy(protect=protect, solver={"loss": loss, "evaluations_per_row": 20})
     for _ in range(2):
         SolveWindows(bound_feed(policy), SECRET, 1).setup()
