@@ -123,7 +123,9 @@ def test_nights_without_carry_pass(tmp_path: Path) -> None:
 
 def test_nights_in_which_nobody_enters_pass(tmp_path: Path) -> None:
     """Too few people for an intake: nothing is released, and no cohort is there; then nobody's row comes at all."""
-    files = [[line(who, night, 60 * who, f"few-{night}-{who}") for who in range(2 * night)] for night in (1, 2)]
+    files = [
+        [line(who, night, 60 * who, f"few-{night}-{who}") for who in range(2 * night)] for night in (1, 2)
+    ]
     nights = nights_of(tmp_path / "place", [*files, [], night_lines(4)])
     outputs = nights.chain(4, "--carry")
     assert not any((nights.place / "out1" / "release").iterdir())
