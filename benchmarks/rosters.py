@@ -37,7 +37,8 @@ from benchmarks.window_chain import PARTITION, SECRET
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Cohort
 from kanonflow.solvers.warm_up import warm_up_merging
-from kanonflow.transforms.columns.encode import Domains, RangeDomain, SetDomain, encode
+from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.kinds.domains import Domains, RangeDomain, SetDomain
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState

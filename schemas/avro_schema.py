@@ -14,6 +14,7 @@ from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.kinds.forms import form_of
 
 PROPERTY = "kanonflow"
 RELEASE_DOC = (
@@ -44,7 +45,6 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
 }
 MOST_DIGITS = 76
 """Precision of the widest decimals that Arrow has."""
-_TO_AVRO = {arrow: name for name, arrow in _TO_ARROW.items() if name != "null"}
 
 
 def avro_to_arrow(schema: Mapping[str, Any]) -> pa.Schema:
@@ -173,13 +173,8 @@ def _packaged(name: str) -> dict[str, Any]:
 
 
 def _generalized(column: BoundColumn) -> pa.Field:
-    if column.hierarchy is not None:
-        return pa.field(column.published_name, pa.string())
-    if column.kind is None:
-        return pa.field(column.published_name, pa.list_(column.arrow_type), nullable=False)
-    ends = [pa.field("min", column.arrow_type), pa.field("max", column.arrow_type)]
-    kind = pa.struct([*ends, pa.field("nulls", pa.bool_(), nullable=False)])
-    return pa.field(column.published_name, kind, nullable=False)
+    assert column.generalized is not None
+    return column.generalized.published(column.published_name, column.arrow_type)
 
 
 def _field_property(column: BoundColumn) -> dict[str, Any]:
@@ -187,7 +182,7 @@ def _field_property(column: BoundColumn) -> dict[str, Any]:
     if quasi is None:
         return {"field": column.name, "role": str(column.field.role)}
     told: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
-    if column.kind is not None:
+    if column.in_ranges:
         told["grid"] = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
         told["outside"] = str(quasi.outside)
     if quasi.domain is not None:
@@ -201,31 +196,16 @@ def _avro_field(field: pa.Field, type_name: str) -> Any:
 
 
 def _avro_type(arrow: pa.DataType, type_name: str) -> Any:
-    types = pa.types
-    if arrow in _TO_AVRO:
-        return _TO_AVRO[arrow]
-    if types.is_date32(arrow):
-        return {"type": "int", "logicalType": "date"}
-    if types.is_timestamp(arrow) and arrow.unit in ("ms", "us"):
-        unit = "millis" if arrow.unit == "ms" else "micros"
-        return {"type": "long", "logicalType": f"timestamp-{unit}"}
-    if types.is_time64(arrow) and arrow.unit == "us":
-        return {"type": "long", "logicalType": "time-micros"}
-    if types.is_decimal128(arrow):
-        return {
-            "type": "bytes",
-            "logicalType": "decimal",
-            "precision": arrow.precision,
-            "scale": arrow.scale,
-        }
-    if types.is_list(arrow):
+    if isinstance(arrow, pa.ListType):
         return {"type": "array", "items": _avro_field(arrow.value_field, type_name)}
-    if types.is_struct(arrow):
+    if isinstance(arrow, pa.StructType):
         fields = [
             {"name": part.name, "type": _avro_field(part, f"{type_name}_{part.name}")} for part in arrow
         ]
         return {"type": "record", "name": type_name, "fields": fields}
-    raise InputError(f"Avro has no place for columns of type {arrow}")
+    if (avro := form_of(arrow).avro) is None:
+        raise InputError(f"Avro has no place for columns of type {arrow}")
+    return avro
 
 
 def _nullable_arrow(avro: Any, named: dict[str, pa.DataType | None], space: str) -> tuple[pa.DataType, bool]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
-from fractions import Fraction
 
 import pyarrow as pa
 
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.canonical_types import (
     MILLISECONDS,
-    can_become,
     canonical_type,
-    grid_kind,
     is_text,
     misfit,
     type_of_text,
@@ -24,16 +19,17 @@ from kanonflow.schemas.canonical_types import (
 from kanonflow.schemas.diversity_declaration import no_order
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.kinds.form import Ends, Form
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.kind import Kind
+from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy import Others, Policy
-from kanonflow.schemas.policy_fields import Domain, Field, Quasi, QuasiType, Role
+from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.text_form import ISO, CsvForm, TextForm
 
 OF_COHORTS = ("person", "cohort", "forgotten")
 """Columns of the files in restricted/cohorts beside the quasi-identifiers."""
-_EPOCH = date(1970, 1, 1)
-_DAY_MS = 86_400_000
-Ends = tuple[int, int] | tuple[float, float]
 FAULT_COLUMN = "__quasi_fault"
 """Of lasting cohorts, the column of canonical rows that says what was wrong with quasi-identifiers (``quasi_faults``).
 
@@ -45,8 +41,8 @@ class BoundColumn:
     """A field that is kept, and its canonical type.
 
     from_text: whether its values arrive as text and are cast.
-    kind: of a numeric or date quasi-identifier, what ``grid.snap_outward`` calls its values; else None.
-    domain: of those, the declared domain in the units of ``kind`` (for "float" floats, else ints).
+    domain: of a quasi-identifier in ranges, the declared domain in the units of its values (of doubles floats, else
+    ints).
     form: how its cells are written where they are text (schemas/text_inputs.py).
     own_type: the canonical type that its values have before they are cast to ``arrow_type`` (schemas/typed_values.py);
         None: there is no such cast.
@@ -55,7 +51,6 @@ class BoundColumn:
     field: Field
     arrow_type: pa.DataType
     from_text: bool
-    kind: str | None = None
     domain: Ends | None = None
     form: TextForm = ISO
     own_type: pa.DataType | None = None
@@ -71,11 +66,34 @@ class BoundColumn:
         return avro_name(self.field.name)
 
     @property
+    def values(self) -> Form:
+        """What its values know of themselves."""
+        return form_of(self.arrow_type)
+
+    @property
+    def generalized(self) -> Kind | None:
+        """The kind of a quasi-identifier; None: it is none."""
+        return None if self.field.quasi is None else KINDS[self.field.quasi.type]
+
+    @property
+    def weight(self) -> float:
+        """Of a quasi-identifier, in the information loss."""
+        return 1.0 if self.field.quasi is None else self.field.quasi.weight
+
+    @property
+    def in_ranges(self) -> bool:
+        """Whether it is generalized to ranges."""
+        return self.generalized is not None and self.generalized.in_ranges
+
+    @property
     def text_type(self) -> pa.DataType:
         """What a cell of text is read as: the canonical type, or an instant of which the canonical type keeps the
         day."""
-        instant = self.field.value == "timestamp" and pa.types.is_date(self.arrow_type)
-        return MILLISECONDS if instant else self.arrow_type
+        return MILLISECONDS if self._keeps_days_of_instants else self.arrow_type
+
+    @property
+    def _keeps_days_of_instants(self) -> bool:
+        return self.field.value == "timestamp" and self.values.per_day == 1
 
     @property
     def hierarchy(self) -> Hierarchy | None:
@@ -87,11 +105,7 @@ class BoundColumn:
         """The declared values of a categorical quasi-identifier, or its hierarchy's leaves, as canonical text; None if
         undeclared."""
         quasi = self.field.quasi
-        if quasi is not None and quasi.hierarchy is not None:
-            return quasi.hierarchy.leaves
-        if quasi is None or quasi.type is not QuasiType.CATEGORICAL or quasi.domain is None:
-            return None
-        return tuple(str(value) for value in quasi.domain)
+        return None if quasi is None else KINDS[quasi.type].categories(quasi)
 
 
 @dataclass(frozen=True)
@@ -211,90 +225,40 @@ def _published_name_mistakes(policy: Policy) -> Iterator[str]:
 
 def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[str]) -> BoundColumn | None:
     where = f"fields.{field.name}"
+    formatted = field.format is not None
     from_text = (
         text
-        or pa.types.is_null(arrow)
-        or (is_text(arrow) and (field.value not in (None, "string") or field.format is not None))
-        or (pa.types.is_integer(arrow) and field.format is not None)
+        or arrow == pa.null()
+        or (is_text(arrow) and (field.value not in (None, "string") or formatted))
+        or (formatted and form_of(arrow).spelled)
     )
     canonical = type_of_text(field) if from_text else canonical_type(field, arrow)
     if canonical is None:
         mistakes.append(f"{where}: columns of type {arrow} are not supported; give it role: identifier")
         return None
     own = None
-    if (
-        not from_text
-        and field.value is not None
-        and not _both_instants(canonical, declared := type_of_text(field))
-    ):
-        if not can_become(canonical, declared):
-            mistakes.append(f"{where}.as: {_no_cast(field, arrow)}")
-            return None
-        own, canonical = canonical, declared
-        if own == canonical or pa.types.is_date(canonical) or pa.types.is_timestamp(canonical):
-            own = None  # the same, or days and instants, which need no cast of their own
+    if not from_text and field.value is not None:
+        declared = form_of(type_of_text(field))
+        if not form_of(canonical).keeps_own_unit(declared):
+            if not form_of(canonical).becomes(declared):
+                mistakes.append(f"{where}.as: {_no_cast(field, arrow)}")
+                return None
+            own = canonical if declared.casts and declared.arrow != canonical else None
+            canonical = declared.arrow
     problem = misfit(field, canonical)
     if problem is not None:
         mistakes.append(f"{where}: is {'text' if from_text else arrow} in the input, but {problem}")
         return None
-    quasi = field.quasi
     mistakes += no_order(field, canonical)
-    if quasi is None or quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
-        return BoundColumn(field, canonical, from_text, own_type=own)
-    kind = grid_kind(canonical)
-    assert kind is not None  # misfit() has seen to it
-    mistakes += _grid_mistakes(where, quasi, kind)
-    ends = _ends(where, quasi.domain, kind, mistakes)
-    return BoundColumn(field, canonical, from_text, kind, ends, own_type=own)
-
-
-def _both_instants(own: pa.DataType, declared: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(own) and pa.types.is_timestamp(declared))
+    domain = None
+    if field.quasi is not None:
+        domain = KINDS[field.quasi.type].ends(where, field.quasi, form_of(canonical), mistakes)
+    return BoundColumn(field, canonical, from_text, domain, own_type=own)
 
 
 def _no_cast(field: Field, arrow: pa.DataType) -> str:
-    if field.value in ("date", "timestamp") and pa.types.is_integer(arrow):
+    if form_of(type_of_text(field)).per_day is not None and form_of(arrow).spelled:
         return (
             f"{arrow} in the input; say how the numbers spell it, as in format: epoch_s or format: '%Y%m%d'"
         )
     return f"{arrow} in the input cannot be read as {field.value}; leave it out, or give another type"
-
-
-def _grid_mistakes(where: str, quasi: Quasi, kind: str) -> Iterator[str]:
-    if kind == "date" and quasi.grid in ("second", "minute", "hour"):
-        yield f"{where}.grid: {quasi.grid} is finer than the days this field has"
-    if isinstance(quasi.grid, Decimal) and kind != "float":
-        step = Fraction(quasi.grid) * 10 ** _scale(kind)
-        if step.denominator != 1 or step >= 2**62:
-            yield f"{where}.grid: the field's type {kind} cannot hold multiples of it"
-
-
-def _ends(where: str, domain: Domain | None, kind: str, mistakes: list[str]) -> Ends | None:
-    """A declared domain in the units of ``kind``; for instants, a last date means its whole day."""
-    if domain is None:
-        return None
-    low, high = domain[0], domain[-1]
-    if isinstance(low, Decimal) and isinstance(high, Decimal):
-        if kind == "float":
-            return float(low), float(high)
-        units = [Fraction(end) * 10 ** _scale(kind) for end in (low, high)]
-        if all(end.denominator == 1 and abs(end) < 2**63 for end in units):
-            return int(units[0]), int(units[1])
-        mistakes.append(f"{where}.domain: the field's type {kind} cannot hold its ends")
-    elif isinstance(low, datetime) and isinstance(high, datetime):
-        if kind == "timestamp":
-            return _milliseconds(low), _milliseconds(high)
-        mistakes.append(f"{where}.domain: the field has days; give two dates without a time")
-    elif isinstance(low, date) and isinstance(high, date):
-        first, last = (low - _EPOCH).days, (high - _EPOCH).days
-        return (first, last) if kind == "date" else (first * _DAY_MS, (last + 1) * _DAY_MS - 1)
-    return None
-
-
-def _scale(kind: str) -> int:
-    return int(kind[len("decimal(") : -1]) if kind.startswith("decimal") else 0
-
-
-def _milliseconds(instant: datetime) -> int:
-    since = instant - datetime.combine(_EPOCH, time(), UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000

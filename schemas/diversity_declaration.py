@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.policy_fields import (
     ClosenessDistance,
     DiversityKind,
@@ -60,13 +61,7 @@ def _rules_of_limits(field: Field, k: int, where: str) -> Iterator[str]:
 def no_order(field: Field, canonical: pa.DataType) -> Iterator[str]:
     """A mistake when a field's values have no order but the policy asks for the distance that needs one."""
     ordered = field.closeness is not None and field.closeness.distance is ClosenessDistance.ORDERED
-    types = pa.types
-    if ordered and not (
-        types.is_integer(canonical)
-        or types.is_floating(canonical)
-        or types.is_decimal(canonical)
-        or types.is_temporal(canonical)
-    ):
+    if ordered and not form_of(canonical).ordered:
         yield (
             f"fields.{field.name}.closeness.distance: ordered needs numbers, dates or instants, and the field is "
             f"{canonical}; say equal, or give its type (as: ...)"

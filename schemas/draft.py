@@ -12,20 +12,11 @@ import yaml
 
 from kanonflow.schemas.canonical_types import canonical_type
 from kanonflow.schemas.field_declaration import UNCLASSIFIED
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.policy_rules import NAME
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.text_form import EPOCH, CsvForm
-
-_VALUES = {
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.bool_(): "boolean",
-    pa.date32(): "date",
-}
 
 _HEAD = """\
 # A draft, from the data alone. Look at every role: who reads what is released knows more than this file says. A field
@@ -107,9 +98,7 @@ def value_type(arrow: pa.DataType) -> str:
     canonical = canonical_type(Field("", Role.SENSITIVE), arrow)
     if canonical is None:
         return ""
-    if pa.types.is_decimal(canonical):
-        return f"decimal({canonical.precision},{canonical.scale})"
-    return "timestamp" if pa.types.is_timestamp(canonical) else _VALUES.get(canonical, "")
+    return form_of(canonical).value
 
 
 def _lines(name: str, field: DraftedField, *, answered: bool) -> Iterator[str]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from kanonflow.schemas.declared_hierarchies import read_declared_hierarchy
 from kanonflow.schemas.key_kinds import read_keys
-from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
+from kanonflow.schemas.kinds.kinds import KINDS
+from kanonflow.schemas.policy_fields import Domain, Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_keys import FIELD, QUASI
-from kanonflow.schemas.written_values import read_domain, read_grid, unknown_keys
+from kanonflow.schemas.written_values import read_grid, unknown_keys
 
 UNCLASSIFIED = "?"
 """What a drafted policy holds in the place of a role."""
@@ -71,13 +72,22 @@ def _read_quasi(
         kind = QuasiType.HIERARCHY
     quasi = Quasi(
         type=kind or QuasiType.CATEGORICAL,
-        domain=read_domain(found.get("domain"), kind, mistakes, where),
+        domain=_read_domain(found.get("domain"), kind, mistakes, where),
         grid=read_grid(found.get("grid", "auto")),
         weight=found.get("weight", 1.0),
         outside=found.get("outside", Outside.REJECT),
         hierarchy=hierarchy,
     )
     return quasi if kind is not None else None
+
+
+def _read_domain(value: object, kind: QuasiType | None, mistakes: list[str], where: str) -> Domain | None:
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        mistakes.append(f"{where}domain: must be a list")
+        return None
+    return None if kind is None else KINDS[kind].read_domain(value, mistakes, where)
 
 
 def field_mapping(field: Field) -> dict[str, Any]:

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.schemas.local_times import localize
+from kanonflow.schemas.local_times import FIRST_SECOND, LAST_SECOND, localize
 from kanonflow.schemas.text_form import EPOCH, TextForm, directives_of
-from kanonflow.schemas.value_units import FIRST_SECOND, LAST_SECOND, from_units
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -38,13 +37,25 @@ _PIVOT = 69
 _DAY_US = 86_400_000_000
 
 
-def cast_formatted(
+def formatted_days(array: pa.StringArray, spelling: str) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Cells as days (date32) by a format, and a mask (n,) of the cells that are none, null in the result.
+
+    array: text without spaces around it, null where nothing is to be read. O(n) vectorised.
+    """
+    parts, good = _parts(array, spelling)
+    days, within = _days(parts)
+    good &= within & _microseconds(parts)[1]
+    values = pa.array(np.where(good, days, 0), pa.int64(), mask=~good).cast(pa.int32()).cast(pa.date32())
+    return values, np.asarray(array.is_valid()) & ~good
+
+
+def formatted_instants(
     array: pa.StringArray, kind: pa.DataType, form: TextForm
 ) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Cells as dates or instants by ``form.format``, and a mask (n,) of the cells that are none.
+    """Cells as instants by ``form.format``, and a mask (n,) of the cells that are none, null in the result.
 
-    array: text without spaces around it, null where nothing is to be read.     kind: date32, or a timestamp in UTC.
-    Bad cells are null in the result. O(n) vectorised.
+    array: text without spaces around it, null where nothing is to be read.     kind: a timestamp in UTC, ms or us.
+    O(n) vectorised.
     """
     assert form.format is not None
     if form.format in EPOCH:
@@ -90,33 +101,34 @@ def _since_1970(array: pa.Array, kind: pa.DataType, milliseconds: int) -> tuple[
     seconds = values // (1_000 // milliseconds)
     good = np.asarray(pc.fill_null(formed, False)) & (seconds >= FIRST_SECOND) & (seconds <= LAST_SECOND)
     per_tick = {"ms": 1, "us": 1_000}[kind.unit]
-    return from_units(np.where(good, values, 0) * milliseconds * per_tick, ~good, kind), good
+    ticks = np.where(good, values, 0) * milliseconds * per_tick
+    return pa.array(ticks, pa.int64(), mask=~good).cast(kind), good
 
 
 def _spelled(
     array: pa.Array, kind: pa.DataType, form: TextForm, spelling: str
 ) -> tuple[pa.Array, NDArray[np.bool_], NDArray[np.bool_]]:
     """Values, which cells have the form and are of the calendar, and which of those are local times of no instant."""
-    cells = pc.extract_regex(array, _pattern(spelling))
-    found = np.asarray(cells.is_valid())
-    parts = {field.name: pc.struct_field(cells, field.name) for field in cells.type}
-    days, good = _days(parts)
-    good &= found
-    if pa.types.is_date(kind):
-        _, timely = _microseconds(parts)
-        good &= timely
-        return from_units(np.where(good, days, 0), ~good, kind), good, np.zeros(len(array), dtype=bool)
+    parts, good = _parts(array, spelling)
+    days, within = _days(parts)
     of_day, timely = _microseconds(parts)
-    good &= timely
+    good &= within & timely
     ahead, sound = _ahead(parts)
     good &= sound
     ticks = np.where(good, days * _DAY_US + of_day - ahead * 1_000_000, 0)
     per_tick = {"ms": 1_000, "us": 1}[kind.unit]
-    local = from_units(ticks // per_tick, ~good, pa.timestamp(kind.unit))
+    local = pa.array(ticks // per_tick, pa.int64(), mask=~good).cast(pa.timestamp(kind.unit))
     if "z" in parts or form.timezone is None:
         return local.cast(kind), good, np.zeros(len(array), dtype=bool)
     instants, unclear = localize(local, form.timezone, form.fold)
     return instants.cast(kind), good, unclear
+
+
+def _parts(array: pa.StringArray, spelling: str) -> tuple[dict[str, pa.Array], NDArray[np.bool_]]:
+    """The directives' texts by letter, and which cells have the form."""
+    cells = pc.extract_regex(array, _pattern(spelling))
+    found = np.array(cells.is_valid())
+    return {field.name: pc.struct_field(cells, field.name) for field in cells.type}, found
 
 
 def _pattern(spelling: str) -> str:

@@ -10,8 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.text_form import Fold
-from kanonflow.schemas.value_units import FIRST_SECOND, LAST_SECOND, to_units
 
+FIRST_SECOND = -62_135_596_800
+"""0001-01-01T00:00:00 UTC."""
+LAST_SECOND = 253_402_300_799
+"""9999-12-31T23:59:59 UTC."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1)
 _HOUR = 3_600
@@ -33,7 +36,8 @@ def localize(local: pa.Array, zone: str, fold: Fold | None) -> tuple[pa.Array, N
     Offsets are Python's: Arrow's own know no summer time from 2038 on. O(n), and O(1) in Python for each hour that
     occurs, and for each time in an hour in which the clocks change.
     """
-    ticks, nulls = to_units(local)
+    nulls = np.asarray(local.is_null())
+    ticks = np.asarray(local.cast(pa.int64()).fill_null(0))
     per_second = _PER_SECOND[local.type.unit]
     seconds = ticks // per_second
     within = ~nulls & (seconds >= FIRST_SECOND) & (seconds <= LAST_SECOND)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
-from decimal import Decimal
+from collections.abc import Collection, Iterator
 
+import pyarrow as pa
+
+from kanonflow.schemas.canonical_types import type_named
 from kanonflow.schemas.diversity_declaration import rules_of_diversity
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.lasting_rules import rules_of_lasting
 from kanonflow.schemas.policy_fields import (
-    DATE_UNITS,
     PLAIN_VALUES,
     Field,
-    Outside,
     Quasi,
-    QuasiType,
     Role,
     decimal_value,
 )
@@ -28,8 +28,6 @@ RESERVED = ("release_id", "window_start", "window_end")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 LEAST_PART = 10
 """``max_window_rows`` is at least this many times k: parts smaller than that would have no choice of peers."""
-MOST_GRID_DIGITS = 15
-"""Significant digits of a grid: a double holds every multiple of it up to 2**53 exactly."""
 
 
 def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str]:
@@ -154,7 +152,7 @@ def _rules_of_field(field: Field) -> Iterator[str]:
     if field.quasi is not None:
         if field.role not in (Role.QUASI, Role.TIME):
             yield f"{where}: only role: quasi, or a time field with also_quasi: true, can be generalized"
-        if field.role is Role.TIME and field.quasi.type is not QuasiType.DATE:
+        if field.role is Role.TIME and not KINDS[field.quasi.type].dated:
             yield f"{where}.type: a time field that is also a quasi-identifier needs type: date"
         yield from _rules_of_quasi(where, field.quasi)
         yield from _rules_of_value(where, field)
@@ -162,13 +160,13 @@ def _rules_of_field(field: Field) -> Iterator[str]:
 
 def _rules_of_text(where: str, field: Field) -> Iterator[str]:
     form = TextForm(format=field.format, timezone=field.timezone, fold=field.fold)
-    kind = None if field.quasi is None else field.quasi.type
     if field.value is not None:
         days, instants = field.value == "date", field.value == "timestamp"
     elif field.role is Role.TIME:
         days, instants = False, True
     else:  # the role decides, or the column of a typed input, or the format itself
-        open_ = kind is QuasiType.DATE or field.role in (Role.SENSITIVE, Role.INSENSITIVE)
+        dated = field.quasi is not None and KINDS[field.quasi.type].dated
+        open_ = dated or field.role in (Role.SENSITIVE, Role.INSENSITIVE)
         days, instants = open_ and not has_time(field.format), open_
     yield from rules_of_form(where, form, instants=instants, days=days)
 
@@ -184,94 +182,18 @@ def _rules_of_accepted_risk(where: str, field: Field) -> Iterator[str]:
 
 
 def _rules_of_value(where: str, field: Field) -> Iterator[str]:
-    if field.quasi is None or field.value is None:
-        return
-    numbers = field.value in ("int", "long", "float", "double") or decimal_value(field.value) is not None
-    if field.quasi.type is QuasiType.NUMERIC and not numbers:
-        yield f"{where}.as: type: numeric needs int, long, float, double or decimal(p,s)"
-    if field.quasi.type is QuasiType.DATE and field.value not in ("date", "timestamp"):
-        yield f"{where}.as: type: date needs date or timestamp"
+    if field.quasi is not None and field.value is not None:
+        yield from KINDS[field.quasi.type].rules_of_value(
+            where, form_of(type_named(field.value) or pa.null())
+        )
 
 
 def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
-    yield from _rules_of_hierarchy(where, quasi)
+    kind = KINDS[quasi.type]
+    yield from kind.rules_of_tree(where, quasi)
     weight = quasi.weight
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
         yield f"{where}.weight: must be a positive, finite number"
-    yield from _rules_of_domain(where, quasi)
-    yield from _rules_of_grid(where, quasi)
-    if quasi.outside is Outside.CODE:
-        if quasi.domain is None:
-            yield f"{where}.outside: code needs a domain to cut to"
-        if quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
-            yield f"{where}.outside: code works for numeric and date only; a category has no nearest one"
-
-
-def _rules_of_hierarchy(where: str, quasi: Quasi) -> Iterator[str]:
-    if quasi.type is not QuasiType.HIERARCHY:
-        if quasi.hierarchy is not None:
-            yield (
-                f"{where}.hierarchy: belongs to type: hierarchy, and this is type: {quasi.type}; whole numbers may "
-                "have that type too"
-            )
-        return
-    if quasi.hierarchy is None:
-        yield f"{where}.hierarchy: missing; name its file (a row a value, the value first, separated by ;)"
-    if quasi.domain is not None:
-        yield f"{where}.domain: the values of a hierarchy are its domain; leave it out"
-    if quasi.grid != "auto":
-        yield f"{where}.grid: a hierarchy has no grid; leave it out"
-
-
-def _rules_of_domain(where: str, quasi: Quasi) -> Iterator[str]:
-    domain = quasi.domain
-    if domain is None:
-        return
-    if quasi.type is QuasiType.CATEGORICAL:
-        if not domain or not _all(domain, str):
-            yield f"{where}.domain: must list at least one value, as text (put numbers and yes/no in quotes)"
-        elif len(set(domain)) < len(domain):
-            yield f"{where}.domain: lists a value twice"
-        elif "" in domain:
-            yield f"{where}.domain: an empty text is a null, which needs no place in the domain"
-    elif quasi.type is QuasiType.NUMERIC:
-        if (
-            len(domain) != 2
-            or not _all(domain, Decimal)
-            or not all(end.is_finite() for end in _decimals(domain))
-        ):
-            yield f"{where}.domain: must be [low, high], two numbers"
-        elif not domain[0] < domain[1]:  # type: ignore[operator]
-            yield f"{where}.domain: low must be below high"
-    elif quasi.type is QuasiType.DATE:
-        if len(domain) != 2 or isinstance(domain[0], datetime) != isinstance(domain[1], datetime):
-            yield f"{where}.domain: must be [first, last], two dates or two date-times"
-        elif not domain[0] < domain[1]:  # type: ignore[operator]
-            yield f"{where}.domain: the first date must be before the last"
-
-
-def _rules_of_grid(where: str, quasi: Quasi) -> Iterator[str]:
-    grid = quasi.grid
-    if quasi.type is QuasiType.CATEGORICAL:
-        if grid != "auto":
-            yield f"{where}.grid: a categorical field has no grid; leave it out"
-    elif quasi.type is QuasiType.NUMERIC:
-        if isinstance(grid, Decimal):
-            if not grid.is_finite() or grid <= 0:
-                yield f"{where}.grid: must be a positive number"
-            elif (
-                len(grid.normalize().as_tuple().digits) > MOST_GRID_DIGITS or not -30 <= grid.adjusted() <= 30
-            ):
-                yield f"{where}.grid: needs at most {MOST_GRID_DIGITS} digits, between 1e-30 and 1e30"
-        elif grid not in ("auto", "exact"):
-            yield f"{where}.grid: must be auto, exact or a positive number"
-    elif quasi.type is QuasiType.DATE and grid not in ("auto", "exact", *DATE_UNITS):
-        yield f"{where}.grid: must be auto, exact or one of {', '.join(DATE_UNITS)}"
-
-
-def _all(values: Iterable[object], kind: type) -> bool:
-    return all(isinstance(value, kind) for value in values)
-
-
-def _decimals(values: Iterable[object]) -> Iterator[Decimal]:
-    return (value for value in values if isinstance(value, Decimal))
+    yield from () if quasi.domain is None else kind.rules_of_domain(where, quasi.domain)
+    yield from kind.rules_of_grid(where, quasi.grid)
+    yield from kind.rules_of_outside(where, quasi)

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kanonflow.schemas.bound_policy import BoundColumn
-from kanonflow.schemas.canonical_types import MICROSECONDS
+from kanonflow.schemas.canonical_types import MICROSECONDS, type_named
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.text_form import EPOCH, Fold, TextForm
 from kanonflow.schemas.text_values import cast_text
 
@@ -159,25 +160,23 @@ def _plausible(cells: pa.StringArray, form: TextForm) -> bool:
 def _candidates(column: BoundColumn, *, csv: bool) -> Iterator[tuple[pa.DataType, TextForm, _Keys, _Keys]]:
     """(type, form, keys of csv, keys of the field), the likeliest first."""
     kind, form = column.text_type, column.form
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+    values = form_of(kind)
+    if values.per_day is not None:
         for name in EPOCH:
-            instants = (("as", "timestamp"),) if column.field.value == "date" else ()
+            instants = (("as", "timestamp"),) if values.per_day == 1 and column.field.value else ()
             yield MICROSECONDS, replace(form, format=name), (), (*instants, ("format", name))
         yield from ((kind, each, (), keys) for each, keys in _temporal(column))
         return
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if values.scale is not None:
         if csv:
             for decimal, thousands in _signs(form):
                 keys = _changed(decimal=(form.decimal, decimal), thousands=(form.thousands, thousands))
                 yield kind, replace(form, decimal=decimal, thousands=thousands), keys, ()
-        if pa.types.is_integer(kind):
-            yield pa.decimal128(38, 0), form, (), (("as", "decimal(38,0)"),)
-            yield pa.float64(), form, (), (("as", "double"),)
-            if csv and form.decimal != ",":
-                comma = replace(form, decimal=",")
-                yield pa.float64(), comma, (("decimal", ","),), (("as", "double"),)
-        if pa.types.is_decimal(kind):
-            yield pa.float64(), form, (), (("as", "double"),)
+        for wider in values.wider:
+            yield type_named(wider), form, (), (("as", wider),)
+        if values.spelled and csv and form.decimal != ",":
+            comma = replace(form, decimal=",")
+            yield pa.float64(), comma, (("decimal", ","),), (("as", "double"),)
 
 
 def _temporal(column: BoundColumn) -> Iterator[tuple[TextForm, _Keys]]:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 
@@ -116,8 +114,8 @@ def one_purchase(bound: BoundPolicy) -> Reader | None:
     Its numbers: payload that can have a fraction; if there is none, whole numbers; else everything, as published.
     """
     payload = _payload(bound)
-    fraction = [each for each in payload if _is_fraction(each.arrow_type)]
-    numbers = fraction or [each for each in payload if pa.types.is_integer(each.arrow_type)]
+    fraction = [each for each in payload if each.values.fraction]
+    numbers = fraction or [each for each in payload if each.values.scale == 0]
     if numbers:
         return Reader(
             known_purchases=KnownPurchases(1, tuple(RoundedField(each.name, DOLLAR) for each in numbers))
@@ -145,7 +143,3 @@ def standard_readers(bound: BoundPolicy) -> tuple[Reader, ...]:
 
 def _payload(bound: BoundPolicy) -> list[BoundColumn]:
     return [each for each in bound.payload if each.name not in bound.policy.partition_by]
-
-
-def _is_fraction(kind: pa.DataType) -> bool:
-    return pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > 0)

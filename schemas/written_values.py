@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
-from kanonflow.schemas.policy_fields import Domain, QuasiType
-
 MOST_EXPONENT = 400
 """Of a number in a policy, as a power of ten: beyond a double's. Written out, 1e999999999 would fill the memory."""
 
@@ -47,31 +45,6 @@ def read_date(value: object) -> date | datetime | None:
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return value if isinstance(value, date) else None
-
-
-def read_domain(value: object, kind: QuasiType | None, mistakes: list[str], where: str) -> Domain | None:
-    """The domain of a quasi-identifier of type ``kind``; None when it is absent or wrong."""
-    if value is None:
-        return None
-    if not isinstance(value, list | tuple):
-        mistakes.append(f"{where}domain: must be a list")
-        return None
-    if kind is QuasiType.NUMERIC:
-        numbers = tuple(number for number in map(read_number, value) if number is not None)
-        if len(numbers) == len(value) == 2:
-            return numbers[0], numbers[1]
-        mistakes.append(f"{where}domain: must be [low, high], two numbers")
-    elif kind is QuasiType.DATE:
-        dates = tuple(found for found in map(read_date, value) if found is not None)
-        if len(dates) == len(value) == 2:
-            return dates  # type: ignore[return-value]
-        mistakes.append(f"{where}domain: must be [first, last], two ISO dates such as 1930-01-01")
-    elif kind in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY):
-        texts = tuple(item for item in value if isinstance(item, str))
-        if len(texts) == len(value):
-            return texts
-        mistakes.append(f"{where}domain: must list texts (put numbers, dates and yes/no in quotes)")
-    return None
 
 
 def read_grid(value: object) -> str | Decimal:

@@ -71,7 +71,7 @@ def exact_boxes(rows: pa.Table, bound: BoundPolicy, release_id: str) -> pa.Table
     for column in bound.quasis:
         own = rows.column(column.name).to_pylist()
         values[column.published_name] = [
-            [value] if column.kind is None else {"min": value, "max": value, "nulls": value is None}
+            [value] if not column.in_ranges else {"min": value, "max": value, "nulls": value is None}
             for value in own
         ]
     for column in bound.payload:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.columns.range_values import range_values
+from kanonflow.transforms.kinds.range_values import range_values
 
 
 def in_boxes(file: pa.Table, quasi: pa.Table, bound: BoundPolicy) -> NDArray[np.bool_]:
@@ -16,7 +16,7 @@ def in_boxes(file: pa.Table, quasi: pa.Table, bound: BoundPolicy) -> NDArray[np.
     for column in bound.quasis:
         boxes = file.column(column.published_name).combine_chunks()
         values = quasi.column(column.name).combine_chunks()
-        inside &= _in_sets(boxes, values) if column.kind is None else _in_ranges(boxes, values)
+        inside &= _in_sets(boxes, values) if not column.in_ranges else _in_ranges(boxes, values)
     return inside
 
 

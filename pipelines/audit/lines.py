@@ -41,11 +41,11 @@ def unexplained(
     if quasi is None or quasi.grid == "exact":
         return (low != least) | (high != most)
     ends = domain_ends(column) if column.domain is not None else None
-    if column.kind == "float":
+    if column.values.grid == "float":
         return ~_float_lines(low, high, least, most, quasi.grid, ends, column.arrow_type)
     low, high, least, most = (values.astype(np.int64) for values in (low, high, least, most))
     bounds = _type_ends(column.arrow_type) if ends is None else ends
-    if column.kind in ("date", "timestamp"):
+    if column.values.grid in ("date", "timestamp"):
         return ~_calendar_lines(low, high, least, most, quasi.grid, bounds, column)
     explained = np.zeros(len(low), bool)
     for step, following in _whole_steps(quasi.grid, column):
@@ -92,7 +92,7 @@ def _calendar_lines(
     bounds: tuple[int, int],
     column: BoundColumn,
 ) -> np.ndarray:
-    days = column.kind == "date"
+    days = column.values.grid == "date"
     units = ["day", *_MONTHS] if days else [*_MILLISECONDS, *_MONTHS]
     lengths = [
         _LONGEST[unit] if days else _MILLISECONDS.get(unit) or _LONGEST[unit] * _DAY_MS for unit in units

@@ -304,7 +304,7 @@ def _fields(plain: PlainStatistics, solved: Solved, bound: BoundPolicy) -> Itera
     follows = {each.dependent for each in redundant(plain.follows)}
     alone = {each.fields[0]: each.share for each in plain.alone if len(each.fields) == 1}
     nulls = {each.field: each.share for each in plain.nulls}
-    categories = {column.name for column in bound.quasis if column.kind is None}
+    categories = {column.name for column in bound.quasis if not column.in_ranges}
     found = []
     for each in solved.of(Group.WITHOUT):
         names = list(each.variant.change["fields"])
@@ -437,7 +437,7 @@ def _for_little(solved: Solved, bound: BoundPolicy) -> Iterator[Recommendation]:
 
 
 def _lonely(plain: PlainStatistics, bound: BoundPolicy) -> Iterator[Recommendation]:
-    categories = {column.name for column in bound.quasis if column.kind is None}
+    categories = {column.name for column in bound.quasis if not column.in_ranges}
     single = [
         each
         for each in plain.alone

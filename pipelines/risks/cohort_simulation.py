@@ -20,7 +20,7 @@ from scipy.special import bdtr
 from kanonflow.pipelines.risks.intakes import NEVER, entry_windows
 from kanonflow.pipelines.risks.trails import Trails
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.columns.encode import Domains
+from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.release.ledger import own_ends
 from kanonflow.transforms.roster.founding import found
 from kanonflow.transforms.roster.pool import Pool, empty_pool

@@ -23,7 +23,7 @@ def _has_numbers(column: BoundColumn) -> bool:
     """Whether nearness means something: for numbers, dates and instants that are not declared as categories."""
     kind = column.arrow_type
     if column.field.quasi is not None:
-        return column.kind is not None
+        return column.in_ranges
     if pa.types.is_decimal128(kind):
         return bool(kind.precision <= 18)
     temporal = pa.types.is_date32(kind) or pa.types.is_timestamp(kind)

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from kanonflow.pipelines.run_records.individual_type import type_difference, type_on_record
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.columns.range_values import range_values
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
@@ -34,6 +33,7 @@ from kanonflow.transforms.files.create_if_absent import (
     read_whole,
 )
 from kanonflow.transforms.files.state_versions import StateError
+from kanonflow.transforms.kinds.range_values import range_values
 from kanonflow.transforms.lineage.committed_rosters import (
     BOXES,
     CARRIED,

@@ -95,7 +95,7 @@ def _median(values: Float64s, weights: Float64s) -> float | None:
 
 
 def _unit(column: BoundColumn) -> str:
-    if column.kind is None:
+    if not column.in_ranges:
         return "values"
     if pa.types.is_date(column.arrow_type):
         return "days"

@@ -33,7 +33,8 @@ from kanonflow.pipelines.trials.sampled_windows import WindowSample, sample_wind
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.columns.encode import Domains, encode
+from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.lasting_window import release_lasting_window
 from kanonflow.transforms.release.release_window import WindowResult

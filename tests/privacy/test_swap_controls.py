@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.columns.encode import Domains, encode
+from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.release import candidates, lasting_window
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.due import Due

@@ -63,7 +63,13 @@ def test_text_takes_its_types_from_the_policy() -> None:
     )
     assert binding.input_columns == tuple(binding.canonical_schema.names)
     assert all(column.from_text for column in binding.columns)
-    assert [column.kind for column in binding.quasis] == [None, "float", "integer", "date", "timestamp"]
+    assert [column.in_ranges and column.values.grid for column in binding.quasis] == [
+        False,
+        "float",
+        "integer",
+        "date",
+        "timestamp",
+    ]
     assert pickle.loads(pickle.dumps(binding)) == binding
 
 
@@ -99,7 +105,7 @@ def test_a_typed_input_is_cast_where_the_policy_says_so() -> None:
     fields = {"x": {"role": "quasi", "type": "numeric", "as": "double"}}
     assert bound(fields, {"x": pa.string()}).column("x").from_text
     cast = bound(fields, {"x": pa.int64()}).column("x")
-    assert (cast.arrow_type, cast.own_type, cast.kind) == (pa.float64(), pa.int64(), "float")
+    assert (cast.arrow_type, cast.own_type, cast.values.grid) == (pa.float64(), pa.int64(), "float")
     assert bound(fields, {"x": pa.float64()}).column("x").own_type is None
     person = {"x": {"role": "individual", "as": "long"}}
     assert bound(person, {"x": pa.float64()}).column("x").arrow_type == pa.int64()
@@ -240,7 +246,7 @@ def test_dates_and_instants_under_a_hierarchy_are_days(kind: pa.DataType, value:
     days = {"calendar": ["month"], "domain": ["2020-01-01", "2020-03-31"]}
     column = bound({"born": {**entry, "hierarchy": days}}, {"born": kind}).column("born")
     assert column.arrow_type == pa.date32()
-    assert column.kind is None
+    assert not column.in_ranges
     assert column.text_type == (MILLISECONDS if value == "timestamp" else pa.date32())
     for leaf in ("spring", "2020-1-1", "20200101"):
         (mistake,) = mistakes_of(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kanonflow.schemas.canonical_types import can_become
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.typed_values import cast_typed
 
 INT, LONG, FLOAT, DOUBLE, TEXT = pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()
@@ -58,7 +58,7 @@ def test_values_are_themselves_or_none(
     own: pa.DataType, kind: pa.DataType, values: list[Any], expected: list[Any]
 ) -> None:
     """Each value by itself, and all of them; what a type cannot hold is no value of it, and a null is none."""
-    assert can_become(own, kind)
+    assert form_of(own).becomes(form_of(kind))
     for given, wanted in [
         (values, expected),
         *(([one], [other]) for one, other in zip(values, expected, strict=True)),
@@ -79,7 +79,7 @@ def test_what_cannot_be() -> None:
         (pa.binary(), TEXT),
         (TEXT, LONG),
     ]:
-        assert not can_become(own, kind)
-    assert can_become(pa.date32(), instant)
-    assert can_become(instant, pa.date32())
-    assert not can_become(instant, TEXT)
+        assert not form_of(own).becomes(form_of(kind))
+    assert form_of(pa.date32()).becomes(form_of(instant))
+    assert form_of(instant).becomes(form_of(pa.date32()))
+    assert not form_of(instant).becomes(form_of(TEXT))

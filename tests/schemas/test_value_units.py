@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.errors import SchemaError
-from kanonflow.schemas.value_units import floor_to_unit, from_units, to_units
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.text_form import ISO
+from kanonflow.schemas.value_units import from_units, to_units
 
 COLUMNS = [
     (pa.array([1, None, -3], pa.int32()), [1, 0, -3]),
@@ -51,9 +53,9 @@ def test_values_that_do_not_fit_are_refused() -> None:
 def test_instants_are_floored() -> None:
     """An instant before 1970 belongs to the unit it lies in, and years beyond 9999 are refused."""
     instants = pa.array([-1, 1_999_999, None, -(10**17), 10**18], pa.timestamp("us"))
-    values, outside = floor_to_unit(instants, pa.timestamp("ms", tz="UTC"))
+    values, outside = form_of(pa.timestamp("ms", tz="UTC")).take(instants, ISO)
     assert values.cast(pa.int64()).to_pylist() == [-1, 1999, None, None, None]
     assert outside.tolist() == [False, False, False, True, True]
-    wide, outside = floor_to_unit(pa.array([5, 10**18], pa.timestamp("s")), pa.timestamp("us", tz="UTC"))
+    wide, outside = form_of(pa.timestamp("us", tz="UTC")).take(pa.array([5, 10**18], pa.timestamp("s")), ISO)
     assert wide.cast(pa.int64()).to_pylist() == [5_000_000, None]
     assert outside.tolist() == [False, True]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
@@ -18,7 +17,7 @@ from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.release.gate_diversity import diversity_faults
-from kanonflow.transforms.release.gate_nodes import in_node
+from kanonflow.transforms.release.gate_kinds import inside
 
 Structure = GeneralizationGraph | Partition
 
@@ -163,41 +162,3 @@ def _outside(column: BoundColumn, released: pa.Table, rows: pa.Table, structure:
     else:
         row, member = np.repeat(np.arange(n), structure.k), structure.members.ravel().astype(np.int64)
     return int(np.unique(row[~inside(column, boxes, values, row, member)]).size)
-
-
-def inside(
-    column: BoundColumn,
-    boxes: pa.Array,
-    values: pa.Array,
-    row: NDArray[np.int64],
-    member: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Whether each member's value lies in the box of its row: bool (m,). row, member: int64 (m,)."""
-    if column.hierarchy is not None:
-        return in_node(boxes, values, row, member, column.hierarchy)
-    contains = _in_set if column.kind is None else _in_range
-    return contains(boxes, values, row, member)
-
-
-def _in_range(
-    boxes: pa.Array, values: pa.Array, row: NDArray[np.int64], member: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Whether each member's value lies in its row's closed range; a null: whether the box holds nulls."""
-    box = boxes.take(pa.array(row))
-    value = values.take(pa.array(member))
-    reaches = pc.less_equal(pc.struct_field(box, "min"), value)
-    ends = pc.less_equal(value, pc.struct_field(box, "max"))
-    between = np.asarray(pc.and_(reaches, ends).fill_null(False))
-    return np.where(np.asarray(value.is_null()), np.asarray(pc.struct_field(box, "nulls")), between)
-
-
-def _in_set(
-    boxes: pa.Array, values: pa.Array, row: NDArray[np.int64], member: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Whether each member's value, null included, is an element of its row's list."""
-    known = pc.unique(values)
-    width = len(known) + 1
-    listed = np.asarray(pc.index_in(boxes.flatten(), value_set=known).fill_null(len(known)))
-    pairs = np.asarray(pc.list_parent_indices(boxes)).astype(np.int64) * width + listed
-    code = np.asarray(pc.index_in(values, value_set=known)).astype(np.int64)
-    return np.isin(row * width + code[member], pairs)

@@ -20,9 +20,9 @@ from kanonflow.transforms.release.gate import (
     check_columns,
     check_once,
     check_payload,
-    inside,
     row_individuals,
 )
+from kanonflow.transforms.release.gate_kinds import inside
 from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import Roster, Segment

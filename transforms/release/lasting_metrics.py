@@ -5,23 +5,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.readers import one_purchase
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import extents
-from kanonflow.transforms.columns.range_values import range_values
-from kanonflow.transforms.columns.sort_keys import known, whole
-from kanonflow.transforms.release.boxes import Ranges, ValueSets, field_ncp, gcp, hull_boxes
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.release.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.release.candidates_left import CohortRows, candidates_left
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.frozen_groups import FrozenGroups
-from kanonflow.transforms.release.gate import inside
 from kanonflow.transforms.release.metrics import histogram
-from kanonflow.transforms.release.node_boxes import Nodes
 from kanonflow.transforms.release.stages import Answer, Publication
 from kanonflow.transforms.roster.founding import Founded
 from kanonflow.transforms.roster.pool import Pool
@@ -175,24 +169,6 @@ def outdated_values(due: Due, answer: Answer) -> dict[str, int]:
         values = whole(answer.rows.column(field.column.name))
         # A value that is missing or could not be read is not one that has changed.
         outside[field.column.name] = int(
-            (~_held(field, values, frozen) & np.asarray(values.is_valid())).sum()
+            (~field.holds(values, frozen.cohort_of_row) & np.asarray(values.is_valid())).sum()
         )
     return outside
-
-
-def _held(field: Ranges | ValueSets | Nodes, values: pa.Array, frozen: FrozenGroups) -> NDArray[np.bool_]:
-    """Whether each row's value lies in the box of its cohort, bool (n,); of a null anything."""
-    cohort = frozen.cohort_of_row
-    if isinstance(field, Ranges):
-        number, _ = range_values(values)
-        low, high = field.low[cohort], field.high[cohort]
-        return field.numbers[cohort] & (low <= number) & (number <= high)
-    if isinstance(field, ValueSets):
-        codes = pc.index_in(values, value_set=field.values)
-        pairs = (
-            np.repeat(np.arange(field.starts.size - 1), np.diff(field.starts)) * len(field.values)
-            + field.codes
-        )
-        code = np.asarray(known(codes, -1)).astype(np.int64)
-        return (code >= 0) & np.isin(cohort * len(field.values) + code, pairs)
-    return inside(field.column, field.labels(), values, cohort, np.arange(len(values)))

@@ -26,9 +26,9 @@ from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.slot_kinds import CLOSING
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.partition import Partition
-from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.kinds.domains import RangeDomain, SetDomain
 from kanonflow.transforms.lineage.release_lineage import RosterMark
 from kanonflow.transforms.release.candidates import gather, in_time, without_rejected
 from kanonflow.transforms.release.due import Clock, Due

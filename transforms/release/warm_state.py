@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.node_checks import KnownNodes
-from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
 from kanonflow.transforms.files.state_parts import Content, UnreadParts, joined, pack, unpack
 from kanonflow.transforms.files.state_versions import damaged
+from kanonflow.transforms.kinds.domains import RangeDomain, SetDomain
 from kanonflow.transforms.roster.roster_state import RosterState, read_roster_state, roster_content
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
 
@@ -171,13 +171,10 @@ def _cohorts(parts: UnreadParts) -> Cohorts:
 def _domains_content(domains: dict[str, RangeDomain | SetDomain]) -> Content:
     """Each domain as [field, ends or none, declared], in the order of the fields; the values of sets are parts."""
     listed: list[list[object]] = []
-    parts = {}
+    parts: dict[str, bytes] = {}
     for number, (name, domain) in enumerate(domains.items()):
-        if isinstance(domain, RangeDomain):
-            listed.append([name, [domain.low, domain.high], domain.declared])
-        else:
-            listed.append([name, None, domain.declared])
-            parts[f"set_{number}"] = _raw(domain.values, "<u8")
+        listed.append([name, domain.ends, domain.declared])
+        parts |= {} if domain.digests is None else {f"set_{number}": _raw(domain.digests, "<u8")}
     return Content({"domains": listed}, parts)
 
 

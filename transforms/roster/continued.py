@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.columns.encode import RangeDomain, SetDomain, encode
+from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.kinds.domains import RangeDomain, SetDomain
 from kanonflow.transforms.roster.roster import Roster, Segment, empty_roster
 from kanonflow.transforms.roster.window_groups import LastGroups
 

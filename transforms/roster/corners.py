@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
+from kanonflow.transforms.kinds.kinds import kind_of
 
 COHORT = "__cohort"
 """The column of a table of corners that says whose corner a row is, int64."""
@@ -48,10 +49,8 @@ def _spanning(column: BoundColumn, array: pa.Array, cohort: NDArray[np.int64]) -
     first = np.ones(order.size, dtype=np.bool_)
     first[1:] = (who[1:] != who[:-1]) | (rank[1:] != rank[:-1])
     order, who = order[first], who[first]
-    if column.kind is None:
-        return order
     null = np.asarray(array.is_null())[order]
     begins = np.ones(order.size, dtype=np.bool_)
     begins[1:] = (who[1:] != who[:-1]) | (null[1:] != null[:-1])
     ends = np.append(begins[1:], True)
-    return order[null | begins | ends]
+    return order[kind_of(column).spanning(null, begins | ends)]

@@ -25,7 +25,8 @@ from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.units.locality_cut import cut_near
-from kanonflow.transforms.columns.encode import Domains, RangeDomain, SetDomain, encode
+from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.kinds.domains import Domains, RangeDomain, SetDomain
 from kanonflow.transforms.roster.corners import COHORT, corners
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead, Segment

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.merging.merging import Merged, MergeTask, merge_cohorts
-from kanonflow.transforms.columns.encode import Domains, Encoded, encode
+from kanonflow.transforms.columns.encode import Encoded, encode
+from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.roster.roster import Roster
 
 

@@ -12,24 +12,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
-from kanonflow.schemas.canonical_types import is_text, is_uuid
+from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.expected_forms import expected_instead
 from kanonflow.schemas.formatted_times import as_written
-from kanonflow.schemas.local_times import localize
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.local_times import FIRST_SECOND
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
+from kanonflow.schemas.text_form import ISO
 from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import cast_text, render_text
-from kanonflow.schemas.typed_values import cast_typed, uuid_texts
-from kanonflow.schemas.value_units import (
-    FIRST_SECOND,
-    days_beyond_the_calendar,
-    floor_times_of_day,
-    floor_to_unit,
-    from_units,
-    to_units,
-)
+from kanonflow.schemas.typed_values import cast_typed
+from kanonflow.schemas.value_units import from_units, to_units
 from kanonflow.transforms.rows.elements import CellFault
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
 from kanonflow.transforms.rows.row_origins import RowOrigin, RowOrigins, told
@@ -151,7 +146,7 @@ def classify_places(
 def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column in one piece, without a dictionary."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
 def _check(
@@ -192,7 +187,7 @@ def _check(
 
 def _as_text(column: BoundColumn, raw: pa.Array) -> pa.Array:
     """Whole numbers under a format as the text that they are read as, also where a rejected row shows them."""
-    if column.from_text and column.form.format is not None and pa.types.is_integer(raw.type):
+    if column.from_text and column.form.format is not None and form_of(raw.type).spelled:
         return as_written(raw, column.form.format)
     return raw
 
@@ -206,38 +201,20 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
         own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
         values, beyond = cast_typed(own, column.arrow_type)
         return values, bad | beyond
-    kind = column.arrow_type
-    raw = _as_text(column, raw)
-    bad = np.zeros(len(raw), dtype=bool)
-    if is_uuid(raw.type) and pa.types.is_string(kind):
-        return uuid_texts(raw), bad
+    raw, form, bad = _as_text(column, raw), column.form, np.zeros(len(raw), dtype=bool)
     try:
-        if pa.types.is_time(kind):
-            return floor_times_of_day(raw)
-        if column.from_text and (is_text(raw.type) or pa.types.is_null(raw.type)):
-            values, bad = cast_text(raw.cast(pa.string()), column.text_type, column.form)
-            raw = values
-        elif column.form.timezone is not None and _is_local(raw.type, kind):
-            local = raw if pa.types.is_timestamp(raw.type) else raw.cast(pa.timestamp("s"))
-            raw, bad = localize(local, column.form.timezone, column.form.fold)
-        if pa.types.is_timestamp(kind):
-            if pa.types.is_date(raw.type):
-                raw = raw.cast(pa.timestamp("s"))
-            values, beyond = floor_to_unit(raw, kind)
-            return values, bad | beyond
-        if pa.types.is_date(kind) and pa.types.is_timestamp(raw.type):
-            # A cast takes the day in the column's own zone; days are those in UTC, as windows are.
-            raw = raw.cast(pa.timestamp(raw.type.unit, tz="UTC"))
-        values = raw if raw.type == kind else raw.cast(kind, safe=not pa.types.is_date(kind))
+        if column.from_text and (is_text(raw.type) or raw.type == pa.null()):
+            raw, bad = cast_text(raw.cast(pa.string()), column.text_type, form)
+            form = ISO
+        values, beyond = column.values.take(raw, form)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
         where = f"{source or 'a batch'}: column {column.name}"
-        raise InputError(f"{where} has type {raw.type}, but the policy was bound to {kind}") from None
-    if pa.types.is_date(kind):
-        bad |= days_beyond_the_calendar(values)
-    elif pa.types.is_floating(kind):
-        bad |= np.asarray(pc.fill_null(pc.invert(pc.is_finite(values)), False))
+        raise InputError(
+            f"{where} has type {raw.type}, but the policy was bound to {column.arrow_type}"
+        ) from None
+    bad = bad | beyond
     if bad.any():
-        values = pc.if_else(pa.array(bad), pa.scalar(None, kind), values)
+        values = pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
     return values, bad
 
 
@@ -247,13 +224,6 @@ def problems_of(
     """What ``classify`` finds of one column by itself: its canonical values, and each problem as (mask, reason)."""
     checked = _check(column, raw, source, (), attribute=False)
     return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
-
-
-def _is_local(typed: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether values of a column are times without a zone. Days that stay days are none."""
-    if pa.types.is_timestamp(typed):
-        return typed.tz is None
-    return pa.types.is_date(typed) and pa.types.is_timestamp(kind)
 
 
 def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:

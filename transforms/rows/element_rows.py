@@ -22,9 +22,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,14 +32,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.kinds.form import MILLISECONDS, Form
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy import Others, Policy
-from kanonflow.schemas.policy_fields import Field, QuasiType, Role
+from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.printable import printable
 from kanonflow.transforms.rows.classify import read_column
 from kanonflow.transforms.rows.elements import CellFault
-
-_DIGITS = Context(prec=100)
-"""More than any type has: Python's own 28 would refuse numbers that fit."""
 
 MISSING = "the element has no such key"
 NOT_UNICODE = "holds characters that are not Unicode"
@@ -54,14 +54,6 @@ _AS = {
     datetime.datetime: "timestamp",
     datetime.date: "date",
 }
-_PLAIN_OF: tuple[tuple[type, Callable[[pa.DataType], bool]], ...] = (
-    (int, pa.types.is_integer),
-    (float, pa.types.is_float64),
-    (bool, pa.types.is_boolean),
-    (bytes, pa.types.is_binary),
-    (datetime.date, pa.types.is_date),
-)
-"""Values that Arrow takes as they are, where a column has no others."""
 
 
 def text_schema(policy: Policy) -> pa.Schema:
@@ -129,11 +121,10 @@ def shown(value: Any) -> str | None:
 def _column(column: BoundColumn, cells: list[Any]) -> tuple[pa.Array, list[tuple[int, str, str]]]:
     """The cells as a column, null where there is no value; row, reason and message of each cell at fault."""
     kind, types = column.arrow_type, set(map(type, cells)) - {type(None)}
-    plain = next((value for value, takes in _PLAIN_OF if takes(kind)), None)
     try:
-        if types <= {str} and (column.from_text or pa.types.is_string(kind)):
+        if types <= {str} and (column.from_text or column.values.text):
             return pa.array(cells, pa.string()), []
-        if types == {plain}:
+        if types == {column.values.plain_type}:
             return pa.array(cells, kind), []
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
         pass  # one of them is none: cell by cell
@@ -151,16 +142,16 @@ def _column(column: BoundColumn, cells: list[Any]) -> tuple[pa.Array, list[tuple
             value = _plain(cell)
             if isinstance(value, str):
                 # What is no text to cast stays as it is: an empty text is a null only in text.
-                as_it_is = pa.types.is_string(kind) and not column.from_text
+                as_it_is = column.values.text and not column.from_text
                 (values if as_it_is else texts)[row] = _unicode(value)
-            elif pa.types.is_string(kind):
+            elif column.values.text:
                 values[row] = _label(value, column.field)
             elif isinstance(value, datetime.datetime) and _holds_instants(column):
                 instants[value.tzinfo is not None][row] = value
-            elif isinstance(value, datetime.date) and pa.types.is_timestamp(kind):
+            elif isinstance(value, datetime.date) and _is_instant(column.values):
                 instants[False][row] = datetime.datetime.combine(value, datetime.time())
             else:
-                values[row] = _value(value, kind)
+                values[row] = _value(value, column.values)
         except _NoValueError as error:
             faults.append((row, "bad_value", str(error)))
     groups = [(list(values), pa.array(list(values.values()), kind), column)]
@@ -190,8 +181,16 @@ def _laid_out(read: Sequence[tuple[list[int], pa.Array]], rows: int, kind: pa.Da
 
 def _holds_instants(column: BoundColumn) -> bool:
     """Whether its values are instants, of some of which the day is kept only."""
-    of_days = column.hierarchy is not None and pa.types.is_date(column.arrow_type) and not column.from_text
-    return of_days or pa.types.is_timestamp(column.arrow_type) or pa.types.is_timestamp(column.text_type)
+    if _is_instant(column.values) or _is_instant(form_of(column.text_type)):
+        return True
+    keeps_days = (
+        column.generalized is not None and column.generalized.kept(form_of(MILLISECONDS)) == column.arrow_type
+    )
+    return keeps_days and not column.from_text
+
+
+def _is_instant(values: Form) -> bool:
+    return values.per_day is not None and values.per_day > 1
 
 
 def _plain(value: Any) -> Any:
@@ -221,10 +220,8 @@ def _label(value: Any, field: Field) -> str:
     """Text of a value that is none. Raises _NoValueError."""
     if isinstance(value, uuid.UUID):
         return str(value)
-    quasi = field.quasi
-    labels = field.role in (Role.INDIVIDUAL, Role.EVENT_ID) or (
-        quasi is not None and quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY)
-    )
+    kind = None if field.quasi is None else KINDS[field.quasi.type]
+    labels = field.role in (Role.INDIVIDUAL, Role.EVENT_ID) or (kind is not None and kind.labels)
     if labels and field.value is None and isinstance(value, int):
         try:
             return str(_text(value))
@@ -237,41 +234,16 @@ def _label(value: Any, field: Field) -> str:
     raise _NoValueError(f"a value of type {type(value).__name__}, but the field is text{mend}")
 
 
-def _value(value: Any, kind: pa.DataType) -> Any:
-    """What Arrow takes as a value of the type. Raises _NoValueError."""
-    if pa.types.is_boolean(kind):
-        if isinstance(value, int) and value in (0, 1):
-            return bool(value)
-    elif pa.types.is_binary(kind):
-        if isinstance(value, bytes | bytearray):
-            return bytes(value)
-    elif pa.types.is_date(kind):
-        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
-            return value
-    elif isinstance(value, int | float | Decimal) and not (
-        isinstance(value, bool) or pa.types.is_timestamp(kind)
-    ):
-        try:
-            number = _number(value, kind)
-            return pa.scalar(number, kind).as_py()
-        except (pa.ArrowException, ArithmeticError, ValueError):
-            raise _NoValueError(f"not a value of type {kind}, or not finite") from None
-    raise _NoValueError(f"a value of type {type(value).__name__}, but the field is {kind}")
-
-
-def _number(value: int | float | Decimal, kind: pa.DataType) -> int | float | Decimal:
-    """The number as one of the type's. Raises ValueError, ArithmeticError: there is none."""
-    if pa.types.is_floating(kind):
-        return float(value)
-    if pa.types.is_integer(kind):
-        if int(value) != value:
-            raise ValueError("not whole")
-        return int(value)
-    # A float as it is written: 0.1 is 0.1, and no sum of powers of two.
-    exact = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
-    if not exact.is_finite() or exact != exact.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS):
-        raise ValueError("more decimals than the type has")
-    return exact
+def _value(value: Any, form: Form) -> Any:
+    """What Arrow takes as a value of the form. Raises _NoValueError."""
+    try:
+        return pa.scalar(form.of_python(value), form.arrow).as_py()
+    except TypeError:
+        raise _NoValueError(
+            f"a value of type {type(value).__name__}, but the field is {form.arrow}"
+        ) from None
+    except (pa.ArrowException, ArithmeticError, ValueError):
+        raise _NoValueError(f"not a value of type {form.arrow}, or not finite") from None
 
 
 def _unknown_keys(

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.units.locality_cut import cut_near
-from kanonflow.transforms.columns.encode import Domains, RangeDomain, SetDomain, encode
+from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.columns.sort_keys import sort_keys, whole
+from kanonflow.transforms.kinds.domains import Domains, RangeDomain, SetDomain
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.secret.seeds import Secret
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.transforms.columns import encode as module
-from kanonflow.transforms.columns.encode import SetDomain, describe, encode, extents
+from kanonflow.transforms.columns.encode import describe, encode, extents
+from kanonflow.transforms.kinds import value_sets
+from kanonflow.transforms.kinds.domains import SetDomain
 from tests.transforms.window_rows import bound_policy, window_rows
 
 checked = settings(derandomize=True, deadline=None, max_examples=100)
@@ -105,7 +106,7 @@ def test_a_null_counts_once_it_was_there() -> None:
 
 def test_two_values_with_one_digest_stay_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever finds a collision can neither merge values nor stop the feed."""
-    monkeypatch.setattr(module, "value_digests", lambda values: np.zeros(len(values), dtype=np.uint64))
+    monkeypatch.setattr(value_sets, "value_digests", lambda values: np.zeros(len(values), dtype=np.uint64))
     encoded = encode(column(["a", "b"], pa.string()), bound(pa.string(), type="categorical"), None, {})
     assert sorted(encoded.table.categorical[:, 0]) == [0, 1]
     assert isinstance(encoded.domains["x"], SetDomain)
@@ -128,7 +129,7 @@ def test_a_field_that_nobody_had_a_value_of_has_no_domain_yet() -> None:
     """The first value begins the domain; a range that reached to 0 would dull the field for good."""
     bound = bound_policy()
     rows = window_rows(6, 2, bound)
-    name = next(column.name for column in bound.quasis if column.kind is not None and column.domain is None)
+    name = next(column.name for column in bound.quasis if column.in_ranges and column.domain is None)
     place = rows.schema.get_field_index(name)
     empty = rows.set_column(place, rows.schema.field(place), pa.nulls(6, rows.schema.field(place).type))
     first = encode(empty, bound, None, {}).domains

@@ -20,7 +20,7 @@ from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import encode, extents
-from kanonflow.transforms.release import gate_nodes
+from kanonflow.transforms.release import gate_kinds
 from kanonflow.transforms.release.boxes import (
     box_columns,
     field_ncp,
@@ -29,7 +29,7 @@ from kanonflow.transforms.release.boxes import (
     snapped_boxes,
 )
 from kanonflow.transforms.release.gate import GateError, check_release
-from kanonflow.transforms.release.gate_nodes import in_node
+from kanonflow.transforms.release.gate_kinds import in_node
 from kanonflow.transforms.release.publish import publish
 from kanonflow.transforms.secret.seeds import Keystream
 
@@ -113,8 +113,8 @@ def test_the_gate_looks_at_pairs_that_occur(monkeypatch: pytest.MonkeyPatch) -> 
     codes = [str(number) for number in range(4000)]
     tree = Hierarchy(tuple((code, f"g{code}", "*") for code in codes))
     looks = []
-    holds = gate_nodes._holds
-    monkeypatch.setattr(gate_nodes, "_holds", lambda *given: looks.append(1) or holds(*given))
+    holds = gate_kinds._holds
+    monkeypatch.setattr(gate_kinds, "_holds", lambda *given: looks.append(1) or holds(*given))
     places = np.arange(4000)
     labels = pa.array([f"g{code}" for code in codes])
     assert in_node(labels, pa.array(codes), places, places, tree).all()

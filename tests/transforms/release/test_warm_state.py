@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.lattice.node_checks import KnownNodes
-from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
 from kanonflow.transforms.files.state_parts import Content, joined, pack, unpack
 from kanonflow.transforms.files.state_versions import StateError
+from kanonflow.transforms.kinds.domains import RangeDomain, SetDomain
 from kanonflow.transforms.release.warm_state import MAGIC, VERSION, Cohorts, WarmState, warm_state_from_bytes
 from tests.transforms.window_rows import bound_policy, window_rows
 

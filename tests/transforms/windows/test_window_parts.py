@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.columns.encode import RangeDomain
+from kanonflow.transforms.kinds.domains import RangeDomain
 from kanonflow.transforms.windows.window_parts import WindowParts, window_parts
 from tests.small_feeds import JOBS, SECRET, Row, bound_feed, canonical, feed_policy, hourly, row
 

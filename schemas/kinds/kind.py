@@ -1,0 +1,102 @@
+"""A kind of quasi-identifier: what only it knows of its declaration, its values and its column in a release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from kanonflow.schemas.kinds.form import Ends, Form
+from kanonflow.schemas.policy_fields import Domain, Field, Outside, Quasi
+
+
+class Kind:
+    """What all kinds share. ``in_ranges``: whether a box is a range, which has a grid and can be coded beyond its ends.
+    ``labels``: whether the values are labels, which elements of a pipeline may give as whole numbers and booleans.
+    ``dated``: whether the values are days or instants."""
+
+    in_ranges = False
+    dated = False
+    labels = True
+
+    def read_domain(
+        self, value: list[Any] | tuple[Any, ...], mistakes: list[str], where: str
+    ) -> Domain | None:
+        """The domain as a policy has it written; None, with a mistake, where it is wrong."""
+        texts = tuple(item for item in value if isinstance(item, str))
+        if len(texts) == len(value):
+            return texts
+        mistakes.append(f"{where}domain: must list texts (put numbers, dates and yes/no in quotes)")
+        return None
+
+    def rules_of_tree(self, where: str, quasi: Quasi) -> Iterator[str]:
+        """Mistakes in what a policy says of a hierarchy."""
+        if quasi.hierarchy is not None:
+            yield (
+                f"{where}.hierarchy: belongs to type: hierarchy, and this is type: {quasi.type}; whole numbers may "
+                "have that type too"
+            )
+
+    def rules_of_domain(self, where: str, domain: Domain) -> Iterator[str]:
+        """Mistakes in a declared domain."""
+        yield from ()
+
+    def rules_of_grid(self, where: str, grid: object) -> Iterator[str]:
+        """Mistakes in a grid."""
+        yield from ()
+
+    def rules_of_outside(self, where: str, quasi: Quasi) -> Iterator[str]:
+        """Mistakes in what is said of values outside of the domain."""
+        if quasi.outside is Outside.CODE:
+            if quasi.domain is None:
+                yield f"{where}.outside: code needs a domain to cut to"
+            if not self.in_ranges:
+                yield f"{where}.outside: code works for numeric and date only; a category has no nearest one"
+
+    def rules_of_value(self, where: str, value: Form) -> Iterator[str]:
+        """Mistakes in the type that ``as`` gives."""
+        yield from ()
+
+    def type_of_text(self, field: Field) -> pa.DataType | None:
+        """The type of a field whose values are text and that says no other; None: what its format says."""
+        return None
+
+    def kept(self, form: Form) -> pa.DataType:
+        """The type that values of a form are kept as."""
+        return form.in_box
+
+    def misfit(self, quasi: Quasi, form: Form) -> str | None:
+        """Why a column of a form cannot be of this kind; None: it can."""
+        told = f"type: {quasi.type} needs text, whole numbers or booleans; use type: numeric or date"
+        return form.unfit() or (None if form.label else told)
+
+    def ends(self, where: str, quasi: Quasi, form: Form, mistakes: list[str]) -> Ends | None:
+        """The declared domain in units, with mistakes in it and in the grid; None: none is declared, or has ends."""
+        return None
+
+    def categories(self, quasi: Quasi) -> tuple[str, ...] | None:
+        """All values that are declared, as canonical text; None: they are not listed."""
+        return None
+
+    def published(self, name: str, arrow: pa.DataType) -> pa.Field:
+        """The column of a release."""
+        return pa.field(name, pa.list_(arrow), nullable=False)
+
+
+class Ranges(Kind):
+    """Kinds whose boxes are ranges."""
+
+    in_ranges = True
+    labels = False
+
+    def ends(self, where: str, quasi: Quasi, form: Form, mistakes: list[str]) -> Ends | None:
+        """In units of the form."""
+        mistakes += form.grid_mistakes(where, quasi.grid)
+        return None if quasi.domain is None else form.ends(where, quasi.domain, mistakes)
+
+    def published(self, name: str, arrow: pa.DataType) -> pa.Field:
+        """Its ends, and whether a null is among the values."""
+        ends = [pa.field("min", arrow), pa.field("max", arrow)]
+        kind = pa.struct([*ends, pa.field("nulls", pa.bool_(), nullable=False)])
+        return pa.field(name, kind, nullable=False)

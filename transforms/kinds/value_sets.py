@@ -1,0 +1,111 @@
+"""Quasi-identifiers whose boxes are sets of values: categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundColumn
+from kanonflow.transforms.kinds.domains import NULL, Domain, SetDomain, value_digests
+from kanonflow.transforms.kinds.field_boxes import TableColumns
+
+
+@dataclass(frozen=True)
+class ValueSets:
+    """The boxes of one categorical field.
+
+    codes: int64, indices into ``values``, ascending within a box. starts: int64 (b + 1,); box g has
+    ``codes[starts[g] : starts[g + 1]]``. values: the values that occur, sorted, a null (if any) first.
+    """
+
+    column: BoundColumn
+    codes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    values: pa.Array
+
+    def snapped(self) -> ValueSets:
+        """As they are: sets have no grid."""
+        return self
+
+    def raised(self, level: int) -> ValueSets:
+        """As they are: sets have no levels."""
+        return self
+
+    def array(self) -> pa.Array:
+        """list of values (b,)."""
+        values = self.values.take(pa.array(self.codes))
+        return pa.ListArray.from_arrays(
+            pa.array(self.starts, pa.int32()), values, type=pa.list_(self.column.arrow_type)
+        )
+
+    def loss(self, extent: float) -> NDArray[np.float64]:
+        """min(1, (count - 1) / (|A| - 1)), 0 when |A| <= 1 (S0, eq. 2)."""
+        counts = np.diff(self.starts).astype(np.float64)
+        return np.minimum(1.0, (counts - 1) / (extent - 1)) if extent > 1 else np.zeros(counts.shape)
+
+    @property
+    def public_extent(self) -> float | None:
+        """Of a declared domain, a null included where one is published."""
+        declared = self.column.categories
+        return None if declared is None else float(len(declared) + (self.values.null_count > 0))
+
+    def holds(self, values: pa.Array, box: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Among the values."""
+        width = len(self.values)
+        pairs = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts)) * width + self.codes
+        code = np.asarray(pc.fill_null(pc.index_in(values, value_set=self.values), -1)).astype(np.int64)
+        return (code >= 0) & np.isin(box * width + code, pairs)
+
+
+class SetKind:
+    """What sets do with a column."""
+
+    def encode(
+        self, column: BoundColumn, array: pa.Array, known: Domain | None, table: TableColumns
+    ) -> SetDomain:
+        """A code a value."""
+        codes, domain = set_codes(column, array, known)
+        # Two values with one digest count once in the domain and still have two codes.
+        table.add_codes(codes, max(int(domain.extent), int(codes.max(initial=-1)) + 1), column.weight)
+        return domain
+
+    def hulls(
+        self, column: BoundColumn, array: pa.Array, records: NDArray[np.int64], starts: NDArray[np.int64]
+    ) -> ValueSets:
+        """The values that occur. O(m log m)."""
+        encoded = array.dictionary_encode(null_encoding="encode")
+        order = pc.array_sort_indices(encoded.dictionary, null_placement="at_start")
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[np.asarray(order)] = np.arange(len(order))
+        codes = rank[np.asarray(encoded.indices)]
+        group = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+        pairs = np.sort(group * len(order) + codes[records])
+        held = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
+        begins = np.searchsorted(held, np.arange(starts.size) * len(order))
+        return ValueSets(column, held % max(len(order), 1), begins, encoded.dictionary.take(order))
+
+    def spanning(self, null: NDArray[np.bool_], ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Every value."""
+        return np.ones(null.size, dtype=np.bool_)
+
+
+def set_codes(
+    column: BoundColumn, array: pa.Array, known: Domain | None
+) -> tuple[NDArray[np.int32], SetDomain]:
+    """A code for each value, in the order of digests, and the domain with them."""
+    encoded = array.dictionary_encode(null_encoding="encode")
+    digests = value_digests(encoded.dictionary)
+    # Codes follow the digests, not the order of rows: equal content always gets equal codes.
+    order = np.argsort(digests, kind="stable")
+    rank = np.empty(order.size, dtype=np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    seen = digests if not isinstance(known, SetDomain) else np.union1d(known.values, digests)
+    declared = None
+    if column.categories is not None:
+        # A null counts once it was there, and ever after: domains only grow.
+        declared = len(column.categories) + int(np.isin(NULL, seen)[0])
+    return rank[np.asarray(encoded.indices)], SetDomain(np.unique(seen), declared)

@@ -1,0 +1,118 @@
+"""The gate's own table of kinds: does a published box hold a member's value?
+
+It shares no code with ``transforms/kinds``: a range is compared, an element looked for, and of labels every pair of
+label and value is looked up in the rows of the hierarchy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundColumn
+from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.policy_fields import QuasiType
+from kanonflow.schemas.text_values import render_text
+
+
+def inside(
+    column: BoundColumn,
+    boxes: pa.Array,
+    values: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether each member's value lies in the box of its row: bool (m,). row, member: int64 (m,)."""
+    assert column.field.quasi is not None
+    return _HOLDS[column.field.quasi.type](boxes, values, row, member, column)
+
+
+def in_node(
+    labels: pa.Array,
+    values: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+    hierarchy: Hierarchy,
+) -> NDArray[np.bool_]:
+    """Whether each member's value stands below its row's label, bool (m,).
+
+    labels: string, one a box; a null label holds nulls only, the root's label everything, nulls too. row, member:
+    int64 (m,), positions in labels and in values. A value without a row in the hierarchy lies nowhere.
+    O(m log m); each pair of a label and a value is looked up once.
+    """
+    above = {row[0]: frozenset(row) for row in hierarchy.rows}
+    label, label_names = _coded(labels)
+    value, value_names = _coded(render_text(values))
+    width = max(len(value_names), 1)
+    pairs, place = np.unique(label[row] * width + value[member], return_inverse=True)
+    inside = [
+        _holds(label_names[pair // width], value_names[pair % width], above, hierarchy.root)
+        for pair in pairs.tolist()
+    ]
+    return np.array(inside, dtype=bool)[place]
+
+
+def _coded(texts: pa.Array) -> tuple[NDArray[np.int64], list[str | None]]:
+    """Codes int64 (n,) of texts, and the text of each code; null has one too."""
+    names = pc.unique(texts)
+    codes = pc.index_in(texts, value_set=names)
+    return np.asarray(codes).astype(np.int64), names.to_pylist()
+
+
+def _holds(label: str | None, text: str | None, above: dict[str, frozenset[str]], root: str) -> bool:
+    if text is None:
+        return label is None or label == root
+    return label is not None and label in above.get(text, frozenset())
+
+
+def _in_range(
+    boxes: pa.Array,
+    values: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+    column: BoundColumn,
+) -> NDArray[np.bool_]:
+    """Whether each member's value lies in its row's closed range; a null: whether the box holds nulls."""
+    box = boxes.take(pa.array(row))
+    value = values.take(pa.array(member))
+    reaches = pc.less_equal(pc.struct_field(box, "min"), value)
+    ends = pc.less_equal(value, pc.struct_field(box, "max"))
+    between = np.asarray(pc.and_(reaches, ends).fill_null(False))
+    return np.where(np.asarray(value.is_null()), np.asarray(pc.struct_field(box, "nulls")), between)
+
+
+def _in_set(
+    boxes: pa.Array,
+    values: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+    column: BoundColumn,
+) -> NDArray[np.bool_]:
+    """Whether each member's value, null included, is an element of its row's list."""
+    known = pc.unique(values)
+    width = len(known) + 1
+    listed = np.asarray(pc.index_in(boxes.flatten(), value_set=known).fill_null(len(known)))
+    pairs = np.asarray(pc.list_parent_indices(boxes)).astype(np.int64) * width + listed
+    code = np.asarray(pc.index_in(values, value_set=known)).astype(np.int64)
+    return np.isin(row * width + code[member], pairs)
+
+
+def _in_tree(
+    boxes: pa.Array,
+    values: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+    column: BoundColumn,
+) -> NDArray[np.bool_]:
+    assert column.hierarchy is not None
+    return in_node(boxes, values, row, member, column.hierarchy)
+
+
+_HOLDS = {
+    QuasiType.NUMERIC: _in_range,
+    QuasiType.DATE: _in_range,
+    QuasiType.CATEGORICAL: _in_set,
+    QuasiType.HIERARCHY: _in_tree,
+}
