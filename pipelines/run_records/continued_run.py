@@ -141,8 +141,8 @@ def earlier_run(
         raise ContinueError(
             f"--continue {directory}: a stream writes there whose feed has not ended. End it with kanonflow stop (on"
             " Dataflow, a drain does it, too), or go on with it by --resume: two runs must not take newcomers into one"
-            " roster. If its job is gone, resume from its last checkpoint or savepoint, and stop that; without one nobody can tell which rows of its source are"
-            " out, and reading it again would publish them a second time"
+            " roster. If its job is gone, resume from its last checkpoint or savepoint, and stop that; without one"
+            " nobody can tell which rows of its source are out, and reading it again would publish them a second time"
         )
     if "chain" in record and not ended:
         elsewhere = (
