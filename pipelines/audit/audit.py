@@ -282,7 +282,8 @@ def _read(
         metrics = told_metrics(folder / "restricted" / "metrics")
         released = with_told_ends(released, metrics, places)
         # Before boxes are held against values: what people were frozen with is numbered as they are.
-        segments = read_cohorts(folder, [book.book for book in box_books], findings)
+        frozen = [book.book for book in box_books]
+        segments = read_cohorts(folder, frozen, findings, released=bool(released.heads))
     if not policy.lasting or metrics:
         check_slots(released.heads, folder / "restricted" / "metrics", findings)
     told = _check_places(released, folder, policy, findings, waiting=waiting)
