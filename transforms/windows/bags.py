@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from apache_beam.coders import BytesCoder
-from apache_beam.transforms.userstate import BagStateSpec
+from apache_beam.transforms.userstate import BagStateSpec, StateSpec
 
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.windows.chain import Batch
@@ -41,7 +41,9 @@ def batch_rows(data: bytes) -> pa.Table:
 class Bags:
     """The bags of one partition.     cells: one for each of ``SPECS``, as the runner gives them."""
 
-    SPECS = tuple(BagStateSpec(f"bag_{index:02}", BytesCoder()) for index in range(BAGS))
+    SPECS: ClassVar[tuple[StateSpec, ...]] = tuple(
+        BagStateSpec(f"bag_{index:02}", BytesCoder()) for index in range(BAGS)
+    )
 
     def __init__(self, cells: Sequence[Any]) -> None:
         self._cells = cells

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from apache_beam.coders import BytesCoder
-from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateSpec
 from numpy.typing import NDArray
 
 from kanonflow.transforms.files.state_versions import damaged
@@ -64,7 +64,7 @@ class CellWrites(NamedTuple):
 class WarmCells:
     """The cells of one partition.     cells: one for each of ``SPECS``, as the runner gives them."""
 
-    SPECS = (
+    SPECS: ClassVar[tuple[StateSpec, ...]] = (
         ReadModifyWriteStateSpec("warm", BytesCoder()),
         ReadModifyWriteStateSpec("pool", BytesCoder()),
         *(BagStateSpec(f"events_{index}", BytesCoder()) for index in range(EVENT_BAGS)),
