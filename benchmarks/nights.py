@@ -6,8 +6,8 @@ killed (SIGKILL) while it runs, at a time drawn anew, and goes on with ``--resum
     equal       releases of the chain that the one run has too, row for row, but for the ids
     verified    each night by itself, and all as a whole, with the secret
     exported    rows in one data set
-    swapped     of cohorts of the first night two people exchange all their rows in the input files: the chain comes to
-                the same boxes, groups and windows, release by release
+    swapped     two people of some cohorts, evenly over all that were founded in any night, exchange all their rows in
+                the input files: the chain comes to the same boxes, groups and windows, release by release
 
 The example policy: k = 5, windows of a day, rows may wait for two more.
 """
@@ -164,21 +164,25 @@ def _days(source: Path, nights: int) -> list[list[dict[str, str]]]:
 
 
 def exchanged(nights: Nights, output: str, pairs: int) -> dict[str, dict[str, str]]:
-    """The cells that people of one cohort take over from each other, for two people of each of some cohorts."""
+    """The cells that people of one cohort take over from each other, for two people of each of some cohorts.
+
+    output: of the last night, which knows the cohorts of all.
+    """
     people = {row["cc_num"]: {name: row[name] for name in _NAMES} for day in nights.days for row in day}
     cohort_of = cohorts(nights, output, list(people))
     members: dict[int, list[str]] = defaultdict(list)
     for name, cohort in sorted(cohort_of.items()):
         members[cohort].append(name)
     other: dict[str, dict[str, str]] = {}
-    for names in list(members.values())[:pairs]:
+    founded = [members[cohort] for cohort in sorted(members)]
+    for names in founded[:: max(1, len(founded) // max(1, pairs))][:pairs]:
         one, two = names[:2]
         other |= {one: people[two], two: people[one]}
     return other
 
 
 def cohorts(nights: Nights, output: str, people: Sequence[str]) -> dict[str, int]:
-    """The cohort of each person who entered by a run."""
+    """The cohort of each person who entered by the end of a run."""
     import numpy as np
     import pyarrow as pa
 
@@ -219,7 +223,9 @@ def measure(table: ResultTable, source: Path, place: Path, nights: int, pairs: i
     payload = [*payload, *(name.replace(" ", "_") for name in payload)]
     same: float | None = None
     if pairs:
-        feed.write("swapped", exchanged(feed, outputs[0], pairs))
+        other_cells = exchanged(feed, outputs[-1], pairs)
+        pairs = len(other_cells) // 2
+        feed.write("swapped", other_cells)
         other = feed.releases(feed.chain("swapped", "swap"), payload)
         boxes = feed.releases(outputs, payload)
         same = (boxes & other).total() / boxes.total()

@@ -252,7 +252,7 @@ class SteppedPartitions(_Watermark):
     def __init__(
         self, bound: BoundPolicy, secret: Secret, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.step = PartitionStep(bound, secret, time=clock)
+        self.step = PartitionStep(bound, secret, 1, time=clock)
         self.partitions: dict[bytes, PartitionInMemory] = {}
         self.released: list[Release] = []
         self.metrics: list[dict[str, Any]] = []

@@ -57,7 +57,7 @@ RELEASING: dict[str, tuple[str, ...]] = {
     "transforms/roster/window_groups.py": (f"{ROSTER}test_window_groups.py",),
     "transforms/roster/founding.py": (f"{ROSTER}test_founding.py",),
     "transforms/release/publish.py": (f"{RELEASE}test_publish.py",),
-    "transforms/windows/step.py": (f"{WINDOWS}test_step.py",),
+    "transforms/windows/step.py": (f"{WINDOWS}test_step.py", f"{WINDOWS}test_step_in_chains.py"),
     "transforms/windows/partition_clock.py": (f"{WINDOWS}test_partition_clock.py",),
 }
 """Modules that decide what is released, with their own tests. All their mutants are tried."""

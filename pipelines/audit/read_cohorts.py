@@ -60,14 +60,17 @@ class EnteredSegment:
 
 
 def read_cohorts(
-    folder: Path, books: Sequence[CodeBook], findings: Findings
+    folder: Path, books: Sequence[CodeBook], findings: Findings, *, released: bool
 ) -> tuple[EnteredSegment, ...] | None:
     """The segments in ``folder``/restricted/cohorts, by partition and number; None: they cannot be judged.
 
-    books: of the quasi-identifiers, in the policy's order. O(people + corners).
+    books: of the quasi-identifiers, in the policy's order. released: there are releases, so somebody entered.
+    O(people + corners).
     """
     place = folder / "restricted" / "cohorts"
     if not place.is_dir():
+        if not released:
+            return ()
         findings.add("restricted/cohorts is missing: who entered with which release is not told")
         return None
     segments: list[EnteredSegment] = []

@@ -73,7 +73,7 @@ def read_rosters(
     if any(len(part) == 0 for segment in segments for part in (segment.people, segment.corner_cohort)):
         findings.add("a segment of cohorts with nobody in it, or without boxes")
         return None
-    rosters = _put_together(segments, entered, partition_of)
+    rosters = _put_together(segments, entered, partition_of, len(policy.quasis))
     if rosters is None:
         findings.add("cohorts are not numbered one after the other, or some have no box")
         return None
@@ -148,9 +148,12 @@ def _judge_chains(
 
 
 def _put_together(
-    segments: Sequence[EnteredSegment], entered: Sequence[int], partition_of: Sequence[int]
+    segments: Sequence[EnteredSegment], entered: Sequence[int], partition_of: Sequence[int], fields: int
 ) -> Rosters | None:
-    """All segments as one; None: the numbers of cohorts have gaps, or people and boxes have others."""
+    """All segments as one; None: the numbers of cohorts have gaps, or people and boxes have others.
+
+    fields: how many quasi-identifiers there are, also where nobody has entered yet.
+    """
     first = 0
     cohorts, owners, releases, partitions, came = [], [], [], [], []
     for segment, release in zip(segments, entered, strict=True):
@@ -165,7 +168,6 @@ def _put_together(
         partitions.append(np.full(len(segment.people), partition_of[release], np.int32))
         came.append(np.full(len(own), release, np.int64))
         first += len(own)
-    fields = segments[0].values.shape[1] if segments else 0
     cohort = _joined(cohorts, np.int64)
     owner = _joined(owners, np.int64)
     order = np.argsort(owner, kind="stable")

@@ -121,6 +121,21 @@ def test_nights_without_carry_pass(tmp_path: Path) -> None:
     assert nights.verify("*.csv", *outputs, secret=False) == 0
 
 
+def test_nights_in_which_nobody_enters_pass(tmp_path: Path) -> None:
+    """Too few people for an intake: nothing is released, and no cohort is there; then nobody's row comes at all."""
+    files = [
+        [line(who, night, 60 * who, f"few-{night}-{who}") for who in range(2 * night)] for night in (1, 2)
+    ]
+    nights = nights_of(tmp_path / "place", [*files, [], night_lines(4)])
+    outputs = nights.chain(4, "--carry")
+    assert not any((nights.place / "out1" / "release").iterdir())
+    for night, output in enumerate(outputs, 1):
+        for secret in (True, False):
+            assert nights.verify(f"{night}.csv", output, secret=secret) == 0
+    assert nights.verify("*.csv", *outputs) == 0
+    assert nights.verify("[1-3].csv", *outputs[:3]) == 0
+
+
 @pytest.mark.parametrize("flags", [["--carry"], []])
 def test_late_and_mended_rows_pass(tmp_path: Path, flags: list[str]) -> None:
     """Rows of the day before, and of a week before, which leave in closing slots; of people who are known, and of so
