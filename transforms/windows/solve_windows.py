@@ -97,17 +97,24 @@ def _tell_compiling() -> Told:
 
 @functools.cache
 def _load_kernels(
-    sets: tuple[str, ...], shape: str | None, *, ruled: bool, hierarchies: bool, loss: str, merging: bool
+    sets: tuple[str, ...],
+    shape: str | None,
+    names: tuple[str, ...],
+    *,
+    ruled: bool,
+    hierarchies: bool,
+    loss: str,
+    merging: bool,
 ) -> None:
     """Load the kernels of a policy's shape: once a process, and by one thread of it, while others wait.
 
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
-    sets: compiled first where no cache holds them.
+    sets: compiled first where no cache holds them. names: of its method and start.
     """
     begin = time.monotonic()
     if compile_ahead(sets, _tell_compiling()):
         _LOGGER.warning("compiled kernels for this policy in %.0f s", time.monotonic() - begin)
-    warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss)
+    warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss, names=names)
     if merging:
         warm_up_merging(hierarchies=hierarchies)
 
@@ -218,6 +225,7 @@ class SolveWindows(beam.DoFn):
             _load_kernels(
                 needed_kernels(self._bound),
                 solver_shape(policy),
+                (policy.solver.method, policy.solver.start),
                 ruled=bool(policy.ruled),
                 hierarchies=holds_hierarchies(self._bound),
                 loss=policy.solver.loss,
