@@ -75,6 +75,7 @@ from kanonflow.pipelines.audit.metrics import (
     told_withheld,
 )
 from kanonflow.pipelines.audit.payload import class_members, judge_payloads, match_payloads
+from kanonflow.pipelines.audit.people_counted import judge_people, people_of_graph
 from kanonflow.pipelines.audit.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.ranks import ALARM
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment, read_cohorts
@@ -199,7 +200,7 @@ def audit(
             evidence = evidence if pooled else replace(evidence, seen=np.zeros(len(evidence.every), bool))
             figures, ground = _examine_lasting(evidence, figures, Path(release_dir), findings, people_key)
         else:
-            figures = _examine(evidence, figures, findings, known)
+            figures = _examine(evidence, figures, Path(release_dir), findings, known)
         if matching_records:
             figures = _recorded(evidence, figures, Path(release_dir), findings, recipe, ground)
     figures = replace(
@@ -214,6 +215,7 @@ def audit(
         cohorts=figures.cohorts is not None,
         people=figures.followed is not None,
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
+        loose=figures.counted_loosely,
         foreign=foreign_entries(Path(release_dir)),
         bounded=read_to_the_end(Path(release_dir)),
         runs=places is not None,
@@ -340,7 +342,9 @@ def _count_waiting(figures: AuditFigures, stays: int, folder: Path, findings: Fi
     return replace(figures, waiting=missing, waiting_told=told)
 
 
-def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, known: int) -> AuditFigures:
+def _examine(
+    evidence: _Evidence, figures: AuditFigures, folder: Path, findings: Findings, known: int
+) -> AuditFigures:
     """Steps 4 to 7: the graph over all releases and what follows from it."""
     policy, heads = evidence.bound.policy, evidence.released.heads
     if not len(evidence.records) and not len(evidence.released.release):
@@ -379,6 +383,10 @@ def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, kno
     concealment = conceal(whole, placement, members, records.window)
     if figures.waiting:
         concealment, waits = released_concealment(concealment, waits)
+    if individuals is not None:
+        counts = people_of_graph(graph, concealment, members, rows.release, waits, len(heads))
+        loose = judge_people(heads, told_metrics(folder / "restricted" / "metrics"), counts, findings)
+        figures = replace(figures, counted_loosely=loose)
     return _judge(evidence, graph, rows, members, concealment, waits, figures, findings)
 
 
@@ -448,6 +456,7 @@ def _examine_lasting(
         followed=None if told.followed is None else int(told.followed.groups.sum()),
         rows_followed=None if told.followed is None else told.followed.rows,
         people_followed=None if told.followed is None else told.followed.people,
+        counted_loosely=None if told.followed is None else told.loose,
         place=None if record is None else record.place,
     )
     return figures, told.ground

@@ -3,31 +3,26 @@
     rows      a class has k rows or more
     people    k people of the input have a row in its windows with one of its payloads
     box       k people of the input had, by then, values that lie in its box
-    ids       its number tells nothing: it neither counts, nor comes after another, nor is a digest anybody can work out
+    ids       its number tells nothing                                              class_numbers.py
 
 All of that is necessary, whoever stands in the class, and none of it is enough: who does takes the secret.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kanonflow.pipelines.audit.boxes import BoxBook, EncodedBoxes, encode_boxes, encode_records, outside_boxes
 from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.class_numbers import judge_numbers, judge_order
 from kanonflow.pipelines.audit.entries import InputRows
 from kanonflow.pipelines.audit.frozen_hulls import note_groups
 from kanonflow.pipelines.audit.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.points_in_boxes import Boxes, Points, pairs_in_boxes
 from kanonflow.pipelines.audit.report import Findings
-
-_SMALL = 1 << 20
-_NEAR = 64
-_FEWEST_BITS = 40
-_TRIED = 3
 
 
 @dataclass(frozen=True)
@@ -63,6 +58,21 @@ def judge_floor(ground: LastingGround, people: InputPeople, payloads: Payloads, 
             findings,
         )
     judge_numbers(ground, findings)
+    judge_order(ground, _public_scores(ground, rows), findings)
+
+
+def _public_scores(ground: LastingGround, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """What anybody could put groups in order by, float64 (g,) each."""
+    groups, encoded = ground.groups, encode_boxes(ground.books)
+    scores = {"their number of rows": rows.astype(float), "their window": groups.start.astype(float)}
+    for field, book in enumerate(ground.books):
+        box = groups.boxes[:, field]
+        first = encoded.low[field][box]
+        if book.is_set:
+            least = np.array([min(own.codes, default=-1) for own in book.boxes], np.int64)
+            first = least[box]
+        scores[f"their boxes in field {book.book.column.name}"] = first.astype(float)
+    return scores
 
 
 def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads: Payloads) -> np.ndarray:
@@ -133,49 +143,3 @@ def _by_fields(
         inside = ~outside_boxes(own, numbers, codes[:, field : field + 1], [book])
         left = np.intersect1d(left, who[inside])
     return len(left)
-
-
-def judge_numbers(ground: LastingGround, findings: Findings) -> None:
-    """Note class_ids that are not drawn: numbers that are any 64 bits are as good as never any of these."""
-    groups = ground.groups
-    number = groups.number
-    small = (number > -_SMALL) & (number < _SMALL)
-    note_groups(
-        ground,
-        np.flatnonzero(small),
-        "have a class_id that counts or names something: it is too small",
-        findings,
-    )
-    order = np.argsort(number, kind="stable")
-    ahead = number[order]
-    near = np.flatnonzero((ahead[1:] - ahead[:-1] > 0) & (ahead[1:] - ahead[:-1] < _NEAR))
-    near = np.unique(order[np.concatenate([near, near + 1])])
-    note_groups(ground, near[~small[near]], "have a class_id that comes after that of another", findings)
-    bits = number.view(np.uint64)
-    fixed = int((np.bitwise_and.reduce(bits) | ~np.bitwise_or.reduce(bits)) if len(bits) else 0)
-    if len(number) >= _FEWEST_BITS and fixed:
-        findings.add(f"{fixed.bit_count()} bits of class_id are the same in all groups")
-    borders = np.searchsorted(groups.release, np.arange(len(ground.heads) + 1))
-    known = [
-        place
-        for release, head in enumerate(ground.heads)
-        for place in _computable(head.release_id, number, int(borders[release]), int(borders[release + 1]))
-    ]
-    note_groups(
-        ground, np.array(known, np.int64), "have a class_id that is a digest anybody can work out", findings
-    )
-
-
-def _computable(release_id: str, number: np.ndarray, start: int, stop: int) -> Iterator[int]:
-    """Groups of a release whose number is the beginning of a plain digest of its place among them."""
-    if start == stop:
-        return
-    told = {int(each): place for place, each in enumerate(number[start:stop].tolist(), start)}
-    texts = [str(each) for each in range(min(stop - start, _TRIED) + 1)]
-    texts += [f"{release_id}{mark}{each}" for each in texts for mark in ("", ":", "-", "/")]
-    for text in texts:
-        for name in ("sha256", "md5", "blake2b", "sha1"):
-            digest = hashlib.new(name, text.encode(), usedforsecurity=False).digest()[:8]
-            for order in ("little", "big"):
-                if (found := int.from_bytes(digest, order, signed=True)) in told:
-                    yield told[found]

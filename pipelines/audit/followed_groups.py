@@ -18,6 +18,7 @@ import numpy as np
 
 from kanonflow.pipelines.audit.boxes import encode_records
 from kanonflow.pipelines.audit.candidate_graph import group_rows
+from kanonflow.pipelines.audit.class_numbers import judge_order
 from kanonflow.pipelines.audit.cohort_cover import (
     UNBOUNDED,
     Cover,
@@ -34,6 +35,7 @@ from kanonflow.pipelines.audit.frozen_hulls import hull_faults, judge_hulls, not
 from kanonflow.pipelines.audit.held import readable_values
 from kanonflow.pipelines.audit.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lines import unexplained
+from kanonflow.pipelines.audit.people_counted import people_of_pairs
 from kanonflow.pipelines.audit.report import Findings
 
 _MOST_SETS = 512
@@ -45,11 +47,13 @@ _MOST_VALUES = 64
 
 @dataclass(frozen=True)
 class Followed:
-    """groups: bool (g,). rows: released rows in them. people: of whom all rows are in them."""
+    """groups: bool (g,). rows: released rows in them. people: of whom all rows are in them.
+    counts: int64 (releases, 2), least and most people of each release; 0 and no bound where faults were named."""
 
     groups: np.ndarray
     rows: int
     people: int
+    counts: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -106,18 +110,22 @@ def follow_groups(
     number = payloads.number[ground.person[payloads.record] >= 0]
     person = ground.person[record]
     due = due_releases(rows, windows, number, ground.end[record], ground.entry[person], waiting=waiting)
+    counts = people_of_pairs(due.release, person[due.record], due.certain, len(ground.heads))
+    counts[spoiled] = 0, np.iinfo(np.int64).max
     if not len(due.record):
-        return Followed(none, 0, 0)
+        return Followed(none, 0, 0, counts)
     visits = _visits(ground, due, record, number)
     search = _Search(ground, rows, visits, held, spoiled)
     followed, group, visit = search.run(findings)
     if not waiting:
         search.judge_visits(findings)
     told = _judge(ground, visits, followed, group, visit, findings)
+    oldest = np.full(len(told), np.nan)
+    np.fmin.at(oldest, group, visits.cohort[visit].astype(float))
+    judge_order(ground, {"their oldest cohort": oldest}, findings)
     inside = told[groups.of_row]
-    return Followed(
-        told, int(inside.sum()), _people_followed(ground, due, person, visits, told, group, visit)
-    )
+    people = _people_followed(ground, due, person, visits, told, group, visit)
+    return Followed(told, int(inside.sum()), people, counts)
 
 
 def _visits(ground: LastingGround, due: Due, record: np.ndarray, number: np.ndarray) -> _Visits:

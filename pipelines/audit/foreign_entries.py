@@ -12,6 +12,10 @@ _OF_RUNS = frozenset(
 )
 _SECOND = re.compile(r"second-[0-9]+")
 _RECORDS = ("metrics", "rejected", "certificates")
+_RESTRICTED = re.compile(
+    r"cohorts|carried|ended|parked|divided|slots|solutions|lock|stop|secret|beam\.log.*|error-.*\.log|report\.html|\..*"
+    r"|(run|check|measured|summary|verdict|refused|continued_by)\.json.*|" + "|".join(_RECORDS)
+)
 _MOST_NAMED = 3
 
 
@@ -21,6 +25,11 @@ def foreign_entries(folder: Path) -> tuple[str, ...]:
         path.name
         for path in _entries(folder)
         if path.name not in _OF_RUNS and not _SECOND.fullmatch(path.name)
+    ]
+    found += [
+        f"restricted/{path.name}"
+        for path in _entries(folder / "restricted")
+        if not _RESTRICTED.fullmatch(path.name)
     ]
     for place in _RECORDS:
         below = _entries(folder / "restricted" / place)

@@ -36,6 +36,7 @@ from kanonflow.pipelines.audit.followed_groups import Followed
 from kanonflow.pipelines.audit.frozen_hulls import judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting_groups import judge_groups
+from kanonflow.pipelines.audit.people_counted import judge_people
 from kanonflow.pipelines.audit.points_in_boxes import Boxes, cohorts_in_boxes
 from kanonflow.pipelines.audit.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read_input import avro_records
@@ -85,13 +86,14 @@ class LastingEvidence:
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
-    given."""
+    given. loose: releases whose people were counted between two bounds."""
 
     cohorts: int | None = None
     people: int | None = None
     candidates: int | None = None
     followed: Followed | None = None
     ground: LastingGround | None = None
+    loose: int = 0
 
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
@@ -153,10 +155,15 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
     ground = replace(ground, person=person)
     followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
+    loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     known = person[evidence.stays]
     sizes = rosters.members[rosters.cohort[known[known >= 0]]]
     return replace(
-        figures, candidates=int(sizes.min()) if len(sizes) else fewest, followed=followed, ground=ground
+        figures,
+        candidates=int(sizes.min()) if len(sizes) else fewest,
+        followed=followed,
+        ground=ground,
+        loose=loose,
     )
 
 

@@ -42,6 +42,7 @@ from kanonflow.pipelines.audit.record_file import (
 )
 from kanonflow.pipelines.audit.record_structure import covered, shared_places, structure_faults
 from kanonflow.pipelines.audit.release_files import encoded, release_path, release_reader
+from kanonflow.pipelines.audit.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.report import Findings
 from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.schemas.avro_schema import release_avro_schema
@@ -49,9 +50,9 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.recorded_policy import recorded_policy
 
-Recipe = Callable[[ReadMatchingRecord, BoundPolicy, pa.Table, np.ndarray], Iterable[str]]
-"""With the secret: (matching record, policy, its records in their order, bool (n,): no equal record is in the input) ->
-what is wrong."""
+Recipe = Callable[[ReadMatchingRecord, BoundPolicy, pa.Table, np.ndarray, np.ndarray | None], Iterable[str]]
+"""With the secret: (matching record, policy, its records in their order, bool (n,): no equal record is in the input,
+with cohorts that last int64 (g,): the class_id of each of its groups) -> what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,8 @@ class _Check:
         self._count(matching_record, record)
         if recipe is not None:
             table = records_table(ground.records[record], ground.books, ground.bound)
-            yield from recipe(matching_record, ground.bound, table, self._size[groups] == 1)
+            own = _class_ids(matching_record, ground.released.groups, rows)
+            yield from recipe(matching_record, ground.bound, table, self._size[groups] == 1, own)
 
     def _head_faults(self, matching_record: ReadMatchingRecord, head: ReleaseHead) -> Iterator[str]:
         policy = self.ground.bound.policy
@@ -254,6 +256,17 @@ class _Check:
             "medoid": medoid_distances(self._points[record].astype(np.int64), is_set, members),
         }
         self.ranks.add(members, matching_record.factors, matching_record.chosen, scores)
+
+
+def _class_ids(
+    matching_record: ReadMatchingRecord, groups: ReleasedGroups | None, rows: slice
+) -> np.ndarray | None:
+    if groups is None:
+        return None
+    label = matching_record.groups[matching_record.kept]
+    numbers = np.zeros(int(label.max(initial=-1)) + 1, np.int64)
+    numbers[label] = groups.number[groups.of_row[rows][matching_record.row]]
+    return numbers
 
 
 def records_table(codes: np.ndarray, books: tuple[CodeBook, ...], bound: BoundPolicy) -> pa.Table:

@@ -26,6 +26,7 @@ class AuditFigures:
     cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
     released; followed: groups, of ``classes``, of which only one set of whole cohorts can have the rows; rows_followed:
     rows in these; people_followed: people all of whose rows are; None: the secret was not given.
+    counted_loosely: releases whose people are known only between two bounds.
     place: of the run in its chain, 0 for the one that began its epoch; runs: of a chain, that were audited as one;
     carried_in, carried_out: rows that came from the run before, and that are left for the next.
     """
@@ -67,6 +68,7 @@ class AuditFigures:
     carried_out: int | None = None
     rows_followed: int | None = None
     people_followed: int | None = None
+    counted_loosely: int | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -105,6 +107,7 @@ _LABELS = {
     "followed": "groups followed",
     "rows_followed": "rows in them",
     "people_followed": "people all of whose rows are",
+    "counted_loosely": "releases of n to m people",
     "place": "place in its chain",
     "runs": "runs of the chain",
     "carried_in": "rows from the run before",

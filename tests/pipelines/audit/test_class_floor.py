@@ -8,12 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kanonflow.pipelines.audit.record_file import keyed
+from kanonflow.pipelines.audit.release_files import release_reader
 from kanonflow.pipelines.audit.report import AuditReport
+from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.release_format import ReleaseFormat
-from tests.pipelines.audit.good_runs import change_rows, read
-from tests.pipelines.audit.lasting_runs import LastingRun, lines, make_run
+from tests.pipelines.audit.good_runs import change_record, change_rows, read
+from tests.pipelines.audit.lasting_runs import HEADER, LastingRun, cohort_of, lines, make_run, owner_of
 
 pytestmark = pytest.mark.thorough
 
@@ -36,11 +41,28 @@ def good_run(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
     return make_run(tmp_path_factory.mktemp("floor") / "run", few_values(5), release_format=request.param)
 
 
+@pytest.fixture(scope="module")
+def numbered_run(tmp_path_factory: pytest.TempPathFactory) -> LastingRun:
+    """The same with the payload that tells each row, so that a test knows whose it is."""
+    return make_run(tmp_path_factory.mktemp("numbered") / "run")
+
+
+@pytest.fixture
+def told_run(numbered_run: LastingRun, tmp_path: Path) -> LastingRun:
+    """A copy of the run whose rows are told, to be spoiled."""
+    return copied(numbered_run, tmp_path)
+
+
 @pytest.fixture
 def run(good_run: LastingRun, tmp_path: Path) -> LastingRun:
     """A copy of the good run, to be spoiled."""
-    shutil.copytree(good_run.out.parent, tmp_path / "run")
-    folder = tmp_path / "run"
+    return copied(good_run, tmp_path)
+
+
+def copied(run: LastingRun, place: Path) -> LastingRun:
+    """A copy below ``place``."""
+    shutil.copytree(run.out.parent, place / "run")
+    folder = place / "run"
     return LastingRun(folder / "policy.yaml", folder / "rows.csv", folder / "out")
 
 
@@ -141,6 +163,88 @@ def test_numbers_that_are_not_drawn_are_found(
     found(report, says)
 
 
+@pytest.mark.parametrize("by", ["rows", "cohorts", "boxes"])
+@pytest.mark.parametrize("down", [False, True])
+def test_numbers_in_the_order_of_something_else_are_found(by: str, down: bool, told_run: LastingRun) -> None:
+    """The drawn numbers, dealt out by how many rows a group has, which cohort is its oldest, or where its box lies."""
+    cohort = cohort_of(told_run)
+    who = owner_of(told_run)
+    scores: dict[str, Callable[[Rows], Any]] = {
+        "rows": len,
+        "cohorts": lambda rows: min(cohort[who[row["ref"]]] for row in rows),
+        "boxes": lambda rows: (rows[0]["age"]["min"], rows[0]["height"]["min"] or 0.0),
+    }
+    for path in told_run.releases:
+
+        def deal(rows: Rows) -> None:
+            own: dict[int, Rows] = {}
+            for row in rows:
+                own.setdefault(row["class_id"], []).append(row)
+            order = sorted(own, key=lambda number: scores[by](own[number]), reverse=down)
+            named = dict(zip(order, sorted(own), strict=True))
+            for row in rows:
+                row["class_id"] = named[row["class_id"]]
+
+        change_rows(path, deal)
+    found(told_run.judged(secret=by == "cohorts"), "class_ids are in the order of")
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_numbers_of_cohorts_are_found(secret: bool, told_run: LastingRun) -> None:
+    """Each group is called by its oldest cohort: small, and the same in every release."""
+    cohort = cohort_of(told_run)
+    who = owner_of(told_run)
+    for path in told_run.releases:
+
+        def rename(rows: Rows) -> None:
+            named: dict[int, int] = {}
+            for row in rows:
+                own = cohort[who[row["ref"]]]
+                named[row["class_id"]] = min(own, named.get(row["class_id"], own))
+            for row in rows:
+                row["class_id"] = named[row["class_id"]]
+
+        change_rows(path, rename)
+    report = told_run.judged(secret=secret)
+    found(report, "counts or names something")
+    found(report, "class_id that stands in another release too")
+
+
+def test_numbers_that_are_drawn_and_not_of_the_secret_are_found_by_matching_records(run: LastingRun) -> None:
+    """Numbers as random as before, in the same order, in a release that its matching record vouches for."""
+
+    def others(rows: Rows) -> None:
+        for row in rows:
+            row["class_id"] += 1_000
+
+    path = run.releases[-1]
+    change_rows(path, others)
+    bound = bind(
+        read_policy(run.policy),
+        pa.schema([(name, pa.string()) for name in HEADER.split(",")]),
+        text=True,
+        source="rows.csv",
+    )
+    content = release_reader(path).content(bound)
+    change_record(
+        run.out / f"restricted/certificates/{path.stem}.avro",
+        lambda told: told.update(content_digest=keyed(told["digest_key"], b"c", content)),
+    )
+    (failure,) = run.judged(recorded=True).failures
+    assert "class_ids are not those that the secret draws" in failure
+    assert any("class_ids are those the secret draws" in each for each in run.judged().not_checked)
+
+
+def test_another_count_of_people_is_found_with_the_secret(run: LastingRun) -> None:
+    """One more or less than had rows in a release, as the public metrics would tell it too."""
+    for change in (1, -1):
+        path = run.out / f"restricted/metrics/{run.releases[2].stem}.avro"
+        change_record(path, lambda told, change=change: told.update(individuals=told["individuals"] + change))
+        found(run.judged(), "its metrics tell another individuals than the input gives")
+        change_record(path, lambda told, change=change: told.update(individuals=told["individuals"] - change))
+    assert run.judged().passed
+
+
 def test_numbers_that_are_digests_of_places_are_found(run: LastingRun) -> None:
     """Of the place among the groups, by a function that everybody has."""
     import hashlib
@@ -224,7 +328,8 @@ def test_foreign_files_are_named(run: LastingRun) -> None:
     """What no run puts into its directory is not judged, and named."""
     (run.out / "copy of people.csv").write_text("p1\n")
     (run.out / "restricted/metrics/notes.txt").write_text("p1\n")
+    (run.out / "restricted/people.csv").write_text("p1\n")
     told = run.judged().not_checked
     assert any(
-        "2 entries of the directory: no run makes them (copy of people.csv, restr" in each for each in told
+        "3 entries of the directory: no run makes them (copy of people.csv, restr" in each for each in told
     )

@@ -8,30 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit import lasting_groups
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.lasting_groups import MOST_CANDIDATES
-from kanonflow.pipelines.audit.person_digests import digests_of_codes
-from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.pipelines.cli import main
-from kanonflow.schemas.bound_policy import bind
-from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.release_format import ReleaseFormat
-from kanonflow.transforms.secret.seeds import people_key
 from tests.pipelines.audit.good_runs import PLACES, change_record, change_rows, read
 from tests.pipelines.audit.lasting_runs import (
     BY_SHOP,
     HEADER,
     POLICY,
-    SECRET,
     LastingRun,
     change_file,
+    cohort_of,
     lines,
     make_run,
+    owner_of,
 )
 
 pytestmark = pytest.mark.thorough
@@ -57,24 +51,6 @@ def found(run: LastingRun, says: str, **how: bool) -> None:
     """The audit says this of the run."""
     failures = run.judged(**how).failures
     assert any(says in failure for failure in failures), failures
-
-
-def owner_of(run: LastingRun) -> dict[str, str]:
-    """Whose each row is, by its reference."""
-    cells = [line.split(",") for line in run.source.read_text().splitlines()[1:]]
-    return {row[9]: row[0] for row in cells}
-
-
-def cohort_of(run: LastingRun) -> dict[str, int]:
-    """The cohort of each person of the input, by the files and the secret."""
-    columns = pa.schema([(name, pa.string()) for name in HEADER.split(",")])
-    bound = bind(read_policy(str(run.policy)), columns, text=True, source="rows.csv")
-    book = CodeBook(bound.column("who"))
-    names = sorted(set(owner_of(run).values()))
-    book.codes_of_texts(names, len(names))
-    digests = digests_of_codes(book, people_key(SECRET)).view(np.int64).tolist()
-    cohort = {row["person"]: row["cohort"] for path in run.segments("people") for row in read(path)[1]}
-    return {name: cohort[digest] for name, digest in zip(names, digests, strict=True) if digest in cohort}
 
 
 # Honest runs
