@@ -292,8 +292,7 @@ def _preload() -> None:
     for floor in ("schemas", "solvers"):
         package = importlib.import_module(f"kanonflow.{floor}")
         for each in pkgutil.walk_packages(package.__path__, f"kanonflow.{floor}."):
-            if ".record_kernels" not in each.name and ".carry_kernels" not in each.name:
-                importlib.import_module(each.name)
+            importlib.import_module(each.name)
     from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 
     warm_up("classes", ruled=False, hierarchies=False, loss="ncp")

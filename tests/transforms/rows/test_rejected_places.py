@@ -64,9 +64,7 @@ def read(batches: Iterator[RawBatch], refused: Sequence[Row] = ()) -> list[Rejec
                 continue
             key, element = output
             cells = step.cells.setdefault(key, Cells())
-            told = step.step.process(
-                (key, element), cells.clock, cells.warm, cells.roster, cells.due, *cells.bags
-            )
+            told = step.step.process((key, element), *cells.given())
             found += [each.value for each in told]
     return found
 

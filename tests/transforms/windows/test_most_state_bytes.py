@@ -32,8 +32,8 @@ def test_a_state_that_is_too_large_ends_the_run_in_words(monkeypatch: pytest.Mon
         run()
     told = str(raised.value)
     assert "10 rows that wait, 10 people who wait for an intake, 0 event ids" in told
-    assert "this runner keeps 1,000" in told
-    assert "a smaller intake or max_delay" in told
+    assert "this runner keeps values of 1,000" in told
+    assert "A smaller intake or max_delay" in told
     assert "p1" not in told.split()
 
 

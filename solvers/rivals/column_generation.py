@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.bound_proof import BoundProof, proven_bound
-from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
-from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, Nodes, build_nodes, price_anchors
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
+from kanonflow.solvers.rivals.greedy_pricing import SECONDS, greedy_slots
+from kanonflow.solvers.rivals.pricing import SLOTS_PER_ANCHOR, Nodes, build_nodes, price_anchors
 from kanonflow.solvers.units.distinct_rows import Units
 
 # Anchors priced between two looks at the clock.

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.bounds.shared_costs import (
+from kanonflow.solvers.kernels.kernel import kernel
+from kanonflow.solvers.rivals.shared_costs import (
     Shares,
     build_shares,
     cheapest_join,
@@ -23,7 +24,6 @@ from kanonflow.solvers.bounds.shared_costs import (
     join_with,
     share_values,
 )
-from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import bits_cost
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.features import Features

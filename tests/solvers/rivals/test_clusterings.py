@@ -17,16 +17,16 @@ from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals import oka
-from kanonflow.solvers.shapes import clusterings
-from kanonflow.solvers.shapes.clusterings import (
+from kanonflow.solvers.rivals.class_hulls import labels_loss
+from kanonflow.solvers.rivals.clusterings import (
     CLUSTERINGS,
     clustered_members,
     cut_large_classes,
     individual_input,
     row_input,
 )
+from kanonflow.solvers.shapes import clusterings
 from kanonflow.solvers.shapes.graphs import deal_rows
-from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.distinct_rows import group_rows

@@ -21,10 +21,10 @@ from kanonflow.solvers.rivals.black_hole import StarProblem, black_hole_result
 from kanonflow.solvers.rivals.ika import ika_labels
 from kanonflow.solvers.rivals.k_member import k_member_labels
 from kanonflow.solvers.rivals.kab import kab_result
+from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS, level_labels
 from kanonflow.solvers.rivals.mondrian import mondrian_labels
 from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.rivals.oka import oka_labels
-from kanonflow.solvers.shapes.level_classes import LEVEL_STARTS, level_labels
 from kanonflow.solvers.starts.circulant import circulant_members
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.features import WORD_BITS, build_features
@@ -198,21 +198,3 @@ def clustered_members(
     pairs = np.unique(np.stack([labels.astype(np.int64), problem.who], axis=1), axis=0)
     repeated = distinct and pairs.shape[0] < labels.size
     return circulant_members(units, unit[order], starts, k, distinct=repeated)
-
-
-def cut_large_classes(labels: NDArray[np.int32], tour: NDArray[np.int64], k: int) -> NDArray[np.int32]:
-    """Labels int32 (u,): a class of s >= 2k is cut along the tour into floor(s / k) of at least k. O(u log u).
-
-    No loss is more by that, and the search keeps room for the largest class in every class.
-    """
-    inside = np.flatnonzero(labels >= 0)
-    place = np.empty(tour.size, dtype=np.int64)
-    place[tour] = np.arange(tour.size)
-    order: NDArray[np.int64] = inside[np.lexsort((place[inside], labels[inside]))]
-    sizes = np.bincount(labels[inside])
-    parts = np.maximum(sizes // k, 1)
-    own = labels[order]
-    position = np.arange(order.size) - (np.cumsum(sizes) - sizes)[own]
-    cut = np.full(labels.size, -1, dtype=np.int32)
-    cut[order] = (np.cumsum(parts) - parts)[own] + position * parts[own] // sizes[own]
-    return cut

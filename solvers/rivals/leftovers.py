@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
-from kanonflow.solvers.starts.class_hulls import (
+from kanonflow.solvers.rivals.class_hulls import (
     ClassHulls,
     add_to_hull,
     class_rows_lost,

@@ -1,5 +1,5 @@
 """Writes the list of what is compiled (``kernels/units.json``) by compiling it: ``python -m
-kanonflow.solvers.record_kernels``, after a change of kernels. Ten minutes or more of a processor.
+deploy.wheel.record_kernels``, after a change of kernels. Ten minutes or more of a processor.
 
 Each set of kernels is warmed up in a process of its own, with an empty cache that the processes share: what numba
 compiles, what calls what, and how long it takes comes from numba's own events.

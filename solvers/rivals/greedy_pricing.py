@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kanonflow.solvers.bounds.pricing import TOLERANCE, Nodes, joined_loss, take_member
 from kanonflow.solvers.kernels.kernel import kernel
+from kanonflow.solvers.rivals.pricing import TOLERANCE, Nodes, joined_loss, take_member
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.neighbours import pair_loss
 

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.bounds.bound_proof import check_bound
-from kanonflow.solvers.bounds.column_generation import PricingLimits
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.rivals.certify import CertifyLimits, certify_graph
+from kanonflow.solvers.rivals.column_generation import PricingLimits
 from kanonflow.solvers.shapes import certify
-from kanonflow.solvers.shapes.certify import CertifyLimits, certify_graph
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive_bounds

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, UnservedError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.rivals.leftovers import join_cheapest
+from kanonflow.solvers.rivals.toy_lattices import TOY_LATTICES
 from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS, LatticeTask, solve_lattice
-from kanonflow.solvers.starts.leftovers import join_cheapest
 from kanonflow.solvers.units.individuals import Individuals
 
-LEVEL_STARTS = tuple(LATTICE_SOLVERS)
+LEVEL_STARTS = (*LATTICE_SOLVERS, *TOY_LATTICES)
 # Share of the rows that a node may leave to the classes of others: without any a few rare rows raise everybody.
 LEFT_OVER = 0.05
 

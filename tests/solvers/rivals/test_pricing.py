@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.bound_proof import BoundProof, check_bound, proven_bound
-from kanonflow.solvers.bounds.greedy_pricing import SECONDS, greedy_slots
-from kanonflow.solvers.bounds.pricing import SLOTS_PER_ANCHOR, build_nodes, price_anchors
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.greedy_pricing import SECONDS, greedy_slots
+from kanonflow.solvers.rivals.pricing import SLOTS_PER_ANCHOR, build_nodes, price_anchors
 from kanonflow.solvers.units.distinct_rows import Units, group_rows
 from tests import naive, naive_bounds
 from tests.mixed_tables import mixed_table, tables

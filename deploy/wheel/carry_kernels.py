@@ -1,4 +1,4 @@
-"""``python -m kanonflow.solvers.carry_kernels FOLDER``: the machine code of all kernels, for a wheel to carry.
+"""``python -m deploy.wheel.carry_kernels FOLDER``: the machine code of all kernels, for a wheel to carry.
 
 For each target (``kernels/carried``) every set of kernels is compiled by numba as for that CPU, in processes of their
 own, and what Python calls of it is kept. What a kernel calls is in its own code. Some minutes on each core.
@@ -64,7 +64,7 @@ def main() -> None:
         print(f"{asked.target}: {carry(asked.folder, asked.target, sets)} kernels")
         return
     if not known_units().sets:
-        parser.error("there is no list of kernels: run python -m kanonflow.solvers.record_kernels")
+        parser.error("there is no list of kernels: run python -m deploy.wheel.record_kernels")
     # What is there may be of another state of the sources.
     (asked.folder / MANIFEST).unlink(missing_ok=True)
     for target in TARGETS:
@@ -73,7 +73,7 @@ def main() -> None:
             "NUMBA_CPU_FEATURES": "",
             "NUMBA_CACHE_DIR": str(asked.folder.parent / f"cache-{target}"),
         }
-        command = [sys.executable, "-m", "kanonflow.solvers.carry_kernels", str(asked.folder)]
+        command = [sys.executable, "-m", "deploy.wheel.carry_kernels", str(asked.folder)]
         command += ["--target", target, "--sets", ",".join(sets)]
         subprocess.run(command, check=True, env=os.environ | settings)
     manifest = {"sources": sources_digest(), "made_with": made_with(), "targets": list(TARGETS)}

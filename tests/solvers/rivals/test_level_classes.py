@@ -15,11 +15,11 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import InfeasibleError, TableError, UnservedError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.shapes.clusterings import clustered_members, individual_input, row_input
+from kanonflow.solvers.rivals.class_hulls import labels_loss
+from kanonflow.solvers.rivals.clusterings import clustered_members, individual_input, row_input
+from kanonflow.solvers.rivals.level_classes import LEFT_OVER, LEVEL_STARTS, level_labels
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.shapes.lattices import LatticeTask, solve_lattice
-from kanonflow.solvers.shapes.level_classes import LEFT_OVER, LEVEL_STARTS, level_labels
-from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.individuals import gather_individuals
 from kanonflow.solvers.units.kd_tree import build_tree

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from kanonflow.solvers.bounds import restricted_master
 from kanonflow.solvers.bounds.bound_proof import check_bound
-from kanonflow.solvers.bounds.column_generation import LinearBound, PricingLimits, linear_bound
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound, neighbour_reach
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster, slot_losses
 from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.rivals.column_generation import LinearBound, PricingLimits, linear_bound
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.units.neighbours import nearest_units

@@ -1,10 +1,10 @@
 """The graph search with a proof of its bound (the LP), and graphs rounded from the linear program.
 
 Searches from several seeds meet the slots that the program starts from; column generation completes it
-(bounds/column_generation.py); its x, mostly whole, is rounded in several ways, and each graph is searched on with
+(column_generation.py); its x, mostly whole, is rounded in several ways, and each graph is searched on with
 little heat. The best of all graphs is returned. Slots of more than ``largest_priced`` units are not priced exactly: the
 program is then solved heuristically, for its graph, and another one, over smaller slots, for the bound
-(bound_proof.py).
+(bounds/bound_proof.py).
 """
 
 from __future__ import annotations
@@ -17,12 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.bound_proof import BoundProof
-from kanonflow.solvers.bounds.column_generation import (
-    REFERENCE_K,
-    LinearBound,
-    PricingLimits,
-    linear_bound,
-)
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_reach
 from kanonflow.solvers.bounds.rounding import round_slots
 from kanonflow.solvers.loss.ncp import gcp
@@ -31,6 +25,12 @@ from kanonflow.solvers.problem.errors import BudgetError, UnservedError
 from kanonflow.solvers.problem.limits import Limits
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.rivals.column_generation import (
+    REFERENCE_K,
+    LinearBound,
+    PricingLimits,
+    linear_bound,
+)
 from kanonflow.solvers.search.rounds import search_graph
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.shapes.graphs import NEIGHBOURS, deal_rows, solve_graph, untie_graph

@@ -8,18 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kanonflow.solvers.catalogue import solver_named, start_names
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
+from kanonflow.solvers.rivals.paper_graphs import PAPER_METHODS, solve_paper
 from kanonflow.solvers.rivals.paper_search import PaperSearch
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
-from kanonflow.solvers.shapes.paper_graphs import PAPER_METHODS, solve_paper
 from tests.mixed_tables import mixed_table
 
 pytestmark = pytest.mark.thorough
 
+BUILT_STARTS = {
+    name: solver_named(name) for name in start_names("row_graph") if name not in ("auto", *LEVEL_STARTS)
+}
 K = 3
 TABLE = replace(mixed_table(2, 60), individuals=np.arange(60) % 30)
 NUMBERS = mixed_table(2, 60, cardinality=())
