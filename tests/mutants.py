@@ -52,30 +52,37 @@ RELEASING: dict[str, tuple[str, ...]] = {
 """Modules that decide what is released, with their own tests. All their mutants are tried."""
 
 _AUDIT = "tests/pipelines/audit/"
-_PLANTED = (f"{_AUDIT}test_lasting.py", f"{_AUDIT}test_planted_faults.py", f"{_AUDIT}test_audit.py")
+_PLANTED = (
+    f"{_AUDIT}lasting/test_lasting.py",
+    f"{_AUDIT}test_planted_faults.py",
+    f"{_AUDIT}test_audit.py",
+)
 JUDGING: dict[str, tuple[str, ...]] = {
-    f"pipelines/audit/{name}.py": (*(f"{_AUDIT}test_{own}.py" for own in tests), *_PLANTED)
+    f"pipelines/audit/{name}.py": (
+        *(f"{_AUDIT}{name.rpartition('/')[0]}/test_{own}.py" for own in tests),
+        *_PLANTED,
+    )
     for name, tests in {
-        "candidate_graph": ("candidate_graph",),
-        "classes": ("classes",),
-        "concealment": (),
-        "diversity": ("diversity",),
-        "header": (),
-        "held": (),
-        "judgement": (),
-        "known": ("known",),
-        "lasting": (),
-        "lasting_groups": (),
-        "matching": (),
-        "metrics": (),
-        "order": ("order",),
-        "payload": (),
-        "read_cohorts": (),
-        "records": (),
-        "released_groups": (),
-        "rosters": (),
-        "segment_chain": (),
-        "waiting": ("waiting",),
+        "judge/candidate_graph": ("candidate_graph",),
+        "judge/classes": ("classes",),
+        "judge/concealment": (),
+        "judge/diversity": ("diversity",),
+        "read/header": (),
+        "judge/held": (),
+        "judge/judgement": (),
+        "judge/known": ("known",),
+        "lasting/lasting": (),
+        "lasting/lasting_groups": (),
+        "judge/matching": (),
+        "judge/metrics": (),
+        "read/order": ("order",),
+        "judge/payload": (),
+        "read/read_cohorts": (),
+        "judge/records": (),
+        "read/released_groups": (),
+        "lasting/rosters": (),
+        "read/segment_chain": (),
+        "judge/waiting": ("waiting",),
     }.items()
 }
 """Modules that judge releases, with their own tests."""
