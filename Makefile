@@ -141,13 +141,13 @@ lock:
 # of a cluster's workers, would do it. kanonflow itself compiles what a run needs and no cache holds.
 $(NUMBA_CACHE_DIR)/.compiled: | $(VENV)/.installed-cli
 	@$(PY) -m kanonflow.solvers.compile_kernels "classes ncp" merging "row_graph ncp"
-	@$(PY) -m kanonflow.pipelines.audit.load_kernels
+	@$(PY) -m kanonflow.pipelines.audit.judge.load_kernels
 	@touch $@
 
 # With the variants for hierarchies and for rules of sensitive values: no test compiles them within its time limit.
 $(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(VENV)/.installed-cli
 	@$(PY) -m kanonflow.solvers.compile_kernels
-	@$(PY) -m kanonflow.pipelines.audit.load_kernels
+	@$(PY) -m kanonflow.pipelines.audit.judge.load_kernels
 	@touch $(NUMBA_CACHE_DIR)/.compiled $@
 
 # The list of kernels by which they are compiled in parallel; after a change of them. It compiles everything, serially.

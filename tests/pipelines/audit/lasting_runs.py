@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.person_digests import digests_of_codes
+from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
+from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.report import AuditReport
-from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import bind

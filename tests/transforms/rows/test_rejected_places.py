@@ -9,8 +9,8 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.audit.read_input import read_rejected
-from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.pipelines.audit.read.read_input import read_rejected
+from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.runs.stream import summarize_stream
 from kanonflow.transforms.anonymize import _ClassifyAndSplit
 from kanonflow.transforms.rows.element_rows import rows_to_table
