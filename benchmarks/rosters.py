@@ -214,7 +214,7 @@ def add_roster(table: ResultTable, known: Known, roster: Roster, repeats: int) -
 
 def add_windows(table: ResultTable, crowd: Crowd, known: Known, roster: Roster, repeats: int) -> None:
     """A row for each of: known people only, newcomers who wait, newcomers who enter; cached and cold."""
-    step = PartitionStep(crowd.bound, SECRET, epoch=EPOCH)
+    step = PartitionStep(crowd.bound, SECRET, 1, epoch=EPOCH)
     policy = crowd.bound.policy
     assert policy.window_ms is not None
     window = int(np.datetime64(DAY, "ms").astype(np.int64)) // policy.window_ms

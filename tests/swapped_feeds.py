@@ -155,7 +155,7 @@ class Entry(NamedTuple):
 def run(feed: TrailFeed) -> Course:
     """The feed through the step of each partition; at each step rows come, and what is due by then is done."""
     bound = bind(feed.policy, text_schema(feed.policy), text=True, source="test")
-    step = PartitionStep(bound, SECRET, time=lambda: 0.0, epoch=EPOCH)
+    step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH)
     partitions: dict[bytes, PartitionInMemory] = {}
     course = Course(feed)
     last = max(row.arrives for row in feed.rows)
@@ -197,7 +197,7 @@ def run_chain(
     bounds = (*ends, max(row.arrives for row in feed.rows) + 1)
     for place, (end, carry) in enumerate(zip(bounds, (*carries, False), strict=True)):
         chain = Chain(place, carry, START + end * HOUR if carry else None)
-        step = PartitionStep(bound, SECRET, time=lambda: 0.0, epoch=EPOCH, continued=handed, chain=chain)
+        step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH, continued=handed, chain=chain)
         woken = [] if "wake" in drop else handed.keys()
         partitions = {key: PartitionInMemory(step, key) for key in woken}
         for partition in partitions.values():

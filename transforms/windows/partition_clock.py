@@ -1,7 +1,7 @@
 """When a partition releases, rejects and forgets: the decisions of the stateful step, without Beam.
 
 A partition sees batches of rows of one window each, in any order, and times that fire. Its clock remembers the end of
-the last released window, which windows have rows pending, which bags hold rows that came too late for their own
+the last released window, which windows have rows pending, which bag holds rows that came too late for their own
 window, and when the first late or waiting row must be gone. All times are integer milliseconds of event time.
 """
 
@@ -45,7 +45,7 @@ class PartitionClock:
     """last_end: end of the last released window, None before the first. release_no: how many releases and
     expiries there were, by which expiries are numbered.
 
-    pending: numbers of windows with rows of their own, sorted. late: numbers of bags that hold late rows, sorted.
+    pending: numbers of windows with rows of their own, sorted. late: of the bag that holds late rows, or none.
     late_deadline: when the first late row must be gone. waiting_deadline: the same of rows that wait in the warm
     state. warm: whether the warm state holds anything worth forgetting. refused: batches refused as late so far.
     began: for each pending window, in their order, (its number, the secret's version when its first row came).
@@ -132,9 +132,8 @@ class PartitionClock:
             begun = replace(self, closing=True, secret_version=version)
             return Arrival(begun, window_number(self.opened, policy), True)
         bag = window_number(self.last_end + policy.window_ms, policy)
-        late = self.late if bag in self.late else tuple(sorted((*self.late, bag)))
         first = deadline if self.late_deadline is None else min(deadline, self.late_deadline)
-        return Arrival(replace(self, late=late, late_deadline=first), bag, True)
+        return Arrival(replace(self, late=(bag,), late_deadline=first), bag, True)
 
     def next_action(self, policy: Policy) -> Action | None:
         """What is due next, None when the partition holds nothing. At equal times a release goes before an expiry."""
@@ -156,29 +155,28 @@ class PartitionClock:
     def released(
         self,
         waiting_deadline: int | None,
-        warm: bool,
         policy: Policy,
         parts: int = 1,
         claims: tuple[Claim, ...] = (),
     ) -> PartitionClock:
-        """After the release of the first pending window; late rows of bags up to it have joined.
+        """After the release of the first pending window; late rows, whose bag is that of the window after the last
+        released one, have joined.
 
         parts: how many release numbers it took. claims: its releases, and earlier ones.
         Precondition: rows are pending.
         """
         number, *pending = self.pending
-        late = tuple(bag for bag in self.late if bag > number)
         return replace(
             self,
             opened=None,
             last_end=window_end(number, policy),
             release_no=self.release_no + parts,
             pending=tuple(pending),
-            began=self.began[1:] if self.began[:1] and self.began[0][0] == number else self.began,
-            late=late,
-            late_deadline=self.late_deadline if late else None,
+            began=tuple(each for each in self.began if each[0] != number),
+            late=(),
+            late_deadline=None,
             waiting_deadline=waiting_deadline,
-            warm=warm,
+            warm=True,
             claims=claims,
         )
 
@@ -199,12 +197,8 @@ class PartitionClock:
 
         at: that end. Rows of windows up to it that come now are late: the place of a release is taken once.
         """
-        return replace(
-            self.expired(waiting_deadline),
-            opened=None,
-            last_end=at if self.last_end is None else max(self.last_end, at),
-            claims=claims,
-        )
+        last_end = max(at, self.last_end or at)
+        return replace(self.expired(waiting_deadline), opened=None, last_end=last_end, claims=claims)
 
     def released_old(self, waiting_deadline: int | None, claims: tuple[Claim, ...]) -> PartitionClock:
         """After a closing release: it is beside the regular ones, and moves nothing. There is one a run."""
@@ -212,7 +206,7 @@ class PartitionClock:
 
     def carried_over(self) -> PartitionClock:
         """The clock as the first of another run."""
-        return replace(self, opened=self.last_end, kept=True)
+        return replace(self, opened=self.last_end)
 
     def forgotten(self) -> PartitionClock:
         """After the warm state was dropped."""

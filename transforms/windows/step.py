@@ -145,7 +145,7 @@ class PartitionStep:
 
     bound: BoundPolicy
     secret: Secret
-    threads: int = 1
+    threads: int
     time: Clock = time.monotonic
     matching_records: bool = False
     published: PublishedReleases | None = None
@@ -287,8 +287,7 @@ class PartitionStep:
             version = clock.secret_version
         else:
             # The first pending window; late rows lie under it, or under one before it that has no rows of its own.
-            due = {number, *(window for window in clock.late if window <= number)}
-            rows = held.take(tuple(sorted(due)), late_only=False)
+            rows = held.take(tuple(sorted({number, *clock.late})), late_only=False)
             version = clock.version_of(number)
         if published is not None:
             version = published.secret_version(slot, version)
@@ -309,7 +308,7 @@ class PartitionStep:
         elif action.kind == "closing":
             after = clock.released_old(deadline, claims)
         else:
-            after = clock.released(deadline, True, self.bound.policy, parts, claims)
+            after = clock.released(deadline, self.bound.policy, parts, claims)
         yield StateAfter(self._kept(after), warm, tuple(segments), roster)
 
     def _begun(
