@@ -319,8 +319,9 @@ class SolveWindows(beam.DoFn):
         for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
                 # Before it goes out: a runner that writes at once would publish what it cannot go on from.
-                self._sizes.check(key, made.warm, warm.writes(made.warm))
-                yield from self._emit(made, action)
+                size = self._sizes.check(key, made.warm, warm.writes(made.warm))
+                weighed = made._replace(metrics={**made.metrics, "state_bytes": size})
+                yield from self._emit(weighed, action)
             elif isinstance(made, CarriedState):
                 self._carried_out.inc(made.rows)
                 yield beam.pvalue.TaggedOutput(CARRIED_TAG, made)

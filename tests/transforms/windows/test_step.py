@@ -85,7 +85,7 @@ def test_the_step_alone_does_what_the_dofn_does(shape: str) -> None:
             each.send(rows)
             each.advance(START + int(hour * HOUR))
         assert alone.released == driven.released
-        assert alone.metrics == driven.metrics
+        assert [each | {"state_bytes": None} for each in driven.metrics] == alone.metrics
         assert alone.rejected == driven.rejected
         assert alone.partitions.keys() == driven.cells.keys()
         for key, cells in driven.cells.items():
