@@ -82,6 +82,9 @@ _JUDGED = ("read", "people")
 """What a run that continues another found out of its input before it began; one that resumes has the same input."""
 
 
+_STARTS = "job_starts"
+"""How often a stream's job had begun before the last time."""
+
 _NAMES = 2
 """How releases are named (``seeds.release_id``): 2, by window and part. 1 counted them; under the other way of naming a
 window that is made again would pass beside the file that is there."""
@@ -122,6 +125,7 @@ class RunDirectory:
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
     continued: whether the run began with the cohorts of another. people: of those, who was found in its input.
     chain: which of its chain it is.
+    job_start: of a stream, how often its job had begun before.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
     """
 
@@ -134,6 +138,7 @@ class RunDirectory:
     people: PeopleFound | None = None
     begins: str = ""
     chain: Chain | None = None
+    job_start: int = 0
 
 
 @dataclass(frozen=True)
@@ -310,7 +315,8 @@ def open_run_directory(
             elif bound is not None:
                 this |= {"cohorts": cohorts_record(bound, earlier)}
         if stream is not None:
-            this |= {"sink": stream.sink, "job": dict(stream.job)}
+            starts = 0 if resumed is None else int(resumed.get(_STARTS, 0)) + 1
+            this |= {"sink": stream.sink, "job": dict(stream.job), _STARTS: starts}
             if used and record is not None and record.get("slots") != this["slots"]:
                 notes += (_WITHOUT_SLOTS,)
                 this |= {"slots": record.get("slots")}  # of all its releases, or it says nothing
@@ -332,7 +338,16 @@ def open_run_directory(
             run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
             people = people_of_record(this.get("people"))
             yield RunDirectory(
-                output, secret, notes, run, epoch, continued, people, fed.get(BEGINS, ""), chain
+                output,
+                secret,
+                notes,
+                run,
+                epoch,
+                continued,
+                people,
+                fed.get(BEGINS, ""),
+                chain,
+                int(this.get(_STARTS, 0)),
             )
         except NotBegunError as error:
             if is_local(restricted) and not used and not holds_output(output):
