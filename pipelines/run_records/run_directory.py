@@ -28,23 +28,15 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.run_records import feeds_read
-from kanonflow.pipelines.run_records.beginning import (
-    Beginning,
-    Found,
-    NotBegunError,
-    RunDirectoryError,
-    StreamStart,
-    decided,
-)
-from kanonflow.pipelines.run_records.chain_record import (
+from kanonflow.pipelines.chains import feeds_read
+from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
     ChainAsked,
     chain_of,
     chain_record,
     refuse_other_epoch,
 )
-from kanonflow.pipelines.run_records.continued_run import (
+from kanonflow.pipelines.chains.continued_run import (
     ContinueError,
     EarlierRun,
     cohorts_record,
@@ -55,14 +47,22 @@ from kanonflow.pipelines.run_records.continued_run import (
     refuse_cohorts,
     refuse_continued,
 )
-from kanonflow.pipelines.run_records.continuing_input import ContinuingInput, judge
-from kanonflow.pipelines.run_records.feeds_read import BEGINS, begin_after, feeds_of_chain
+from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
+from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
+from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
+from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
+from kanonflow.pipelines.chains.read_before import keyed
+from kanonflow.pipelines.run_records.beginning import (
+    Beginning,
+    Found,
+    NotBegunError,
+    RunDirectoryError,
+    StreamStart,
+    decided,
+)
 from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
-from kanonflow.pipelines.run_records.individual_type import resumed_type, type_on_record
-from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
-from kanonflow.pipelines.run_records.read_before import keyed
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
