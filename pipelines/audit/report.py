@@ -1,7 +1,7 @@
 """What the audit found: failures in words that hold no record's value, and figures."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 
 from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare
 from kanonflow.schemas.printable import printable
@@ -176,32 +176,6 @@ class AuditReport:
             "checked": list(self.checked),
         }
         return json.dumps(told, indent=1)
-
-
-@dataclass
-class Findings:
-    """Failures as they are found; the same one in several releases becomes one line."""
-
-    _places: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, message: str, *release_ids: str) -> None:
-        """Note a failure of some releases, or of the whole run."""
-        places = self._places.setdefault(message, [])
-        places.extend(release_id for release_id in release_ids if release_id not in places[-1:])
-
-    def __bool__(self) -> bool:
-        return bool(self._places)
-
-    def messages(self) -> tuple[str, ...]:
-        """One line a failure, in the order of discovery; of several releases the first is named."""
-        return tuple(
-            message if not places else f"{message} ({_releases(places)})"
-            for message, places in self._places.items()
-        )
-
-
-def _releases(places: list[str]) -> str:
-    return f"release {places[0]}" + (f" and {len(places) - 1} more" if len(places) > 1 else "")
 
 
 def _shown(name: str, value: float | None) -> str:

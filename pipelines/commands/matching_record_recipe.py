@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.matching_records import Recipe
-from kanonflow.pipelines.audit.record_file import ReadMatchingRecord
+from kanonflow.pipelines.audit.records.matching_records import Recipe
+from kanonflow.pipelines.audit.records.record_file import ReadMatchingRecord
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below

@@ -131,7 +131,8 @@ def without_rejected(due: Due, events: Events, rejected: Sequence[Mapping[str, A
         return events
     owners = None if person is None else [row[person.name] for row in gone]
     digests = _digests_of_events(due, [row[field.name] for row in gone], owners)
-    left = ((end, seen[~np.isin(seen, digests)]) for end, seen in events)
+    # Windows that none of them is of stay the same arrays: their bytes are not written again.
+    left = ((end, seen if (keep := ~np.isin(seen, digests)).all() else seen[keep]) for end, seen in events)
     return tuple((end, seen) for end, seen in left if seen.size)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.person_digests import digests_of_codes
+from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
+from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.report import AuditReport
-from kanonflow.pipelines.audit.values import CodeBook
 from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import bind
@@ -237,7 +237,7 @@ def cohort_of(run: LastingRun) -> dict[str, int]:
     bound = bind(read_policy(str(run.policy)), columns, text=True, source="rows.csv")
     book = CodeBook(bound.column("who"))
     names = sorted(set(owner_of(run).values()))
-    book.codes_of_texts(names, len(names))
+    book.codes_of_texts(names)
     digests = digests_of_codes(book, people_key(SECRET)).view(np.int64).tolist()
     cohort = {row["person"]: row["cohort"] for path in run.segments("people") for row in read(path)[1]}
     return {name: cohort[digest] for name, digest in zip(names, digests, strict=True) if digest in cohort}
