@@ -34,16 +34,18 @@ from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.encode import Domains, encode
+from kanonflow.transforms.protections.protection_of import protection_of
+from kanonflow.transforms.protections.release_parts import release_parts
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
-from kanonflow.transforms.release.lasting_window import release_lasting_window
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.stages import Before
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.pool import empty_pool
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import window_bounds, window_numbers
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, partition_key, people_key
-from kanonflow.transforms.windows.release_parts import release_parts
 
 Int64s = NDArray[np.int64]
 NOT_SECRET = Secret(b"kanonflow compare publishes nothing at all")
@@ -297,13 +299,9 @@ def _results(
     slot: ReleaseSlot,
     threads: int,
 ) -> list[WindowResult]:
-    if founded is None:
-        return list(release_parts(rows, bound, warm, NOT_SECRET, slot, threads=threads, compressed=False))
-    return [
-        release_lasting_window(
-            rows, bound, warm, founded.roster, NOT_SECRET, slot, threads=threads, compressed=False
-        )
-    ]
+    due = Due(bound, NOT_SECRET, slot, threads=threads, compressed=False)
+    before = Before(warm) if founded is None else Before(warm, founded.roster)
+    return list(release_parts(protection_of(bound.policy), due, before, rows))
 
 
 def _warm(domains: Domains, founded: FoundedPartition | None, bound: BoundPolicy) -> WarmState:

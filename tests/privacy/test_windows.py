@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.solution import Solution
-from kanonflow.transforms.release import release_window as module
-from kanonflow.transforms.release.release_window import WindowResult, release_window
+from kanonflow.transforms.protections import release_window as module
+from kanonflow.transforms.protections.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, hourly, row
+from tests.windows_alone import release_window
 
 pytestmark = pytest.mark.thorough
 

@@ -13,7 +13,7 @@ from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.pipelines.runs import anonymize_files
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.transforms.release import release_window
+from kanonflow.transforms.protections import release_window
 from tests.pipelines.runs.test_resume import POLICY, arguments, files
 from tests.privacy.test_retries import Failure, after_the_solve
 

@@ -17,8 +17,8 @@ from kanonflow.schemas.policy_fields import Diversity, DiversityKind
 from kanonflow.solvers.matching.random_words import shuffled_within
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
-from kanonflow.transforms.release.gate import GateError
-from kanonflow.transforms.release.publish import publish, published_order
+from kanonflow.transforms.publishing.gate import GateError
+from kanonflow.transforms.publishing.publish import publish, published_order
 from kanonflow.transforms.secret.seeds import Keystream
 from tests.regular_graphs import searched
 from tests.transforms.window_rows import bound_policy, window_rows

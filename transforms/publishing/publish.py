@@ -20,17 +20,17 @@ from kanonflow.solvers.matching.random_words import Words
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.columns.sort_keys import Keys, dense_ranks, sort_keys
-from kanonflow.transforms.release.boxes import (
+from kanonflow.transforms.publishing.boxes import (
     Boxes,
     box_columns,
     hull_boxes,
     raised_boxes,
     snapped_boxes,
 )
-from kanonflow.transforms.release.frozen_groups import FrozenGroups
-from kanonflow.transforms.release.gate import GateError, check_release
-from kanonflow.transforms.release.gate_diversity import measured_diversity
-from kanonflow.transforms.release.gate_frozen import check_frozen_release
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.gate import GateError, check_release
+from kanonflow.transforms.publishing.gate_diversity import measured_diversity
+from kanonflow.transforms.publishing.gate_frozen import check_frozen_release
 
 
 class Published(NamedTuple):

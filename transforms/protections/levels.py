@@ -14,19 +14,30 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.hierarchy import Hierarchy
-from kanonflow.schemas.policy import LATTICE_METHODS
-from kanonflow.schemas.text_values import render_text
+from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.lattice.closed_node import closed_node
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
 from kanonflow.solvers.lattice.losses import node_losses
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
-from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable, LevelVector
-from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS, LatticeTask, solve_lattice, suppression_limit
 from kanonflow.solvers.solution import Solution
-from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.release.ledger import own_ends
+from kanonflow.transforms.columns.encode import Encoded
+from kanonflow.transforms.protections.rows_as_lattice import lattice_of_rows
+from kanonflow.transforms.protections.solver_refusals import refusals_of_levels
+from kanonflow.transforms.protections.window import Window
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.ledger import (
+    OVER_LIMIT,
+    SUPPRESSED,
+    Unreleased,
+    hold,
+    own_ends,
+    picked,
+    reject,
+)
+from kanonflow.transforms.release.stages import Answer, People
+from kanonflow.transforms.release.warm_state import WarmState
 
 MOST_KNOWN = 2_000
 """Nodes of each kind that are kept for the next window."""
@@ -34,31 +45,28 @@ MOST_CLOSED = 100
 """Nodes that are tried in turn when closing the classes suppresses too many rows."""
 
 
-def with_lattice(table: Table, rows: pa.Table, bound: BoundPolicy) -> Table:
-    """The solver's table of canonical rows with their hierarchies, where the policy's start needs them."""
-    if bound.policy.solver.start not in LATTICE_METHODS:
-        return table
-    return replace(table, lattice=lattice_of_rows(rows, bound))
+class Levels(Window):
+    """Every field stands at one level; what the budget of suppression leaves out is rejected, and does not wait."""
 
+    shape = "lattice_node"
 
-def lattice_of_rows(
-    rows: pa.Table, bound: BoundPolicy, individuals: NDArray[np.int64] | None = None
-) -> Lattice:
-    """Canonical rows under their fields' hierarchies. A null is a leaf of its own that only the root joins. O(n d)."""
-    tables, values, weights = [], [], []
-    for column in bound.quasis:
-        assert column.hierarchy is not None  # check_solver has seen to it
-        leaf = column.hierarchy.leaf_codes(render_text(whole(rows.column(column.name))))
-        tables.append(_with_null(column.hierarchy))
-        values.append(np.where(leaf < 0, len(column.hierarchy.leaves), leaf))
-        weights.append(column.field.quasi.weight if column.field.quasi else 1.0)
-    return Lattice(tuple(tables), np.stack(values, axis=1).astype(np.int32), np.array(weights), individuals)
+    def refusals(self, policy: Policy) -> list[str]:
+        """As of ``Protection``."""
+        return refusals_of_levels(policy)
 
+    def solution(
+        self, due: Due, rows: pa.Table, people: People, encoded: Encoded, warm: WarmState
+    ) -> tuple[Solution, NDArray[np.bool_] | None]:
+        """No clock has a part in it."""
+        return solve_levels_of_rows(rows, due.bound, due.search_seed, warm.known, people.of_row)
 
-def _with_null(hierarchy: Hierarchy) -> LevelTable:
-    null = np.array([len(labels) for labels in hierarchy.labels], dtype=np.int32)
-    null[-1] = 0
-    return LevelTable(np.concatenate([hierarchy.codes, null[:, None]], axis=1))
+    def left_out(
+        self, due: Due, answer: Answer, kept: NDArray[np.bool_], suppressed: NDArray[np.bool_] | None
+    ) -> Unreleased:
+        """What is neither kept nor suppressed is above what enough individuals share."""
+        gone = np.zeros_like(kept) if suppressed is None else suppressed
+        left = reject(due, picked(answer.rows, gone), SUPPRESSED)
+        return left + hold(due, picked(answer.rows, ~kept & ~gone), OVER_LIMIT)
 
 
 def solve_levels_of_rows(

@@ -17,8 +17,8 @@ from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mappin
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
 from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS
-from kanonflow.transforms.release.full_domain import lattice_of_rows, solve_levels_of_rows
-from kanonflow.transforms.release.release_window import WindowResult, release_window
+from kanonflow.transforms.protections.levels import lattice_of_rows, solve_levels_of_rows
+from kanonflow.transforms.protections.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
@@ -26,6 +26,7 @@ from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
 from kanonflow.transforms.solver_check import check_solver
 from tests.lattice_levels import check_levels
 from tests.naive_lattice import naive_minimal, naive_suppressed
+from tests.windows_alone import release_window
 
 pytestmark = pytest.mark.thorough
 

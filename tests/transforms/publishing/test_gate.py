@@ -18,9 +18,9 @@ from kanonflow.solvers.matching.matching import random_factor
 from kanonflow.solvers.matching.random_words import shuffled_within
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
-from kanonflow.transforms.release.boxes import hull_boxes, snapped_boxes
-from kanonflow.transforms.release.gate import GateError, check_release, inside
-from kanonflow.transforms.release.publish import _assemble
+from kanonflow.transforms.publishing.boxes import hull_boxes, snapped_boxes
+from kanonflow.transforms.publishing.gate import GateError, check_release, inside
+from kanonflow.transforms.publishing.publish import _assemble
 from kanonflow.transforms.secret.seeds import Keystream
 from tests.regular_graphs import searched
 from tests.transforms.window_rows import bound_policy, window_rows

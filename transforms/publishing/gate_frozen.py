@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.sort_keys import whole, whole_numbers
-from kanonflow.transforms.release.boxes import box_columns, hull_boxes
-from kanonflow.transforms.release.frozen_groups import FrozenGroups
-from kanonflow.transforms.release.gate import (
+from kanonflow.transforms.publishing.boxes import box_columns, hull_boxes
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.gate import (
     GateError,
     check_columns,
     check_once,
@@ -37,8 +37,7 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     cohort has ``cohort_size`` people or more; the corners of its box hold every frozen value of every member.
     Why: each is a premise of the promise over all releases of an epoch. O(p d).
     """
-    size = bound.policy.cohort_size
-    assert size is not None
+    size = bound.policy.cohorts.cohort_size
     if not np.array_equal(segment.people, pool.people) or (roster.cohorts_of(segment.people) >= 0).any():
         raise GateError("who enters are not the people of the pool, or some of them are known")
     labels = segment.cohort - segment.head.cohorts

@@ -22,7 +22,7 @@ from kanonflow.schemas.grid import snap_outward
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.range_values import range_array, range_values
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.release.node_boxes import Nodes, lowest_nodes
+from kanonflow.transforms.publishing.node_boxes import Nodes, lowest_nodes
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.encode import RangeDomain
-from kanonflow.transforms.windows.window_parts import WindowParts, window_parts
+from kanonflow.transforms.protections.window_parts import WindowParts, window_parts
 from tests.small_feeds import JOBS, SECRET, Row, bound_feed, canonical, feed_policy, hourly, row
 
 SHAPES = {

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.release import lasting_window
-from kanonflow.transforms.release.lasting_window import release_lasting_window
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.protections import intake
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.roster.roster import Roster, empty_roster, roster_of
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, row
+from tests.windows_alone import release_lasting_window
 
 
 class Windows:
@@ -108,7 +108,7 @@ def test_more_people_than_can_enter_together_wait_under_a_name_of_their_own(
 ) -> None:
     """Nobody is taken in, and rows leave at their deadline for that reason; nobody leaves the pool, and what is known
     goes out as ever."""
-    monkeypatch.setattr(lasting_window, "MOST", 12)
+    monkeypatch.setattr(intake, "MOST", 12)
     windows = Windows(intake=10, max_delay="1h")
     assert windows.close(*rows_of(range(10), 0.5)).release is not None
     second = windows.close(*rows_of(range(30), 1.5))
@@ -207,15 +207,15 @@ def test_what_the_gate_refuses_leaves_the_roster_as_it_was(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is known of whom nothing was published; the pool waits on, the rows are rejected or wait."""
-    from kanonflow.transforms.release import lasting_window, publish
-    from kanonflow.transforms.release.gate import GateError
+    from kanonflow.transforms.publishing import publish
+    from kanonflow.transforms.publishing.gate import GateError
 
     def refuse(*given: Any) -> None:
         raise GateError("no")
 
     windows = Windows(max_delay="0h")
     name = "check_segment" if what == "segment" else "check_frozen_release"
-    monkeypatch.setattr(lasting_window if what == "segment" else publish, name, refuse)
+    monkeypatch.setattr(intake if what == "segment" else publish, name, refuse)
     result = windows.close(*rows_of(range(6), 0.5))
     assert (result.release, result.segment) == (None, None)
     assert reasons(result) == ["gate_refused"] * 6

@@ -11,19 +11,15 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.protections.release_window import WindowResult, earliest_deadline
+from kanonflow.transforms.publishing.gate import GateError
 from kanonflow.transforms.release import cohorts as module
-from kanonflow.transforms.release.gate import GateError
-from kanonflow.transforms.release.release_window import (
-    WindowResult,
-    earliest_deadline,
-    expire,
-    release_window,
-)
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, references, row
 from tests.transforms.window_rows import bound_policy, window_rows
+from tests.windows_alone import expire, release_window
 
 PEOPLE = bound_feed(feed_policy(max_delay="2h"))
 ROWS_OF_PEOPLE = bound_feed(feed_policy(max_delay="2h", protect="row"))
@@ -273,7 +269,7 @@ def test_what_the_gate_refuses_is_rejected(monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(*_: Any) -> None:
         raise GateError("no")
 
-    monkeypatch.setattr("kanonflow.transforms.release.publish.check_release", refuse)
+    monkeypatch.setattr("kanonflow.transforms.publishing.publish.check_release", refuse)
     result = close([row(number, number, 0.5) for number in range(5)], PEOPLE)
     assert result.release is None
     assert set(reasons(result).values()) == {"gate_refused"}

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.release.release_window import WindowResult, release_window
+from kanonflow.transforms.protections.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from kanonflow.transforms.windows.partition_clock import PartitionClock
-from kanonflow.transforms.windows.release_parts import release_parts
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, hourly, row
+from tests.windows_alone import release_parts, release_window
 
 pytestmark = pytest.mark.thorough
 

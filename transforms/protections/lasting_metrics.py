@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,64 +16,59 @@ from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import extents
 from kanonflow.transforms.columns.range_values import range_values
 from kanonflow.transforms.columns.sort_keys import known, whole
-from kanonflow.transforms.release.boxes import Ranges, ValueSets, field_ncp, gcp, hull_boxes
+from kanonflow.transforms.protections.intake import Entered
+from kanonflow.transforms.publishing.boxes import Ranges, ValueSets, field_ncp, gcp, hull_boxes
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.gate import inside
+from kanonflow.transforms.publishing.node_boxes import Nodes
 from kanonflow.transforms.release.candidates_left import CohortRows, candidates_left
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.frozen_groups import FrozenGroups
-from kanonflow.transforms.release.gate import inside
 from kanonflow.transforms.release.metrics import histogram
-from kanonflow.transforms.release.node_boxes import Nodes
-from kanonflow.transforms.release.stages import Answer, Publication
-from kanonflow.transforms.roster.founding import Founded
-from kanonflow.transforms.roster.pool import Pool
+from kanonflow.transforms.release.stages import Publication
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import WindowGroups
 
 
-def lasting_metrics(
-    due: Due,
-    roster: Roster,
-    state: RosterState,
-    answer: Answer | None = None,
-    publication: Publication | None = None,
-    groups: WindowGroups | None = None,
-    founded: Founded | None = None,
-    newcomers: Pool | None = None,
-) -> dict[str, Any]:
-    """The fields of metrics.avsc that only ``cohort: lasting`` has.
+class GroupedRows(NamedTuple):
+    """Rows of a window that are grouped: n canonical rows. person: int64 (n,), whose each is."""
 
-    roster, state: as the window leaves them. answer, publication, groups: of a release that went out.
-    founded: of an intake with it. newcomers: the pool that entered.
-    """
-    told: dict[str, Any] = {
+    rows: pa.Table
+    person: NDArray[np.int64]
+    groups: WindowGroups
+    frozen: FrozenGroups
+
+
+def roster_metrics(roster: Roster, state: RosterState) -> dict[str, Any]:
+    """The fields of metrics.avsc that every window of cohorts that last has. roster, state: as it leaves them."""
+    return {
         "epoch": epoch_text(roster.head.epoch),
         "cohorts": roster.head.cohorts,
         "people_known": roster.head.people,
         "pool": int(state.pool.people.size),
     }
-    if answer is None or publication is None or groups is None or answer.frozen is None:
-        return told
-    entered = founded.segment if founded is not None else None
-    sizes = roster.members[groups.cohorts]
-    presence = presence_of(answer, groups)
-    return told | {
-        "people_entered": 0 if entered is None else int(entered.people.size),
-        "changed_before_entry": 0 if newcomers is None else int(newcomers.changed.sum()),
-        "groups_merged": groups.merged.groups_merged,
-        "groups_kept": groups.merged.groups_kept if groups.merged.warm_loss is not None else None,
+
+
+def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: Publication) -> dict[str, Any]:
+    """Those of a release that went out."""
+    roster, merged, segment = entered.out.roster, made.groups.merged, entered.segment
+    sizes = roster.members[made.groups.cohorts]
+    presence = presence_of(made)
+    return {
+        "people_entered": 0 if segment is None else int(segment.people.size),
+        "changed_before_entry": 0 if segment is None else int(entered.kept.pool.changed.sum()),
+        "groups_merged": merged.groups_merged,
+        "groups_kept": merged.groups_kept if merged.warm_loss is not None else None,
         "epoch_candidates": {
             "minimum": int(sizes.min()),
             "mean": float(np.average(sizes, weights=presence.active)),
         },
         "candidates_of_people": histogram(sizes, presence.active),
         "activity_candidates": activity_candidates(presence.active, due.policy.k),
-        "purchase_candidates": purchase_candidates(answer, due),
+        "purchase_candidates": purchase_candidates(made, due),
         "rows_over_share": rows_over_share(presence, due.policy.k),
-        "gcp_newcomers": None
-        if entered is None
-        else _newcomers_gcp(due, answer, publication, groups, roster),
-        "outdated_values": outdated_values(due, answer),
+        "gcp_newcomers": None if segment is None else _newcomers_gcp(due, made, publication, roster),
+        "outdated_values": outdated_values(due, made),
     }
 
 
@@ -87,14 +83,12 @@ class Presence(NamedTuple):
     in_all: NDArray[np.int64]
 
 
-def presence_of(answer: Answer, groups: WindowGroups) -> Presence:
+def presence_of(made: GroupedRows) -> Presence:
     """Counts by person, cohort and group. O(n + people): a person has one cohort, and a cohort one group."""
-    frozen, of_row = answer.frozen, answer.people.of_row
-    assert frozen is not None
-    assert of_row is not None
-    rows = np.bincount(of_row)
+    groups = made.groups
+    rows = np.bincount(made.person)
     cohort_of = np.zeros(rows.size, dtype=np.int64)
-    cohort_of[of_row] = frozen.cohort_of_row
+    cohort_of[made.person] = made.frozen.cohort_of_row
     here = rows > 0
     cohorts = cohort_of[here]
     sizes = np.bincount(groups.of_row)
@@ -116,30 +110,30 @@ def activity_candidates(active: NDArray[np.int64], k: int) -> dict[str, Any]:
     }
 
 
-def purchase_candidates(answer: Answer, due: Due) -> dict[str, Any] | None:
+def purchase_candidates(made: GroupedRows, due: Due) -> dict[str, Any] | None:
     """Whom ``readers.one_purchase`` leaves, of each released row; None: the policy publishes no payload.
 
     The window that he knows is the release: rows that waited stand in it with the others. O(n log n).
     """
-    frozen, of_row = answer.frozen, answer.people.of_row
     reader = one_purchase(due.bound)
-    assert frozen is not None
-    assert of_row is not None
     if reader is None:
         return None
-    people, person = np.unique(of_row, return_inverse=True)
+    people, person = np.unique(made.person, return_inverse=True)
     cohort = np.zeros(people.size, dtype=np.int64)
-    cohort[person] = frozen.cohort_of_row
-    rows = CohortRows(cohort, person.astype(np.int64), np.zeros(person.size, dtype=np.int64), answer.rows)
+    cohort[person] = made.frozen.cohort_of_row
+    rows = CohortRows(cohort, person.astype(np.int64), np.zeros(person.size, dtype=np.int64), made.rows)
     left = candidates_left(reader, rows)
-    assert left is not None
-    return {
-        "reader": reader.name,
-        "minimum": int(left.left.min()),
-        "mean": float(left.left.mean()),
-        "below_k": float((left.left < due.policy.k).mean()),
-        "alone": left.cases_alone,
-    }
+    return (
+        None
+        if left is None
+        else {
+            "reader": reader.name,
+            "minimum": int(left.left.min()),
+            "mean": float(left.left.mean()),
+            "below_k": float((left.left < due.policy.k).mean()),
+            "alone": left.cases_alone,
+        }
+    )
 
 
 def rows_over_share(presence: Presence, k: int) -> int:
@@ -147,32 +141,26 @@ def rows_over_share(presence: Presence, k: int) -> int:
     return int(presence.rows[presence.rows * k > presence.in_all].sum())
 
 
-def _newcomers_gcp(
-    due: Due, answer: Answer, publication: Publication, groups: WindowGroups, roster: Roster
-) -> float | None:
+def _newcomers_gcp(due: Due, made: GroupedRows, publication: Publication, roster: Roster) -> float | None:
     """GCP as published of the rows of people who entered with this release."""
-    frozen = answer.frozen
-    assert frozen is not None
-    new = roster.generation[groups.cohorts] == roster.head.segments - 1
-    rows = np.flatnonzero(new[frozen.cohort_of_row])
+    new = roster.generation[made.groups.cohorts] == roster.head.segments - 1
+    rows = np.flatnonzero(new[made.frozen.cohort_of_row])
     if rows.size == 0:
         return None
-    boxes = publication.published.boxes
-    assert boxes.of_row is not None
-    chosen = type(boxes)(boxes.fields, boxes.of_row[rows])
-    return gcp(field_ncp(chosen, extents(answer.encoded.domains)), due.bound)
+    # All rows of a group carry its box.
+    chosen = replace(publication.published.boxes, of_row=made.frozen.of_row[rows])
+    return gcp(field_ncp(chosen, extents(made.groups.encoded.domains)), due.bound)
 
 
-def outdated_values(due: Due, answer: Answer) -> dict[str, int]:
+def outdated_values(due: Due, made: GroupedRows) -> dict[str, int]:
     """Of each field, how many released rows have a value outside of their cohort's frozen box. O(n d)."""
-    frozen = answer.frozen
-    assert frozen is not None
+    frozen = made.frozen
     counts = np.bincount(frozen.cohort_of_corner, minlength=frozen.group_of_cohort.size)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     boxes = hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None))
     outside = {}
     for field in boxes.fields:
-        values = whole(answer.rows.column(field.column.name))
+        values = whole(made.rows.column(field.column.name))
         # A value that is missing or could not be read is not one that has changed.
         outside[field.column.name] = int(
             (~_held(field, values, frozen) & np.asarray(values.is_valid())).sum()

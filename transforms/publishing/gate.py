@@ -17,8 +17,8 @@ from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
-from kanonflow.transforms.release.gate_diversity import diversity_faults
-from kanonflow.transforms.release.gate_nodes import in_node
+from kanonflow.transforms.publishing.gate_diversity import diversity_faults
+from kanonflow.transforms.publishing.gate_nodes import in_node
 
 Structure = GeneralizationGraph | Partition
 

@@ -15,7 +15,7 @@ from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.range_values import range_array, range_values
-from kanonflow.transforms.release.boxes import (
+from kanonflow.transforms.publishing.boxes import (
     Boxes,
     box_columns,
     field_ncp,

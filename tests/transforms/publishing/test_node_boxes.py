@@ -20,17 +20,17 @@ from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import encode, extents
-from kanonflow.transforms.release import gate_nodes
-from kanonflow.transforms.release.boxes import (
+from kanonflow.transforms.publishing import gate_nodes
+from kanonflow.transforms.publishing.boxes import (
     box_columns,
     field_ncp,
     gcp,
     hull_boxes,
     snapped_boxes,
 )
-from kanonflow.transforms.release.gate import GateError, check_release
-from kanonflow.transforms.release.gate_nodes import in_node
-from kanonflow.transforms.release.publish import publish
+from kanonflow.transforms.publishing.gate import GateError, check_release
+from kanonflow.transforms.publishing.gate_nodes import in_node
+from kanonflow.transforms.publishing.publish import publish
 from kanonflow.transforms.secret.seeds import Keystream
 
 pytestmark = pytest.mark.thorough

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kanonflow.transforms.one_table import anonymize_table
-from kanonflow.transforms.release.lasting_metrics import Presence, activity_candidates, rows_over_share
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.protections.lasting_metrics import Presence, activity_candidates, rows_over_share
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.rows.elements import from_ipc
 from tests.pipelines.risks.toy_feeds import toy_bound, visits
 from tests.small_feeds import SECRET

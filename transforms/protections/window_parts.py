@@ -9,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.units.locality_cut import cut_near
 from kanonflow.transforms.columns.encode import Domains, RangeDomain, SetDomain, encode
 from kanonflow.transforms.columns.sort_keys import sort_keys, whole
@@ -25,11 +24,18 @@ class WindowParts(NamedTuple):
 
 
 def window_parts(
-    rows: pa.Table, bound: BoundPolicy, limit: int, secret: Secret, domains: Domains
+    rows: pa.Table,
+    bound: BoundPolicy,
+    limit: int,
+    secret: Secret,
+    domains: Domains,
+    *,
+    distinct: bool = False,
 ) -> WindowParts:
     """Cut a window into parts of near rows, of ``limit`` rows or fewer where k allows it.
 
     rows: canonical rows in any order. domains: of the partition's last release. See ``cut_near`` for what a part has.
+    distinct: as of ``cut_near``, where rows belong to individuals.
 
     Postcondition: which rows are together follows from quasi-identifiers and individuals alone, not from the order of
     the rows; only which of several rows with equal quasi-identifiers, each its own individual, go to the left of a cut
@@ -49,6 +55,5 @@ def window_parts(
         people = whole(rows.column(policy.individual.name)).take(pa.array(order)).dictionary_encode()
         individuals = np.asarray(people.indices).astype(np.int64)
     encoded = encode(rows.select(names).take(pa.array(order)), bound, individuals, domains)
-    distinct = individuals is not None and policy.protect is Protection.ROW
-    parts = cut_near(encoded.table, limit, policy.k, distinct=distinct)
+    parts = cut_near(encoded.table, limit, policy.k, distinct=distinct and individuals is not None)
     return WindowParts([np.sort(order[part]) for part in parts], encoded.domains)

@@ -12,10 +12,10 @@ import pytest
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.release.boxes import box_columns, hull_boxes, snapped_boxes
-from kanonflow.transforms.release.frozen_groups import FrozenGroups
-from kanonflow.transforms.release.gate import GateError
-from kanonflow.transforms.release.gate_frozen import check_frozen_release, check_segment
+from kanonflow.transforms.publishing.boxes import box_columns, hull_boxes, snapped_boxes
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.gate import GateError
+from kanonflow.transforms.publishing.gate_frozen import check_frozen_release, check_segment
 from kanonflow.transforms.roster.corners import COHORT, corners
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead, Segment, empty_roster
