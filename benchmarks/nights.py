@@ -186,8 +186,8 @@ def cohorts(nights: Nights, output: str, people: Sequence[str]) -> dict[str, int
     import numpy as np
     import pyarrow as pa
 
-    from kanonflow.pipelines.audit.person_digests import digests_of_codes
-    from kanonflow.pipelines.audit.values import CodeBook
+    from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
+    from kanonflow.pipelines.audit.read.values import CodeBook
     from kanonflow.schemas.bound_policy import bind
     from kanonflow.schemas.policy_source import read_policy
     from kanonflow.transforms.secret.seeds import Secret, people_key

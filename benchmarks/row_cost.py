@@ -49,7 +49,8 @@ try:
     from kanonflow.transforms.protections import intake, lasting
 except ImportError:
     # A tree of before protections were objects.
-    from kanonflow.transforms.release import lasting_window as intake, lasting_window as lasting
+    import kanonflow.transforms.release.lasting_window as intake
+    lasting = intake
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_file import load_policy

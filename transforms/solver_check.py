@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
+from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.transforms.protections.protection_of import protection_of
 
 
@@ -12,5 +13,10 @@ def check_solver(policy: Policy) -> None:
 
     Why: a solver that refuses in a timer would end a bounded run half-way, and block a stream for ever.
     """
-    if mistakes := protection_of(policy).refusals(policy):
+    try:
+        mistakes = protection_of(policy).refusals(policy)
+    except BudgetError as broken:
+        # A package brings a solver that cannot be had.
+        mistakes = [f"solver: {broken}"]
+    if mistakes:
         raise PolicyError(mistakes, policy.name)

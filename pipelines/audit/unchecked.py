@@ -14,6 +14,7 @@ class Seen:
 
     With cohorts that last: cohorts: they were judged; people: also against the input; unfollowed: groups whose rows
     have more than one set of cohorts that may stand in them; bounded: a run over files.
+    loose: releases whose people are known only between two bounds; None: not at all.
     foreign: entries of its directory that no run makes. runs: of a chain, that were judged as one.
     """
 
@@ -25,6 +26,7 @@ class Seen:
     cohorts: bool = False
     people: bool = False
     unfollowed: int = 0
+    loose: int | None = None
     bounded: bool = False
     runs: bool = False
     foreign: tuple[str, ...] = ()
@@ -46,7 +48,7 @@ def checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
 
 
 def _checked(seen: Seen) -> Iterator[str]:
-    yield "rows of a group have one class_id, one box, one window, and no class_id comes again"
+    yield "rows of a group have one class_id, one box, one window; no class_id comes again, or tells an order"
     if not seen.cohorts:
         return
     yield "segments of cohorts follow each other: counts, chain of digests, releases, one epoch"
@@ -86,6 +88,11 @@ def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
             "which row came to which run is not in the input of all; each by itself shows it"
             if seen.runs
             else "when rows arrived is not in the input of a feed",
+        )
+    if not (seen.recorded and seen.secret):
+        yield (
+            "that class_ids are those the secret draws",
+            "they are drawn of who stands in each row, which matching records and the secret tell together",
         )
     yield (
         "that of several values of a window the least was frozen",
@@ -141,6 +148,14 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
         )
     if seen.waiting:
         yield "rows that wait", "the run goes on (--waiting)"
+    if seen.metrics and policy.individual is not None and seen.loose != 0:
+        yield (
+            "how many people the metrics count in "
+            + (f"{seen.loose} releases" if seen.loose else "each release"),
+            "rows may be one person's or another's, so the count was held between two bounds"
+            if seen.loose
+            else "no secret given (--secret-file), or a failure stands above",
+        )
     yield "why a readable row was rejected", "only faulty values can be told from the input"
     yield "that the payload had no say in who is grouped with whom", "only the pipeline's own tests show it"
     yield (

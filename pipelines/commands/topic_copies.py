@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from kanonflow.pipelines.audit.header import sync_marker
+from kanonflow.pipelines.audit.read.header import sync_marker
 from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.avro_values import usable_schema
 from kanonflow.pipelines.kafka.beginning import beginning

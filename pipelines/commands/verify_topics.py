@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read_input import bind_input
+from kanonflow.pipelines.audit.read.read_input import bind_input
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.commands.topic_copies import Span, copy_releases, copy_rows
 from kanonflow.pipelines.kafka.address import (

@@ -145,18 +145,20 @@ class ReadPolled(beam.PTransform):
 
 
 class _Position(NamedTuple):
-    """A restriction. at: where reading begins. done: nothing is left of it."""
+    """A restriction. at: where reading begins. done: nothing is left of it. drained: nothing more is to be read of it,
+    and where that was is to be told."""
 
     at: bytes
     done: bool
+    drained: bool = False
 
 
 class _PositionCoder(Coder):
     def encode(self, value: _Position) -> bytes:
-        return bytes([value.done]) + value.at
+        return bytes([value.done + 2 * value.drained]) + value.at
 
     def decode(self, encoded: bytes) -> _Position:
-        return _Position(encoded[1:], bool(encoded[0]))
+        return _Position(encoded[1:], bool(encoded[0] & 1), bool(encoded[0] & 2))
 
     def is_deterministic(self) -> bool:
         return True
@@ -209,9 +211,9 @@ class _Provider(RestrictionProvider):
     def restriction_coder(self) -> _PositionCoder:
         return _PositionCoder()
 
-    def truncate(self, element: bytes, restriction: _Position) -> None:
-        """A drain reads nothing more."""
-        return
+    def truncate(self, element: bytes, restriction: _Position) -> _Position | None:
+        """A drain reads nothing more; what is left to do is to tell where that was."""
+        return None if restriction.done else restriction._replace(drained=True)
 
 
 _PROVIDER = _Provider()
@@ -247,6 +249,11 @@ class _Poll(beam.DoFn):
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(_ESTIMATOR),
     ) -> Iterator[TimestampedValue]:
         """Read from where the last bundle ended, and put off the rest."""
+        left = tracker.current_restriction()
+        if left.drained:
+            if tracker.try_claim(left._replace(done=True)):
+                yield from self._ended(left.at, watermark)
+            return
         self._look()
         if self._is_refused and self._refused is not None:
             self._refused.end_job()
@@ -255,7 +262,7 @@ class _Poll(beam.DoFn):
         if self._reader is None:
             self._reader = self._source.open()
         ends_at = self._clock() + BUNDLE_SECONDS
-        at = self._with_end(self._reader, tracker.current_restriction().at)
+        at = self._with_end(self._reader, left.at)
         while True:
             chunk = self._read(self._reader, at)
             if not tracker.try_claim(_Position(chunk.position, chunk.done)):
@@ -263,15 +270,18 @@ class _Poll(beam.DoFn):
             at = chunk.position
             yield from self._batches(chunk, watermark.current_watermark())
             if chunk.done:
-                floor = watermark.current_watermark()
-                yield TaggedOutput(_ENDS, TimestampedValue(at, MIN_TIMESTAMP if floor is None else floor))
-                _advance(watermark, MAX_TIMESTAMP)
+                yield from self._ended(at, watermark)
                 return
             if chunk.latest_ms is not None:
                 _advance(watermark, _at(chunk.latest_ms - self._out_of_orderness_ms))
             if not chunk.more or self._clock() >= ends_at:
                 break
         tracker.defer_remainder(Duration(PAUSE_SECONDS + _ROUNDING_SECONDS))
+
+    def _ended(self, at: bytes, watermark: Any) -> Iterator[TaggedOutput]:
+        floor = watermark.current_watermark()
+        yield TaggedOutput(_ENDS, TimestampedValue(at, MIN_TIMESTAMP if floor is None else floor))
+        _advance(watermark, MAX_TIMESTAMP)
 
     def _read(self, reader: PolledReader, at: bytes) -> Chunk:
         try:

@@ -138,15 +138,20 @@ def earlier_run(
     ended = FileSystems.exists(FileSystems.join(directory, "restricted", ENDED))
     if "job" in record and not ended:
         raise ContinueError(
-            f"--continue {directory}: a stream writes there whose feed has not ended. End it with kanonflow stop, or go"
-            " on with it by --resume: two runs must not take newcomers into one roster. If its job is gone, resume from"
-            " its last checkpoint or savepoint, and stop that; without one nobody can tell which rows of its source are"
-            " out, and reading it again would publish them a second time"
+            f"--continue {directory}: a stream writes there whose feed has not ended. End it with kanonflow stop (on"
+            " Dataflow, a drain does it, too), or go on with it by --resume: two runs must not take newcomers into one"
+            " roster. If its job is gone, resume from its last checkpoint or savepoint, and stop that; without one"
+            " nobody can tell which rows of its source are out, and reading it again would publish them a second time"
         )
-    if "chain" in record and not ended and not record.get("elsewhere"):
+    if "chain" in record and not ended:
+        elsewhere = (
+            ". If it is a job on another machine, wait for restricted/ended, which it writes behind its last release"
+            if record.get("elsewhere")
+            else ""
+        )
         raise ContinueError(
             f"--continue {directory}: that run has not ended, and what waits there would be lost; go on with it by"
-            " --resume first"
+            f" --resume first{elsewhere}"
         )
     before = record.get("cohorts")
     nobody = "chain" not in record and not any(_partitions(directory))

@@ -184,9 +184,10 @@ def anonymize_files(
                 as_workers_see(options.output), bound, directory.epoch, options.release_format
             ),
             epoch=directory.epoch,
+            unwatched=only_submits(pipeline.options),
         )
         metrics_folder = metrics_directory(options.output)
-        if only_submits(beam_options(options.beam_flags)):
+        if only_submits(pipeline.options):
             pipeline.run()
             return None
         begin = time.perf_counter()
@@ -314,19 +315,20 @@ def connect(
     matching_records: bool = False,
     write_releases: beam.PTransform | None = None,
     epoch: int = 0,
+    unwatched: bool = False,
 ) -> None:
     """Wire the job: ``source`` (PBegin -> RawBatch, or PolledRows), ``anonymize`` (RawBatch -> Anonymized), the rest.
 
     matching_records: whether the releases bring theirs along. epoch: with ``cohort: lasting``, the run's.
     write_releases: PCollection[Release] -> Written; None: files below ``output``, where metrics, rejected rows and
-    matching records go in any case.
+    matching records go in any case. unwatched: nobody waits for the job, so it tells its end itself.
     """
     output = as_workers_see(output)
     read = pipeline | "Read" >> source
     rows, ends = read if isinstance(read, PolledRows) else (read, None)
     anonymized = rows | "KAnonymize" >> anonymize
     # By the solving step itself: Flink knows the steps of a savepoint by how many stages there are.
-    _ = anonymized.carried | "KAnonymize/Carry" >> WriteCarried(output)
+    carried = anonymized.carried | "KAnonymize/Carry" >> WriteCarried(output)
     boundary = partial(durable_boundary, runner, streaming=streaming)
     # Of windows that made a release, the sink says what became of it. All that is named as a part of KAnonymize here,
     # Flink fuses with the solving step or with the one that gathers, and names a task whose steps stand in several
@@ -346,20 +348,24 @@ def connect(
         rejected = gathered | "StableRejected" >> boundary()  # RejectedRows
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
     told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
-    _ = told | "WriteMetrics" >> WriteMetrics(output, bound.policy)
+    done = [carried, told | "WriteMetrics" >> WriteMetrics(output, bound.policy)]
     if (divided := anonymized.divided) is not None and (streaming or bound.policy.accepts_divided):
-        _ = divided | "KAnonymize/Divided" >> WriteDividedPeople(output)
+        done.append(divided | "KAnonymize/Divided" >> WriteDividedPeople(output))
     # The feed has not ended before what was gathered is on its way.
     made = [anonymized.released, unreleased, gathered]
     if matching_records:
-        _ = written.matching_records | "WriteMatchingRecords" >> WriteMatchingRecords(output)
+        done.append(written.matching_records | "WriteMatchingRecords" >> WriteMatchingRecords(output))
     conflicts = written.conflicts | "Global conflicts" >> beam.WindowInto(GlobalWindows())
-    _ = (
+    done.append(
         (rejected, conflicts)
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if ends is not None and not is_dataflow(runner):  # there a job ends with its feed
+    if is_dataflow(runner) and (ends is not None or (unwatched and bound.policy.lasting)):
+        # It keeps a watermark behind every sink, so nothing has to stand between them and the end.
+        silence = tuple(done) | "KAnonymize/Silence" >> Silence(ends)
+        _ = silence | "End" >> TellEnd(output, partial(durable_boundary, DEFAULT_RUNNER))
+    elif ends is not None and not is_dataflow(runner):
         _ = tuple(made) | "KAnonymize/Silence" >> Silence(ends) | "End" >> TellEnd(output, boundary)
 
 

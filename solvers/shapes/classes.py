@@ -24,26 +24,17 @@ from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.rivals.kab import kab_result
+from kanonflow.solvers.registered import registered, unknown_start
 from kanonflow.solvers.search.rounds import Progress
 from kanonflow.solvers.search.sil_slots import weighted_for_sil
 from kanonflow.solvers.search.workspace import build_workspace, push
-from kanonflow.solvers.shapes.clusterings import (
-    CLUSTERINGS,
-    ClusterProblem,
-    check_size,
-    cluster,
-    cut_large_classes,
-    individual_input,
-    star_problem,
-)
+from kanonflow.solvers.shapes.class_starts import ClassStart, ClassStartProblem, cut_large_classes
 from kanonflow.solvers.shapes.diverse_start import (
     diverse_greedy_labels,
     diverse_neighbours,
     merged_until_diverse,
     released_shares,
 )
-from kanonflow.solvers.shapes.level_classes import LEVEL_STARTS
 from kanonflow.solvers.shapes.warm_classes import warm_labels
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.partition import Partition
@@ -57,7 +48,7 @@ from kanonflow.solvers.units.row_counts import shared_row_counts
 from kanonflow.solvers.units.trimming import kept_rows
 
 CLASS_LOSSES = ("ncp", "sil")
-CLASS_STARTS = ("auto", "l-greedy", "one-class", *CLUSTERINGS, *LEVEL_STARTS)
+CLASS_STARTS = ("auto", "l-greedy", "one-class")
 NEIGHBOURS = 12
 TOUR_REACH = 1500
 # A window of more individuals is searched in parts of the tour before the parts are joined.
@@ -246,20 +237,10 @@ def _start(
     return cold, name, *losses, 0.0
 
 
-def _clustered(
-    problem: ClusterProblem, name: str, warm: WarmClasses | None
-) -> tuple[
-    NDArray[np.int32], str, tuple[int, bool], list[tuple[int, float]], None, float | None, float | None
-]:
-    """A clustering as it is, for ``finished_partition``; the old classes are one of the first stars of KAB."""
-    if name != "kab" or warm is None:
-        return cluster(name, problem), name, (0, False), [], None, None, None
-    check_size(name, problem)
-    _, dense = np.unique(warm.labels, return_inverse=True)
-    star = (dense - (1 if (warm.labels < 0).any() else 0)).astype(np.int32)
-    found = kab_result(star_problem(problem), problem.seed, old_star=star)
-    won = "warm" if found.warm else name
-    return found.labels, won, (0, False), [], None, found.warm_loss, found.cold_loss
+def class_start(name: str) -> ClassStart | None:
+    """The start of classes that a package brings under a name; None where there is none."""
+    found: ClassStart | None = getattr(registered(name), "class_start", None)
+    return found
 
 
 def solve_classes(task: Task, *, search: bool = True) -> Solution:
@@ -283,8 +264,9 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         task.sensitive,
     )
     warm = task.warm if isinstance(task.warm, WarmClasses) else None
-    if start not in CLASS_STARTS:
-        raise BudgetError(f"unknown start {start!r} for classes: choose one of {', '.join(CLASS_STARTS)}")
+    brought = None if start in CLASS_STARTS else class_start(start)
+    if start not in CLASS_STARTS and brought is None:
+        raise unknown_start(start, CLASS_STARTS)
     if loss not in CLASS_LOSSES:
         raise BudgetError(f"unknown loss {loss!r} for classes: choose one of {', '.join(CLASS_LOSSES)}")
     if not 2 <= k <= LARGEST_K:
@@ -302,14 +284,17 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         return finish(np.zeros_like(people.rows, dtype=np.int32), start, (0, False), [], None, None, None)
     # A class that is taken over may have up to 3k members, and newcomers join it.
     rules = build_rules(people, sensitive, order, 6 * k, 2 * NEIGHBOURS)
-    if start in CLUSTERINGS or start in LEVEL_STARTS:
-        problem = individual_input(seen, people, k, seed)
-        if not search and rules is None:
-            done = finish(*_clustered(problem, start, warm))
-            # KAB compares its stars by GCP.
-            return done if loss == "ncp" else replace(done, warm_loss=None, cold_loss=None)
+    if brought is not None:
+        alone = not search and rules is None
+        old = warm.labels if alone and warm is not None else None
+        begun = brought(ClassStartProblem(seen, people, k, seed, old))
+        if alone:
+            name = "warm" if begun.warm else start
+            # A start that knows old classes compares by GCP.
+            losses = (begun.warm_loss, begun.cold_loss) if loss == "ncp" else (None, None)
+            return finish(begun.labels, name, (0, False), [], None, *losses)
         # Rules for sensitive values hold for no clustering by itself: classes that break one are joined.
-        cut = cut_large_classes(cluster(start, problem), tour, k)
+        cut = cut_large_classes(begun.labels, tour, k)
         cold, named = merged_until_diverse(people, cut, tour, k, rules), start
     else:
         cold, named = diverse_greedy_labels(people, tour, k, rules), "l-greedy"

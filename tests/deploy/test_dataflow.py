@@ -13,11 +13,14 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2 as api
+from apache_beam.transforms.userstate import BagStateSpec
+from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
 from kanonflow.pipelines.cli import main
-from kanonflow.pipelines.feeds.polled_source import Chunk, ReadPolled
+from kanonflow.pipelines.feeds.polled_source import Chunk, ReadPolled, _Poll, _Position, _Provider
 from kanonflow.pipelines.kafka.address import kafka_source_address
 from kanonflow.pipelines.kafka.source import KafkaSource
 from kanonflow.pipelines.options.options import OptionsError, beam_options
@@ -25,11 +28,13 @@ from kanonflow.pipelines.runs.anonymize_files import connect
 from kanonflow.pipelines.runs.dataflow_jobs import check_for_dataflow, is_dataflow, only_submits
 from kanonflow.pipelines.runs.feed_address import release_sink
 from kanonflow.pipelines.runs.secret_sources import ManagedSecret, PinnedSecret, SecretFile, SecretVariable
+from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
 from kanonflow.transforms.secret.seeds import Secret, SecretError, SecretSource
 from kanonflow.transforms.windows.bags import BAGS
+from kanonflow.transforms.windows.warm_cells import WarmCells
 from tests.job_graphs import readable
 from tests.small_feeds import bound_feed, feed_policy, row
 
@@ -56,6 +61,7 @@ PERSON = "somebody-whose-name-is-nobodys-business"
 POLICY = feed_policy(towns=True)
 SOLVE = "KAnonymize/Solve/ParDo(SolveWindows)"
 GATHER = "KAnonymize/GatherRejected/Gather"
+END = "End/End"
 SINKS = ("WriteReleases/Write/ParDo(_WriteRelease)", "WriteMetrics/Write", "WriteRejected/Write")
 
 
@@ -85,20 +91,28 @@ def topic() -> beam.PTransform:
     return ReadPolled(KafkaSource(address, bound_feed(POLICY), None), 0)
 
 
-def translated(streaming: bool, secret: SecretSource = BY_REFERENCE, *, topics: bool = False) -> Any:
+def translated(
+    streaming: bool,
+    secret: SecretSource = BY_REFERENCE,
+    *,
+    topics: bool = False,
+    policy: Policy = POLICY,
+    unwatched: bool = False,
+) -> Any:
     """The job graph as Dataflow gets it. topics: rows come from one, releases go into another."""
     flags = [*FLAGS, *(["--streaming"] if streaming else [])]
     pipeline = beam.Pipeline(options=PipelineOptions(flags))
-    bound = bound_feed(POLICY)
+    bound = bound_feed(policy)
     connect(
         pipeline,
         topic() if topics else ReadPolled(Nothing(), 0) if streaming else files(),
-        KAnonymize(POLICY, secret, input_schema=text_schema(POLICY), text=True, watermark_waits=streaming),
+        KAnonymize(policy, secret, input_schema=text_schema(policy), text=True, watermark_waits=streaming),
         bound,
         OUTPUT,
         "DataflowRunner",
         streaming=streaming,
         write_releases=release_sink("kafka://broker:9092/out?format=json" if topics else None, bound, "run"),
+        unwatched=unwatched,
     )
     return pipeline.run().job.proto_pipeline
 
@@ -136,9 +150,13 @@ def test_the_stateful_step_has_its_cells_and_one_timer(graph: Any) -> None:
     """These names are in the state of running jobs: another one loses what is in it."""
     payload = par_do(steps(graph)[SOLVE])
     bags = {f"bag_{number:02}" for number in range(BAGS)}
-    assert set(payload.state_specs) == {"clock", "warm", "roster", *bags}
+    assert set(payload.state_specs) == {"clock", "roster", *bags, *(spec.name for spec in WarmCells.SPECS)}
     kinds = {name: spec.WhichOneof("spec") for name, spec in payload.state_specs.items()}
-    assert {name for name, kind in kinds.items() if kind == "bag_spec"} == {*bags, "roster"}
+    assert {name for name, kind in kinds.items() if kind == "bag_spec"} == {
+        *bags,
+        "roster",
+        *(spec.name for spec in WarmCells.SPECS if isinstance(spec, BagStateSpec)),
+    }
     assert {kinds["clock"], kinds["warm"]} == {"read_modify_write_spec"}
     ((name, timer),) = payload.timer_family_specs.items()
     assert name.endswith("kanonflow_window_due")
@@ -148,7 +166,7 @@ def test_the_stateful_step_has_its_cells_and_one_timer(graph: Any) -> None:
         for step in steps(graph).values()
         if step.spec.urn == "beam:transform:pardo:v1" and par_do(step).state_specs
     ]
-    assert set(stateful) == {SOLVE, GATHER}
+    assert set(stateful) == {SOLVE, GATHER} | ({END} if "Read/Poll" in steps(graph) else set())
 
 
 def test_rejected_rows_are_gathered_in_cells_of_their_own(graph: Any) -> None:
@@ -267,11 +285,67 @@ def test_the_guide_names_the_steps_that_an_update_matches(graph: Any) -> None:
     """The contract of --update, row by row of the guide's table: a step, or a folder of steps, that is there."""
     section = GUIDE.read_text().partition("## Update")[2].partition("\n## ")[0]
     named = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
-    assert len(named) == 6
+    assert len(named) == 7
     streaming = any(name == "Read/Poll" for name in steps(graph))
     for name in named:
-        if streaming or not name.startswith("Read/"):
+        if streaming or not name.startswith(("Read/", "End/")):
             assert name in steps(graph), name
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_the_end_is_told_behind_every_sink(streaming: bool) -> None:
+    """By the job itself: a stream's, and that of a run over files whose launcher only submits it."""
+    graph = translated(streaming, policy=feed_policy(towns=True, cohort="lasting"), unwatched=True)
+    names = [*SINKS, "KAnonymize/Carry/Write", "KAnonymize/Solve/ParDo(SolveWindows)"]
+    for name in [*names, *(["Read/Poll"] if streaming else [])]:
+        assert {END, "End/Write"} <= {step.unique_name for step in downstream(graph, name)}, name
+    if not streaming:
+        watched = translated(False, policy=feed_policy(towns=True, cohort="lasting"))
+        assert END not in steps(watched)
+
+
+def test_a_drain_tells_where_it_cut_the_feed() -> None:
+    """What is left of the feed is cut off before it is read, and its position goes the way of an end."""
+    read = _Poll(Nothing(), 0)
+    left = _Provider().truncate(b"feed", _Position(b"17", False))
+    coder = _Provider().restriction_coder()
+    assert left is not None
+    left = coder.decode(coder.encode(left))
+    estimator = ManualWatermarkEstimator(None)
+    tracker = _Provider().create_tracker(left)
+    (told,) = read.process(b"feed", tracker, estimator)
+    assert (told.tag, told.value.value) == ("ends", b"17")
+    assert tracker.check_done()
+    assert estimator.current_watermark() == MAX_TIMESTAMP
+    assert _Provider().truncate(b"feed", tracker.current_restriction()) is None
+
+
+@dataclass(frozen=True)
+class Few(Nothing):
+    """A feed of six people in one window, which ends."""
+
+    def read(self, position: bytes, max_rows: int) -> Chunk:
+        table = rows_to_table([row(who, who, 0.0) for who in range(6)], bound_feed(POLICY)).table
+        return Chunk(((0, RawBatch("few", to_ipc(table), ())),), b"six", 0, False, True)
+
+
+def test_a_stream_of_dataflows_form_leaves_its_end(tmp_path: Path) -> None:
+    """Run by a local runner: the mark holds the position, as of a stream on Flink."""
+    policy = feed_policy(towns=True)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        connect(
+            pipeline,
+            ReadPolled(Few(), 0),
+            KAnonymize(
+                policy, Secret(KEY), input_schema=text_schema(policy), text=True, watermark_waits=True
+            ),
+            bound_feed(policy),
+            str(tmp_path),
+            "DataflowRunner",
+            streaming=True,
+        )
+    assert (tmp_path / "restricted" / "ended").read_bytes() == b"six"
+    assert list((tmp_path / "release").iterdir())
 
 
 def test_what_dataflow_cannot_do_is_refused_at_once() -> None:

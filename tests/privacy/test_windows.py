@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.protections import release_window as module
-from kanonflow.transforms.protections.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.driven_partitions import DrivenPartitions

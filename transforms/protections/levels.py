@@ -20,7 +20,7 @@ from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
 from kanonflow.solvers.lattice.losses import node_losses
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
-from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS, LatticeTask, solve_lattice, suppression_limit
+from kanonflow.solvers.shapes.lattices import LatticeTask, lattice_solver, solve_lattice, suppression_limit
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import Encoded
 from kanonflow.transforms.protections.rows_as_lattice import lattice_of_rows
@@ -107,7 +107,7 @@ def solve_levels_of_rows(
     node, suppressed = found.best, found.best.suppressed
     if individuals is not None:
         node, suppressed = _closed(lattice, found.nodes, bound, priority)
-    warm = known is not None and LATTICE_SOLVERS[choice.method].warm
+    warm = known is not None and lattice_solver(choice.method).warm
     last_cold = known.cold if known is not None and warm else found.counts.checked
     solution = Solution(
         structure=node,

@@ -10,22 +10,28 @@ from kanonflow.transforms.protections.protection_of import protection_of
 
 
 class Kernels(NamedTuple):
-    """What it hangs on. shape, ruled, hierarchies, loss, merging: as of ``solvers.warm_up.kernel_sets``."""
+    """What it hangs on. shape, ruled, hierarchies, loss, merging: as of ``solvers.warm_up.kernel_sets``.
+
+    names: of method and start: what a package brings is loaded with its kernels.
+    """
 
     shape: str
     ruled: bool
     hierarchies: bool
     loss: str
     merging: bool
+    names: tuple[str, ...]
 
     @property
     def sets(self) -> tuple[str, ...]:
         """Names of the sets of kernels."""
-        return kernel_sets(**self._asdict())
+        return kernel_sets(
+            self.shape, ruled=self.ruled, hierarchies=self.hierarchies, loss=self.loss, merging=self.merging
+        )
 
     def load(self) -> None:
         """Call each once, so that it is there."""
-        warm_up(self.shape, self.ruled, self.hierarchies, self.loss)
+        warm_up(self.shape, self.ruled, self.hierarchies, self.loss, self.names)
         if self.merging:
             warm_up_merging(self.hierarchies)
 
@@ -39,6 +45,7 @@ def needed_kernels(bound: BoundPolicy) -> Kernels:
         holds_hierarchies(bound),
         policy.solver.loss,
         protection.merges,
+        (policy.solver.method, policy.solver.start),
     )
 
 

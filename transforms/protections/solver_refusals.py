@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy, Protection, QuasiType
-from kanonflow.solvers.catalogue import SOLVERS, STARTS
-from kanonflow.solvers.problem.limits import Attribute, Demand, Refusal
+from kanonflow.solvers.catalogue import find_solver, method_names, solver_named, start_names, takes_start
+from kanonflow.solvers.problem.limits import Attribute, Demand, Limits, Refusal
+from kanonflow.solvers.shapes.lattices import lattice_solver
 
 _SAID = {
     "rows": "max_window_rows: must be at most {most} ({key} {name} takes no more rows at once; larger windows are"
@@ -22,26 +23,27 @@ def refusals_of_search(policy: Policy, shape: str) -> list[str]:
     """Of graphs and closed classes that are searched, or built by a start alone. shape: as solvers name it."""
     choice = policy.solver
     kind = f"protect: {policy.protect}"
-    starts = STARTS[shape]
     mistakes = []
     if choice.suppression:
         mistakes.append(
             f"solver.suppression: only solvers that publish levels suppress rows: {', '.join(LATTICE_METHODS)}"
         )
-    usable = [name for name, solver in SOLVERS.items() if shape in solver.ways]
-    if choice.method not in usable:
+    solver, start = find_solver(choice.method), find_solver(choice.start)
+    if solver is None or shape not in solver.ways:
         levels = f", or for levels of hierarchies {', '.join(LATTICE_METHODS)}"
-        mistakes.append(f"solver.method: with {kind} it must be one of {', '.join(usable)}{levels}")
-    if choice.start not in starts:
-        mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(starts)}")
-    way = SOLVERS[choice.method if choice.method in usable else "auto"].ways[shape]
+        mistakes.append(
+            f"solver.method: with {kind} it must be one of {', '.join(method_names(shape))}{levels}"
+        )
+        solver = solver_named("auto")
+    if not takes_start(shape, choice.start):
+        mistakes.append(f"solver.start: with {kind} it must be one of {', '.join(start_names(shape))}")
+    way = solver.ways[shape]
     if choice.loss not in way.losses:
         mistakes.append(f"solver.loss: with {kind} and this method it must be one of {', '.join(way.losses)}")
     if _class_size(policy) > way.largest_k:
         mistakes.append(f"{_size_key(policy)}: the solver takes at most {way.largest_k}")
-    mistakes += _refused(policy, "solver.method", choice.method)
-    mistakes += _refused(policy, "solver.start", choice.start)
-    return mistakes
+    mistakes += _refused(policy, "solver.method", choice.method, solver.limits)
+    return mistakes + ([] if start is None else _refused(policy, "solver.start", choice.start, start.limits))
 
 
 def refusals_of_levels(policy: Policy) -> list[str]:
@@ -65,22 +67,20 @@ def refusals_of_levels(policy: Policy) -> list[str]:
         mistakes.append(
             f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.ruled)})"
         )
-    mistakes += _refused(policy, "solver.method", choice.method)
+    mistakes += _refused(policy, "solver.method", choice.method, lattice_solver(choice.method).limits)
     if choice.start != "auto":
         mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
     return mistakes
 
 
-def _refused(policy: Policy, key: str, name: str) -> list[str]:
+def _refused(policy: Policy, key: str, name: str, limits: Limits) -> list[str]:
     """What the policy asks of a start or method beyond what it takes, and how to mend it.
 
     A window of more than ``max_window_rows`` goes out in parts, so that key is how windows are kept small enough. (A
     part may still be larger, by what earlier ones left behind: see ``release_window``.)
     """
-    if name not in SOLVERS:
-        return []
     size = _size_key(policy)
-    return [_said(each, key, name, size) for each in SOLVERS[name].limits.refusals(demand_of(policy))]
+    return [_said(each, key, name, size) for each in limits.refusals(demand_of(policy))]
 
 
 def _said(refusal: Refusal, key: str, name: str, size: str) -> str:

@@ -174,7 +174,7 @@ class PartitionClock:
             last_end=window_end(number, policy),
             release_no=self.release_no + parts,
             pending=tuple(pending),
-            began=self.began[1:] if self.began[:1] and self.began[0][0] == number else self.began,
+            began=tuple(each for each in self.began if each[0] != number),
             late=(),
             late_deadline=None,
             waiting_deadline=waiting_deadline,
@@ -199,12 +199,8 @@ class PartitionClock:
 
         at: that end. Rows of windows up to it that come now are late: the place of a release is taken once.
         """
-        return replace(
-            self.expired(waiting_deadline),
-            opened=None,
-            last_end=at if self.last_end is None else max(self.last_end, at),
-            claims=claims,
-        )
+        last_end = max(at, self.last_end or at)
+        return replace(self.expired(waiting_deadline), opened=None, last_end=last_end, claims=claims)
 
     def released_old(self, waiting_deadline: int | None, claims: tuple[Claim, ...]) -> PartitionClock:
         """After a closing release: it is beside the regular ones, and moves nothing. There is one a run."""
@@ -212,7 +208,7 @@ class PartitionClock:
 
     def carried_over(self) -> PartitionClock:
         """The clock as the first of another run."""
-        return replace(self, opened=self.last_end, kept=True)
+        return replace(self, opened=self.last_end)
 
     def forgotten(self) -> PartitionClock:
         """After the warm state was dropped."""

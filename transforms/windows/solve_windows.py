@@ -7,7 +7,8 @@ the cells of its state, its timer, and the way out for what it makes.
 State cells (a key's own):
     clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time; a key
                                        without it begins with what an earlier run has carried over (``step.begin``)
-    warm      ReadModifyWrite, bytes   WarmState: waiting rows, cohorts, domains (versioned, never a pickle)
+    warm, pool, events_0..3            WarmState: waiting rows, cohorts, domains; the pool; event ids (``warm_cells``;
+                                       versioned, never a pickle)
     roster    bag, bytes               with ``cohort: lasting``, the roster's segments; one is added at an intake, and
                                        all are read where the process does not have the roster of that name yet
     bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC), by window number mod 16 (``bags``)
@@ -17,8 +18,8 @@ Timer:
               run that continues this one it is last set to the end of time; when it fires then, the feed has ended,
               what is handed on goes out, and it is not set again.
 
-Between two calls: every row that came is in exactly one bag, in ``warm.waiting``, or has left by one of the outputs;
-bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``, or is the one before
+Between two calls: every row that came is in exactly one bag, in ``WarmState.waiting``, or has left by an output; bag n
+mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``, or is the one before
 ``clock.opened`` and ``clock.closing`` says so; the timer is armed at ``PartitionStep.fires_at``. ``process`` writes to
 a bag and never reads one. A firing does one action per due time and re-arms.
 
@@ -56,17 +57,19 @@ from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.protections.needed_kernels import Kernels, needed_kernels
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.due import Clock
-from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
+from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
 from kanonflow.transforms.secret.seeds import SecretSource
-from kanonflow.transforms.windows.bags import Bags, with_bags
+from kanonflow.transforms.windows.bags import Bags
 from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
 from kanonflow.transforms.windows.state_bytes import StateSizes, most_state_bytes
+from kanonflow.transforms.windows.state_cells import with_cells
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
+from kanonflow.transforms.windows.warm_cells import WarmCells
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
@@ -132,7 +135,7 @@ class _Rosters:
 class _HeldInCells:
     """``Held`` in the cells of a key."""
 
-    def __init__(self, key: bytes, warm: Any, segments: Any, bags: Bags, rosters: _Rosters) -> None:
+    def __init__(self, key: bytes, warm: WarmCells, segments: Any, bags: Bags, rosters: _Rosters) -> None:
         self._key = key
         self._warm = warm
         self._segments = segments
@@ -147,7 +150,7 @@ class _HeldInCells:
         return roster
 
     def warm(self) -> WarmState:
-        return warm_state_from_bytes(self._warm.read())
+        return self._warm.read()
 
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
         return self._bags.take(windows, late_only=late_only)
@@ -161,11 +164,10 @@ class SolveWindows(beam.DoFn):
     CarriedState.
 
     Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
-    one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of the warm state.
+    one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of a value of it.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
-    WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
     ROSTER = BagStateSpec("roster", BytesCoder())
     DUE = TimerSpec("kanonflow_window_due", TimeDomain.WATERMARK)
 
@@ -224,21 +226,21 @@ class SolveWindows(beam.DoFn):
             self._chain,
         )
 
-    @with_bags
+    @with_cells(bags=Bags, warm=WarmCells)
     def process(
         self,
         element: tuple[bytes, tuple[int, bytes, bytes]],
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
-        warm_state: Any = beam.DoFn.StateParam(WARM),
         segments: Any = beam.DoFn.StateParam(ROSTER),
         due: Any = beam.DoFn.TimerParam(DUE),
         *,
         bags: Bags,
+        warm: WarmCells,
     ) -> Iterator[Any]:
         """File a batch under its window, or send it to the rejected rows when it is too late for any release."""
         key, (number, ipc, places) = element
         there = clock_state.read()
-        before = PartitionClock.from_bytes(there) if there else self._begin(key, warm_state, segments, bags)
+        before = PartitionClock.from_bytes(there) if there else self._begin(key, warm, segments, bags)
         if not ipc:
             self._follow(due, clock_state, before, self._step.wake(before), new=not there)
             return
@@ -252,12 +254,13 @@ class SolveWindows(beam.DoFn):
         else:
             bags.add(arrival.bag, arrival.late, ipc)
 
-    def _begin(self, key: bytes, warm_state: Any, segments: Any, bags: Bags) -> PartitionClock:
+    def _begin(self, key: bytes, warm: WarmCells, segments: Any, bags: Bags) -> PartitionClock:
         """Lay down what an earlier run has carried over of a partition; the clock that it goes on with."""
         begun = self._step.begin(key)
         if begun is None:
             return PartitionClock()
-        warm_state.write(self._sizes.checked(key, begun.warm))
+        self._sizes.check(key, begun.warm, warm.writes(begun.warm))
+        warm.write(begun.warm)
         for segment in begun.segments:
             segments.add(segment)
         for batch in begun.batches:
@@ -275,16 +278,16 @@ class SolveWindows(beam.DoFn):
             self._arm(due, after, None if new else before)
 
     @on_timer(DUE)
-    @with_bags
+    @with_cells(bags=Bags, warm=WarmCells)
     def fire(
         self,
         key: bytes = beam.DoFn.KeyParam,  # type: ignore[assignment]
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
-        warm_state: Any = beam.DoFn.StateParam(WARM),
         segments: Any = beam.DoFn.StateParam(ROSTER),
         due: Any = beam.DoFn.TimerParam(DUE),
         *,
         bags: Bags,
+        warm: WarmCells,
     ) -> Iterator[Any]:
         """Do what is due, once, and arm the timer for what comes next."""
         clock = PartitionClock.from_bytes(clock_state.read())
@@ -292,12 +295,13 @@ class SolveWindows(beam.DoFn):
         if action is None:
             return
         self._meet(key, clock)
-        held = _HeldInCells(key, warm_state, segments, bags, self._rosters)
+        held = _HeldInCells(key, warm, segments, bags, self._rosters)
         for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
                 # Before it goes out: a runner that writes at once would publish what it cannot go on from.
-                self._sizes.checked(key, made.warm)
-                yield from self._emit(made, action)
+                size = self._sizes.check(key, made.warm, warm.writes(made.warm))
+                weighed = made._replace(metrics={**made.metrics, "state_bytes": size})
+                yield from self._emit(weighed, action)
             elif isinstance(made, CarriedState):
                 self._carried_out.inc(made.rows)
                 yield beam.pvalue.TaggedOutput(CARRIED_TAG, made)
@@ -306,7 +310,7 @@ class SolveWindows(beam.DoFn):
                     segments.add(segment)
                 if made.roster is not None:
                     self._rosters.keep(key, made.roster)
-                self._keep(key, made, clock_state, warm_state, due)
+                self._keep(made, clock_state, warm, due)
 
     def _meet(self, key: bytes, clock: PartitionClock) -> None:
         """Look once at what a partition has published, before anything of it is solved. Raises OlderStateError."""
@@ -332,12 +336,12 @@ class SolveWindows(beam.DoFn):
             else:
                 yield beam.window.TimestampedValue(output, stamp)
 
-    def _keep(self, key: bytes, after: StateAfter, clock_state: Any, warm_state: Any, due: Any) -> None:
+    def _keep(self, after: StateAfter, clock_state: Any, warm: WarmCells, due: Any) -> None:
         """Write the state that a step leaves, and arm the timer."""
         if after.warm is None:
-            warm_state.clear()
+            warm.clear()
         else:
-            warm_state.write(self._sizes.checked(key, after.warm))
+            warm.write(after.warm)
         clock_state.write(after.clock.to_bytes())
         self._arm(due, after.clock, None)
 

@@ -13,8 +13,9 @@ import pyarrow.parquet
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.metrics import check_modes
-from kanonflow.pipelines.audit.report import AuditReport, Findings
+from kanonflow.pipelines.audit.judge.metrics import check_modes
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.schemas.errors import InputError
 from tests.pipelines.small_runs import Run, ring
 

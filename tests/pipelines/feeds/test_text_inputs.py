@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read_input import _no_text, find_input, plain_cells, read_input
-from kanonflow.pipelines.audit.text_cells import Unreadable, read_text
-from kanonflow.pipelines.audit.text_rows import BROKEN, text_rows
-from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.pipelines.audit.read.read_input import _no_text, find_input, plain_cells, read_input
+from kanonflow.pipelines.audit.read.text_cells import Unreadable, read_text
+from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
+from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.commands.topic_copies import _cells, _copy_json_rows
 from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
 from kanonflow.pipelines.kafka.message_values import JsonValues

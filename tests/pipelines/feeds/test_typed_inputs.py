@@ -9,8 +9,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.read_input import plain_cells
-from kanonflow.pipelines.audit.values import CodeBook, read_rejected
+from kanonflow.pipelines.audit.read.read_input import plain_cells
+from kanonflow.pipelines.audit.read.values import CodeBook, read_rejected
 from kanonflow.schemas.bound_policy import BoundColumn, bind
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_values import render_text

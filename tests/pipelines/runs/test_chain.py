@@ -334,6 +334,11 @@ def test_a_run_that_has_not_ended_is_not_continued(place: Path, capsys: pytest.C
     capsys.readouterr()
     assert anonymize(place, "1.csv", "out1", "--continue", str(place / "out0")) == 2
     assert "has not ended" in capsys.readouterr().err
+    # Of a job on another machine nobody knows more, so its own mark counts.
+    run = record(place / "out0") | {"elsewhere": True}
+    (place / "out0" / "restricted" / "run.json").write_text(json.dumps(run))
+    assert anonymize(place, "1.csv", "out1", "--continue", str(place / "out0")) == 2
+    assert "wait for restricted/ended" in capsys.readouterr().err
 
 
 def test_the_nights_of_the_documents_do_what_is_said(

@@ -16,9 +16,9 @@ from kanonflow.schemas.policy import LATTICE_METHODS as NAMES
 from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mapping
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
 from kanonflow.solvers.lattice.node_checks import KnownNodes
-from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS
+from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
 from kanonflow.transforms.protections.levels import lattice_of_rows, solve_levels_of_rows
-from kanonflow.transforms.protections.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
@@ -85,7 +85,7 @@ def _release(bound: BoundPolicy, rows: pa.Table) -> WindowResult:
 
 def test_the_names_in_policies_are_those_of_the_solvers() -> None:
     """Schemas hold solver names as texts only."""
-    assert set(NAMES) == set(LATTICE_SOLVERS)
+    assert set(NAMES) == set(LEVEL_STARTS)
 
 
 @pytest.mark.parametrize("method", NAMES)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.protections.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import ReleaseSlot

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.protections.release_window import WindowResult, earliest_deadline
+from kanonflow.transforms.protections.release_window import earliest_deadline
 from kanonflow.transforms.publishing.gate import GateError
 from kanonflow.transforms.release import cohorts as module
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
 from kanonflow.transforms.secret.seeds import ReleaseSlot
