@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -43,10 +44,14 @@ from kanonflow.transforms.secret.seeds import people_key
 
 
 class Afresh:
-    """A protection of each window alone. Each of them says which structure it asks for, and what a next one begins
-    with. spread: whether rows of one individual are kept apart, so that parts must hold enough others."""
+    """A protection of each window alone.
+
+    earlier: what the last windows leave for the solver of this one, whose people have such digests.
+    spread: whether rows of one individual are kept apart, so that parts must hold enough others.
+    """
 
     shape: str
+    earlier: Callable[[Cohorts, NDArray[np.uint64]], WarmClasses | WarmGraph | None]
     merges = False
     lasts = False
     expiry = "expire"
@@ -116,8 +121,7 @@ class Afresh:
             if recorded is None:
                 raise unrepeatable(due.release_id)
             return recorded, None
-        # One class of everybody is nothing to come back to, and its pairs would fill the memory.
-        comes_back = people.of_row is not None and choice.method != ONE_CLASS
+        comes_back = people.of_row is not None and not _one_class(due)
         task = Task(
             with_lattice(encoded.table, rows, due.bound),
             policy.k,
@@ -160,25 +164,13 @@ class Afresh:
             state = replace(state, domains=answer.encoded.domains, known=answer.solution.known)
         if publication is None:
             return Left(state, None)
-        of_row, digests = publication.answer.people
-        cohorts = Cohorts()
-        if of_row is not None and due.policy.solver.method != ONE_CLASS:
-            cohorts = self.cohorts(due, publication.answer.solution, of_row, digests, state.cohorts)
+        of_row, cohorts = publication.answer.people.of_row, Cohorts()
+        if of_row is not None and not _one_class(due):
+            cohorts = self.cohorts(due, publication.answer, of_row, state.cohorts)
         return Left(replace(state, cohorts=cohorts), publication.release)
 
-    def earlier(self, cohorts: Cohorts, people: NDArray[np.uint64]) -> WarmGraph | WarmClasses | None:
-        """What the last windows leave for the solver of this one. people: uint64 (u,), digests of the individuals."""
-        raise NotImplementedError
-
-    def cohorts(
-        self,
-        due: Due,
-        solution: Solution,
-        individuals: NDArray[np.int64],
-        people: NDArray[np.uint64],
-        before: Cohorts,
-    ) -> Cohorts:
-        """Who was together, for the next release. individuals: int64 (n,), positions in ``people``."""
+    def cohorts(self, due: Due, answer: Answer, of_row: NDArray[np.int64], before: Cohorts) -> Cohorts:
+        """Who was together, for the next release. of_row: whose each row is."""
         raise NotImplementedError
 
 
@@ -188,6 +180,11 @@ def people_of(rows: pa.Table, due: Due) -> People:
     if field is None:
         return People(None, np.empty(0, dtype=np.uint64))
     return People(*people_in(rows.column(field.name), people_key(due.secret)))
+
+
+def _one_class(due: Due) -> bool:
+    """Of everybody: that is nothing to come back to, and its pairs would fill the memory."""
+    return due.policy.solver.method == ONE_CLASS
 
 
 def _solved_as_asked_or_else(task: Task, method: str) -> Solution:

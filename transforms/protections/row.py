@@ -6,14 +6,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.solvers.problem.last_window import WarmGraph
-from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.units.trimming import kept_rows, row_limit
 from kanonflow.transforms.protections.afresh import Afresh
 from kanonflow.transforms.release.candidates import parted
 from kanonflow.transforms.release.cohorts import graph_cohorts, warm_graph
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.ledger import OVER_LIMIT, Unreleased, hold, own_ends
+from kanonflow.transforms.release.stages import Answer
 from kanonflow.transforms.release.warm_state import Cohorts
 
 
@@ -21,6 +20,7 @@ class Row(Afresh):
     """The slots of the window before are a start of the search."""
 
     shape = "row_graph"
+    earlier = staticmethod(warm_graph)
     spread = True
 
     def within_limits(
@@ -34,17 +34,7 @@ class Row(Afresh):
         rows, over = parted(rows, kept)
         return rows, hold(due, over, OVER_LIMIT)
 
-    def earlier(self, cohorts: Cohorts, people: NDArray[np.uint64]) -> WarmGraph | None:
-        """As of ``Afresh``."""
-        return warm_graph(cohorts, people)
-
-    def cohorts(
-        self,
-        due: Due,
-        solution: Solution,
-        individuals: NDArray[np.int64],
-        people: NDArray[np.uint64],
-        before: Cohorts,
-    ) -> Cohorts:
-        """As of ``Afresh``."""
-        return graph_cohorts(solution.graph, individuals, people, due.slot.window_end or 0)
+    def cohorts(self, due: Due, answer: Answer, of_row: NDArray[np.int64], before: Cohorts) -> Cohorts:
+        """Of the last window alone."""
+        end = due.slot.window_end or 0
+        return graph_cohorts(answer.solution.graph, of_row, answer.people.digests, end)
