@@ -198,6 +198,11 @@ class Policy:
         return self._with_role(Role.INDIVIDUAL)
 
     @property
+    def owner(self) -> tuple[str, ...]:
+        """The name of that field, if there is one."""
+        return () if self.individual is None else (self.individual.name,)
+
+    @property
     def time(self) -> Field | None:
         """The event-time field; None when the whole input is one window."""
         return self._with_role(Role.TIME)

@@ -293,7 +293,7 @@ def open_run_directory(
         epoch, continued = 0, False
         resumed = record if used else None
         chain, told = chain_of(asked, policy, resumed, earlier)
-        if policy.lasting:
+        if policy.has_epochs:
             if earlier is not None:
                 judged = judge(earlier, this["input"], secret, continuing, fed.get(BEGINS, ""))
                 this |= judged.record()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.solution import Solution
-from kanonflow.transforms.protections import release_window as module
+from kanonflow.transforms.protections import afresh as module
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.secret.seeds import ReleaseSlot
@@ -194,7 +194,7 @@ def test_an_empty_input_releases_nothing(shape: str) -> None:
 
 
 class Structures:
-    """Listens to what the solver finds in release_window."""
+    """Listens to what the solver finds for a window."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[np.ndarray] = []

@@ -28,7 +28,8 @@ def bound_shape(shape: str, **head: Any) -> BoundPolicy:
 
 def cut(rows: list[Row], bound: BoundPolicy, limit: int = 40) -> WindowParts:
     """The parts of some records."""
-    return window_parts(canonical(rows, bound), bound, limit, SECRET, {})
+    distinct = bound.policy.protect == "row"
+    return window_parts(canonical(rows, bound), bound, limit, SECRET, {}, distinct=distinct)
 
 
 def named(rows: list[Row], parts: WindowParts) -> list[list[str]]:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.transforms.release.test_gate import individual_case, row_case
 
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Protection
@@ -20,6 +19,7 @@ from kanonflow.transforms.protections.sensitive_values import sensitive_fields
 from kanonflow.transforms.publishing.gate import GateError
 from kanonflow.transforms.publishing.gate_diversity import diversity_faults, measured_diversity
 from tests import naive_diversity as naive
+from tests.transforms.publishing.test_gate import individual_case, row_case
 from tests.transforms.window_rows import SCHEMA, bound_policy, window_rows
 
 ORDERED = ("amount", "paid", "serial", "rate")
