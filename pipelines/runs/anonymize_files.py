@@ -19,13 +19,13 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
+from kanonflow.pipelines.chains.chain_record import ChainAsked
+from kanonflow.pipelines.chains.continued_run import refuse_second_successor
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
 from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
-from kanonflow.pipelines.run_records.chain_record import ChainAsked
-from kanonflow.pipelines.run_records.continued_run import refuse_second_successor
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits

@@ -15,22 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.chains.continuing_input import ContinuingInput
+from kanonflow.pipelines.chains.individual_type import individual_type
+from kanonflow.pipelines.chains.other_spellings import MOST_TRIED, known_otherwise
+from kanonflow.pipelines.chains.people_found import PeopleFound
 from kanonflow.pipelines.feeds.directory_listing import list_arrived
 from kanonflow.pipelines.feeds.input_files import InputFile, format_of
 from kanonflow.pipelines.feeds.polled_source import CHUNK_ROWS, PolledSource
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.pipelines.options.options import RunOptions
-from kanonflow.pipelines.run_records.continuing_input import ContinuingInput
-from kanonflow.pipelines.run_records.individual_type import individual_type
-from kanonflow.pipelines.run_records.other_spellings import MOST_TRIED, known_otherwise
-from kanonflow.pipelines.run_records.people_found import PeopleFound
 from kanonflow.pipelines.runs.input_content import input_contents
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.release.cohorts import person_digests
-from kanonflow.transforms.rows.classify import one_array, read_column
+from kanonflow.transforms.rows.classify import one_array
 from kanonflow.transforms.rows.elements import from_ipc
 
 SAMPLE_ROWS = 200_000

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.run_records import read_before
-from kanonflow.pipelines.run_records.continued_run import ContinueError, EarlierRun, known_people
-from kanonflow.pipelines.run_records.people_found import PeopleFound
+from kanonflow.pipelines.chains import read_before
+from kanonflow.pipelines.chains.continued_run import ContinueError, EarlierRun, known_people
+from kanonflow.pipelines.chains.people_found import PeopleFound
 from kanonflow.transforms.secret.seeds import Secret, people_key
 
 

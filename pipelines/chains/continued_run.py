@@ -21,7 +21,7 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.run_records.individual_type import type_difference, type_on_record
+from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.range_values import range_values

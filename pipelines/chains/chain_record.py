@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kanonflow.pipelines.run_records.continued_run import ContinueError, EarlierRun
+from kanonflow.pipelines.chains.continued_run import ContinueError, EarlierRun
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.windows.chain import Chain
 

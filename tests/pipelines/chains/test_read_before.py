@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kanonflow.pipelines.run_records.read_before import read_again, read_by_chain, refusal
+from kanonflow.pipelines.chains.read_before import read_again, read_by_chain, refusal
 
 INPUT = [{"name": "2.csv", "bytes": 9, "content": "bb"}]
 

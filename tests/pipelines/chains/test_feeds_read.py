@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kanonflow.pipelines.chains.continued_run import ContinueError, earlier_run
+from kanonflow.pipelines.chains.feeds_read import begin_after, feeds_of_chain
 from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition, FilePosition, name_digest
 from kanonflow.pipelines.kafka.progress import (
     PartitionProgress,
@@ -16,8 +18,6 @@ from kanonflow.pipelines.kafka.progress import (
     encode_position,
     going_on,
 )
-from kanonflow.pipelines.run_records.continued_run import ContinueError, earlier_run
-from kanonflow.pipelines.run_records.feeds_read import begin_after, feeds_of_chain
 from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
 from tests.small_feeds import bound_feed, feed_policy
 

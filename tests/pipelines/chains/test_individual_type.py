@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.options.cohort_flags import INDIVIDUAL_TYPES
-from kanonflow.pipelines.run_records.continued_run import cohorts_record
-from kanonflow.pipelines.run_records.individual_type import (
+from kanonflow.pipelines.chains.continued_run import cohorts_record
+from kanonflow.pipelines.chains.individual_type import (
     KEY,
     individual_type,
     resumed_type,
     type_difference,
 )
+from kanonflow.pipelines.options.cohort_flags import INDIVIDUAL_TYPES
 from kanonflow.pipelines.run_records.run_directory import (
     RunDirectoryError,
     StreamStart,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.run_records.other_spellings import known_otherwise, spellings
-from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
+from kanonflow.pipelines.chains.other_spellings import known_otherwise, spellings
+from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
 from kanonflow.transforms.release.cohorts import person_digests
 
 KEY = bytes(range(32))

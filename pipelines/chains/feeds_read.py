@@ -17,7 +17,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.run_records.continued_run import ContinueError
+from kanonflow.pipelines.chains.continued_run import ContinueError
 from kanonflow.transforms.files.create_if_absent import is_local, read_whole
 
 KEY = "feeds"
