@@ -49,7 +49,7 @@ try:
     from kanonflow.transforms.protections import intake, lasting
 except ImportError:
     # A tree of before protections were objects.
-    import kanonflow.transforms.release.lasting_window as intake
+    import kanonflow.transforms.protections.lasting as intake
     lasting = intake
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.schemas.bound_policy import bind

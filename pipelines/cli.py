@@ -475,10 +475,14 @@ def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     chosen = {name: getattr(arguments, name) for name in Settings.__dataclass_fields__}
     settings = Settings(**chosen)
     policy = read_policy_at(arguments.policy)
-    outcomes = list(compare(policy, arguments.input, settings, **_files_as_told(arguments)))
-    tell(to_json(outcomes) if arguments.json else render(outcomes, settings))
     if arguments.plot:
-        write_front(outcomes, settings, Path(arguments.plot))
+        from kanonflow.pipelines.pages.missing_extra import needs
+
+        needs("vl_convert")
+    found = compare(policy, arguments.input, settings, **_files_as_told(arguments))
+    tell(to_json(found) if arguments.json else render(found, settings, policy))
+    if arguments.plot:
+        write_front(found, settings, policy, Path(arguments.plot))
     return DONE
 
 

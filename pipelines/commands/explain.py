@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.fit.bound_input import bind_input
-from kanonflow.pipelines.risks.trails import read_feed
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy

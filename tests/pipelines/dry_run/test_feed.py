@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow.parquet
 
+from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.feeds.input_files import find_inputs
-from kanonflow.pipelines.risks.trails import read_feed
 from tests.pipelines.risks.toy_feeds import toy_bound, visits
 
 ROWS = [("a", 0, 1), ("b", 0, 1), ("a", 1, 1), ("b", 1, 1), ("a", 2, 1)]

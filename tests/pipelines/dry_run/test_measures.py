@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.trials.measured_release import _median
-from kanonflow.pipelines.trials.measures import FieldWidth, in_words
+from kanonflow.pipelines.dry_run.measures import FieldWidth, _median, in_words
 
 
 def test_a_median_counts_weights() -> None:
