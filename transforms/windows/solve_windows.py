@@ -173,6 +173,10 @@ class SolveWindows(beam.DoFn):
     ROSTER = BagStateSpec("roster", BytesCoder())
     DUE = TimerSpec("kanonflow_window_due", TimeDomain.WATERMARK)
 
+    is_materialize_values_do_fn = True
+    """Beam's switch among local runners hands no pipeline to Prism that holds a step which says so, for reasons of
+    Beam's own; ours is that Prism has open faults with timers, by which windows are released (``local_runners``)."""
+
     _step: PartitionStep
 
     def __init__(
