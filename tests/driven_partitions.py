@@ -155,10 +155,13 @@ class DrivenPartitions(_Watermark):
         published: EarlierReleases | None = None,
         clock: Callable[[], float] = time.monotonic,
         matching_records: bool = False,
+        job_start: int | None = None,
     ) -> None:
         self.bound = bound
         self.secret = secret
-        self.step = SolveWindows(bound, secret, 1, matching_records, published=published, clock=clock)
+        self.step = SolveWindows(
+            bound, secret, 1, matching_records, published=published, clock=clock, job_start=job_start
+        )
         # Loading kernels means solving something: once a shape and process.
         shape = (solver_shape(bound.policy), bool(bound.policy.ruled))
         if shape in _WARM:

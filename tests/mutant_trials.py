@@ -38,7 +38,11 @@ from tests.mutants import ROOT, Mutant
 SECONDS = 30
 """Of CPU, beside four times as many as its tests take unchanged, after which a mutant counts as killed: it does not
 end. Of the clock ten times as many: the machine may be busy."""
-FLAGS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not cluster")
+FLAGS = (
+    *("-q", "-m", "not cluster"),
+    # Two of them collect garbage over and over, which is most of what a short trial takes.
+    *(f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "unraisableexception", "threadexception")),
+)
 
 
 class Trials:
@@ -85,6 +89,7 @@ class Trials:
                 _cache_nothing_of(str(ROOT / mutant.module))
             else:
                 _exchange(mutant)
+            gc.freeze()
             chosen = _Chosen(tests)
             paths = list(dict.fromkeys(node.split("::")[0] for node in tests))
             return int(pytest.main([*FLAGS, "-x", *paths], plugins=[chosen])), chosen.failed

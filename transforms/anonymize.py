@@ -109,6 +109,7 @@ class KAnonymize(beam.PTransform):
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
     chain: with ``cohort: lasting``, which of the runs that continue each other it is; None: it hands nothing on.
+    job_start: of a stream, how often its job had begun before; metrics and rejected rows tell it. None: of no stream.
     known_people: of a policy that ``watches`` people over partitions, PBegin -> (partition key, digests) of whom an
     earlier run knows (``FindDividedPeople``); None: nobody.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
@@ -140,6 +141,7 @@ class KAnonymize(beam.PTransform):
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
         chain: Chain | None = None,
+        job_start: int | None = None,
         known_people: beam.PTransform | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
     ) -> None:
@@ -158,6 +160,7 @@ class KAnonymize(beam.PTransform):
         self._epoch = epoch
         self._continued = continued
         self._chain = chain
+        self._job_start = job_start
         self._known_people = known_people
         self._on_unfit = on_unfit
         self._error_handler: ErrorHandler | None = None
@@ -236,6 +239,7 @@ class KAnonymize(beam.PTransform):
                 continued=self._continued,
                 chain=self._chain,
                 most_state=most_state_bytes(type(records.pipeline.runner).__name__),
+                job_start=self._job_start,
             )
         ).with_outputs(*tags, main="released")
         rejected = (

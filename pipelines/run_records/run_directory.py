@@ -90,6 +90,9 @@ _JUDGED = ("read", "people")
 """What a run that continues another found out of its input before it began; one that resumes has the same input."""
 
 
+_STARTS = "job_starts"
+"""How often a stream's job had begun before the last time."""
+
 _NAMES = 2
 """How releases are named (``seeds.release_id``): 2, by window and part. 1 counted them; under the other way of naming a
 window that is made again would pass beside the file that is there."""
@@ -124,6 +127,7 @@ class RunDirectory:
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
     continued: whether the run began with the cohorts of another. people: of those, who was found in its input.
     chain: which of its chain it is.
+    job_start: of a stream, how often its job had begun before.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
     """
 
@@ -136,6 +140,7 @@ class RunDirectory:
     people: PeopleFound | None = None
     begins: str = ""
     chain: Chain | None = None
+    job_start: int = 0
 
 
 @contextlib.contextmanager
@@ -231,7 +236,16 @@ def open_run_directory(
             digest = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
             people = people_of_record(this.get("people"))
             yield RunDirectory(
-                output, secret, notes, digest, epoch, continued, people, fed.get(BEGINS, ""), chain
+                output,
+                secret,
+                notes,
+                digest,
+                epoch,
+                continued,
+                people,
+                fed.get(BEGINS, ""),
+                chain,
+                int(this.get(_STARTS, 0)),
             )
         except NotBegunError as error:
             if is_local(restricted) and not begins.used and not holds_output(output):
@@ -340,7 +354,8 @@ def _of_feed(
     """What run.json says of a stream, or of a run over files, and what the user is told."""
     if run.stream is None:
         return {"rejected_files": _REJECTED_FILES, **({"elsewhere": True} if elsewhere else {})}, ()
-    says: dict[str, Any] = {"sink": run.stream.sink, "job": dict(run.stream.job)}
+    starts = 0 if run.record is None else int(run.record.get(_STARTS, 0)) + 1
+    says: dict[str, Any] = {"sink": run.stream.sink, "job": dict(run.stream.job), _STARTS: starts}
     if run.record is None or run.record.get("slots") == this["slots"]:
         return says, ()
     return says | {"slots": run.record.get("slots")}, (

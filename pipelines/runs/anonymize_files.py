@@ -260,6 +260,7 @@ def kanonymize(
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
     chain: Chain | None = None,
+    job_start: int | None = None,
     known_people: beam.PTransform | None = None,
     on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
@@ -275,6 +276,7 @@ def kanonymize(
         epoch=epoch,
         continued=continued,
         chain=chain,
+        job_start=job_start,
         known_people=known_people,
         on_unfit=on_unfit,
     )

@@ -224,6 +224,7 @@ def stream_feed(
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
                 chain=directory.chain,
+                job_start=directory.job_start,
                 known_people=known_people(seen, policy, shipped),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),
