@@ -3,13 +3,13 @@
 (module, function, expression, what it becomes, number of the equal one within the function): the reason
 """
 
-_GATE, _POOL = "transforms/release/gate.py", "transforms/roster/pool.py"
+_GATE, _POOL = "transforms/publishing/gate.py", "transforms/roster/pool.py"
 _FOUNDING = "transforms/roster/founding.py"
 _JOINED = (
     "MergeTask(Table(table.numeric, table.categorical, table.cardinality, table.weights, individuals=units,"
     " heights=table.heights), rows=members, active=members, k=size, seed={seed}, evaluations=0)"
 )
-_PUBLISH, _LINEAGE = "transforms/release/publish.py", "transforms/lineage/release_lineage.py"
+_PUBLISH, _LINEAGE = "transforms/publishing/publish.py", "transforms/lineage/release_lineage.py"
 _WAYS = "a shorter way to the same order: without it the cells of all rows are ranked"
 
 EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
