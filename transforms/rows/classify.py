@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,19 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundColumn, BoundPolicy
+from kanonflow.schemas.canonical_columns import as_text, read_column
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.expected_forms import expected_instead
-from kanonflow.schemas.formatted_times import as_written
-from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.local_times import FIRST_SECOND
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
-from kanonflow.schemas.text_form import ISO
 from kanonflow.schemas.text_inputs import NO_VALUE
-from kanonflow.schemas.text_values import cast_text, render_text
-from kanonflow.schemas.typed_values import cast_typed
+from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import from_units, to_units
 from kanonflow.transforms.rows.elements import CellFault
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
@@ -61,11 +57,6 @@ class _Checked(NamedTuple):
     values: pa.Array
     problems: list[tuple[NDArray[np.bool_], str, str]]
     told: Mapping[int, str | None]
-
-    @property
-    def is_quasi(self) -> bool:
-        """Whether it is a quasi-identifier."""
-        return self.column.field.quasi is not None
 
 
 def classify(
@@ -128,15 +119,14 @@ def classify_places(
             early = ahead_of_arrival(checked[-1].read, arrived, bound.policy) & ~beyond
             if early.any():
                 checked[-1].problems.append((early, "ahead", "later than its arrival by more than max_ahead"))
-    lasting = bound.policy.lasting
-    bad = _at_fault([each for each in checked if not (lasting and each.is_quasi)], batch.num_rows)
-    values = [each.values for each in checked]
-    quasis = [each for each in checked if lasting and each.is_quasi]
-    faulty = _at_fault(quasis, batch.num_rows) & ~bad
+    bad = _at_fault([each for each in checked if each.column.name not in attributes], batch.num_rows)
+    values, schema = [each.values for each in checked], bound.canonical_schema
+    read_once = [each for each in checked if each.column.name in attributes]
+    faulty = _at_fault(read_once, batch.num_rows) & ~bad
     places = _origins_of(np.flatnonzero(bad | faulty), origins)
-    if lasting:
-        values.append(_fault_cells(faulty, quasis, places))
-    rows = pa.Table.from_arrays(values, schema=bound.canonical_schema)
+    if FAULT_COLUMN in schema.names:
+        values.append(_fault_cells(faulty, read_once, places))
+    rows = pa.Table.from_arrays(values, schema=schema)
     if not bad.any():
         return ClassifiedPlaces(rows, [], ~bad)
     rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source, places))
@@ -153,7 +143,7 @@ def _check(
     column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault], *, attribute: bool
 ) -> _Checked:
     """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
-    raw = _as_text(column, raw)
+    raw = as_text(column, raw)
     read, bad = read_column(column, raw, source)
     if attribute and is_text(raw.type):
         none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
@@ -183,39 +173,6 @@ def _check(
             values = pc.if_else(pa.array(outside), pa.scalar(None, read.type), read)
             problems.append((outside, "outside_domain", "outside of the declared domain"))
     return _Checked(column, raw, read, bad, values, problems, {fault.row: fault.text for fault in faults})
-
-
-def _as_text(column: BoundColumn, raw: pa.Array) -> pa.Array:
-    """Whole numbers under a format as the text that they are read as, also where a rejected row shows them."""
-    if column.from_text and column.form.format is not None and form_of(raw.type).spelled:
-        return as_written(raw, column.form.format)
-    return raw
-
-
-def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Canonical values, null where there is none, and the mask of those that should have been one.
-
-    Raises InputError: the column's type is not what the policy was bound to.
-    """
-    if column.own_type is not None:
-        own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
-        values, beyond = cast_typed(own, column.arrow_type)
-        return values, bad | beyond
-    raw, form, bad = _as_text(column, raw), column.form, np.zeros(len(raw), dtype=bool)
-    try:
-        if column.from_text and (is_text(raw.type) or raw.type == pa.null()):
-            raw, bad = cast_text(raw.cast(pa.string()), column.text_type, form)
-            form = ISO
-        values, beyond = column.values.take(raw, form)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
-        where = f"{source or 'a batch'}: column {column.name}"
-        raise InputError(
-            f"{where} has type {raw.type}, but the policy was bound to {column.arrow_type}"
-        ) from None
-    bad = bad | beyond
-    if bad.any():
-        values = pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
-    return values, bad
 
 
 def problems_of(
