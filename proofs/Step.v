@@ -4,8 +4,7 @@
    ends n (times may go back where a run begins with mended rows), and may be a closing one, in which what waited rests.
    A row says when its own window ended, and comes in some step, late or not; it may go out as long as its own end
    and delay are not over. What groups people (found) and what merges cohorts (merge) is any function whatever of what it
-   is given: of the pool, in an order that arrival has no part in; and of how many rows and people of each cohort are
-   here. So nothing here speaks of boxes, losses or searches. *)
+   is given: of the pool, in an order that arrival has no part in; and of who is in which cohort and how many rows and people of each are here. So nothing here speaks of boxes, losses or searches. *)
 From mathcomp Require Import ssreflect ssrfun ssrbool eqtype ssrnat seq choice fintype.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -31,7 +30,7 @@ Definition counts := seq (cohort * (nat * nat)).
 Definition groups := seq (cohort * nat).
 
 Variable found : nat -> seq person -> person -> nat.
-Variable merge : nat -> groups -> counts -> cohort -> nat.
+Variable merge : nat -> seq (option cohort) -> groups -> counts -> cohort -> nat.
 
 Record state := State {
   home : person -> option cohort;
@@ -88,7 +87,7 @@ Definition home_now p := if enters && newcomer p then Some (cohort_of p) else ho
 Definition cohorts_now := cohorts s ++ (if enters then [seq (n, j) | j <- iota 0 (size pool)] else [::]).
 Definition released := k <= active home_now.
 Definition made : groups :=
-  let asked := counts_of home_now here cohorts_now in [seq (c.1, merge n (last s) asked c.1) | c <- asked].
+  let asked := counts_of home_now here cohorts_now in [seq (c.1, merge n (map home_now people) (last s) asked c.1) | c <- asked].
 Definition goes p := released && knows home_now p.
 Definition label p := if home_now p is Some c then group_of made c else 0.
 
@@ -265,7 +264,7 @@ have counts' : counts_of (home_now b e new') (here b e new') (cohorts_now b e ne
   rewrite (@eq_filter _ _ (fun c => sumn [seq size (here b e new' p) | p <- people & is_in c (home_now a e new) p] != 0)).
     by apply: eq_map => c; rewrite r; congr (_, (_, _)); apply: eq_count => p; rewrite i.
   by move=> c; rewrite r.
-have made' : made b e new' = made a e new by rewrite /made counts' (m_last m).
+have made' : made b e new' = made a e new by rewrite /made counts' (m_last m) (eq_map home').
 have goes' p : goes b e new' p = goes a e new (s p) by rewrite /goes released' /knows home' tb.
 have label' p : label b e new' p = label a e new (s p) by rewrite /label home' tb made'.
 split=> /=.

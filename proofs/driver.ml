@@ -40,9 +40,11 @@ let () =
       let found s pool p =
         asked_found := shown (List.map (fun q -> string_of_int (Obj.magic q)) pool);
         match List.assoc_opt (s, Obj.magic p) founded with Some c -> c | None -> 0 in
-      let merge s last counts c =
+      let merge s homes last counts c =
         let cohort (a, b) = Printf.sprintf "%d.%d" a b in
+        let home = function Some c -> cohort c | None -> "-" in
         asked_merge :=
+          shown (List.map home (Obj.magic homes)) ^ "|" ^
           shown (List.map (fun (c, g) -> Printf.sprintf "%s=%d" (cohort c) g) (Obj.magic last)) ^ "|" ^
           shown (List.map (fun (c, (r, a)) -> Printf.sprintf "%s=%d/%d" (cohort c) r a) (Obj.magic counts));
         match List.assoc_opt (s, Obj.magic c) merged with Some g -> g | None -> 0 in

@@ -220,7 +220,8 @@ class Product:
             if home is not None:
                 rows.setdefault(home, []).append(number // owner)
         counts = ",".join(f"{_home(c)}={len(rows[c])}/{len(set(rows[c]))}" for c, _ in made)
-        asked = ",".join(f"{_home(c)}={group}" for c, group in last) + "|" + counts
+        known = ",".join(map(_home, homes))
+        asked = "|".join((known, ",".join(f"{_home(c)}={group}" for c, group in last), counts))
         groups = ",".join(f"{_home(c)}={group}" for c, group in made)
         out = []
         classes: dict[int, set[int]] = {}

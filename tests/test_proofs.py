@@ -51,6 +51,7 @@ def test_the_theorems_rest_on_no_axiom(checked: tuple[str, Path]) -> None:
         Rules(6, 2),
         Rules(5, 3, cohort_size=3, intake=5, delay=2),
         Rules(6, 3, k=3, cohort_size=3, intake=6),
+        Rules(6, 3, intake=4),
     ],
     ids=str,
 )
