@@ -150,26 +150,26 @@ lock:
 # of a cluster's workers, would do it. kanonflow itself compiles what a run needs and no cache holds.
 $(NUMBA_CACHE_DIR)/.compiled: | $(VENV)/.installed-cli
 	@$(PY) -m kanonflow.solvers.compile_kernels "classes ncp" merging "row_graph ncp"
-	@$(PY) -m kanonflow.pipelines.audit.load_kernels
+	@$(PY) -m kanonflow.pipelines.audit.judge.load_kernels
 	@touch $@
 
 # With the variants for hierarchies and for rules of sensitive values: no test compiles them within its time limit.
 $(NUMBA_CACHE_DIR)/.compiled-for-tests: | $(VENV)/.installed-cli
 	@$(PY) -m kanonflow.solvers.compile_kernels
-	@$(PY) -m kanonflow.pipelines.audit.load_kernels
+	@$(PY) -m kanonflow.pipelines.audit.judge.load_kernels
 	@touch $(NUMBA_CACHE_DIR)/.compiled $@
 
 # The list of kernels by which they are compiled in parallel; after a change of them. It compiles everything, serially.
 .PHONY: kernel-list wheel wheel-test
 kernel-list: $(VENV)/.installed-cli
-	$(PY) -m kanonflow.solvers.record_kernels
+	$(PY) -m deploy.wheel.record_kernels
 
 # A wheel for this Python and numba that carries the kernels as machine code (decision 058). Ten minutes of two cores;
 # with WHEEL_SETS='classes ncp,merging' it carries those of the default policies alone, in two.
 WHEEL_SETS ?=
 wheel: $(VENV)/.installed-cli
 	rm -rf build dist
-	$(PY) -m kanonflow.solvers.carry_kernels build/kernels/compiled $(if $(WHEEL_SETS),--sets '$(WHEEL_SETS)')
+	$(PY) -m deploy.wheel.carry_kernels build/kernels/compiled $(if $(WHEEL_SETS),--sets '$(WHEEL_SETS)')
 	KANONFLOW_COMPILED=build/kernels/compiled $(PIP_INSTALL_WHEEL) --wheel-dir dist .
 	@ls -l dist
 

@@ -79,6 +79,23 @@ TEST = [
     "playwright>=1.49,<2",
 ]
 
+# Names of solvers.rivals, by which a policy or a task finds them: the product imports none (solvers/registered.py).
+RIVALS = (
+    *("certify", "paper-local-search", "paper-iterated-local-search"),
+    *("factor-search", "constructive", "ring", "greedy", "sort-greedy", "sort-greedy-blocks", "hungarian"),
+    *(
+        "split-and-carry",
+        "insertion",
+        "k-member",
+        "mondrian",
+        "relaxed-mondrian",
+        "oka",
+        "ika",
+        "ncp-clustering",
+    ),
+    *("black-hole", "kab", "ola", "kgen", "exhaustive", "incognito", "samarati", "datafly", "random-search"),
+)
+
 KEYWORDS = [
     "k-anonymity",
     "anonymization",
@@ -170,5 +187,8 @@ setup(
         "report": REPORT,
         "test": CLI + KAFKA + GCP + AWS + YAML + DOCS + REPORT + NOTEBOOK + TEST,
     },
-    entry_points={"console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"]},
+    entry_points={
+        "console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"],
+        "kanonflow.solvers": [f"{name} = kanonflow.solvers.rivals.by_name:rival" for name in RIVALS],
+    },
 )

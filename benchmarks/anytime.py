@@ -22,7 +22,7 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.line_charts import line_chart
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
-from kanonflow.solvers.catalogue import SOLVERS
+from kanonflow.solvers.catalogue import solver_names
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
@@ -110,7 +110,7 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--k", type=int, nargs="+", default=[2, 5, 10, 20])
     parser.add_argument("--seconds", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--longest", type=float, default=30.0, help="leave out targets of more seconds")
-    rivals = [name for name in SOLVERS if name not in (*SEARCHING, "pass-through")]
+    rivals = [name for name in solver_names() if name not in (*SEARCHING, "pass-through")]
     parser.add_argument("--methods", nargs="*", default=rivals, help="beside auto (default: every one)")
     parser.add_argument("--seed", type=int, default=1)
     add_result_arguments(parser)

@@ -25,7 +25,7 @@ from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.shapes.certify import certify_graph
+from kanonflow.solvers.rivals.certify import certify_graph
 from kanonflow.solvers.shapes.graphs import solve_graph, untie_graph
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.graph import GeneralizationGraph

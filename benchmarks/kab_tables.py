@@ -44,9 +44,9 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.black_hole import BlackHoleParameters
+from kanonflow.solvers.rivals.class_hulls import labels_loss
+from kanonflow.solvers.rivals.clusterings import CLUSTERINGS, individual_input, star_problem
 from kanonflow.solvers.rivals.kab import best_restart, kab_result
-from kanonflow.solvers.shapes.clusterings import CLUSTERINGS, individual_input, star_problem
-from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.individuals import gather_individuals
 

@@ -186,8 +186,8 @@ def cohorts(nights: Nights, output: str, people: Sequence[str]) -> dict[str, int
     import numpy as np
     import pyarrow as pa
 
-    from kanonflow.pipelines.audit.person_digests import digests_of_codes
-    from kanonflow.pipelines.audit.values import CodeBook
+    from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
+    from kanonflow.pipelines.audit.read.values import CodeBook
     from kanonflow.schemas.bound_policy import bind
     from kanonflow.schemas.policy_source import read_policy
     from kanonflow.transforms.secret.seeds import Secret, people_key
@@ -195,7 +195,7 @@ def cohorts(nights: Nights, output: str, people: Sequence[str]) -> dict[str, int
     policy = read_policy(str(nights.place / "policy.yaml"))
     columns = pa.schema([(name, pa.string()) for name in nights.days[0][0]])
     book = CodeBook(bind(policy, columns, text=True, source="in").column("cc_num"))
-    book.codes_of_texts(people, len(people))
+    book.codes_of_texts(people)
     key = people_key(Secret((nights.place / "secret").read_bytes()))
     digests = digests_of_codes(book, key).view(np.int64).tolist()
     entered: dict[int, int] = {}

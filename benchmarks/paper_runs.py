@@ -14,12 +14,12 @@ from benchmarks.data_sets import ADULT, MissingDataError, adult_table, data_path
 from benchmarks.generated_tables import census_table, wide_table
 from benchmarks.result_files import Findings
 from kanonflow.schemas.policy_fields import Quasi, QuasiType, Role
+from kanonflow.solvers.catalogue import takes_start
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.paper_search import PaperSearch, paper_search, paper_state
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import encode
@@ -83,7 +83,7 @@ def _adult_with_class(rows: int) -> Table:
 
 def begin(table: Table, k: int, start: str, seed: int) -> Begun | str:
     """A start by name; why not, as text, when this version has no such start or it refuses the table."""
-    if start not in BUILT_STARTS:
+    if not takes_start("row_graph", start):
         return f"{start}: no such start in this version"
     began = time.process_time()
     try:

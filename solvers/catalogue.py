@@ -9,12 +9,13 @@ from functools import partial
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.limits import ANYTHING, Limits
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.registered import registered, registered_names
 from kanonflow.solvers.search.slot_loss import PLACE
-from kanonflow.solvers.shapes.certify import CERTIFY_LIMITS, certify_graph
+from kanonflow.solvers.shapes.class_starts import ClassStart
 from kanonflow.solvers.shapes.classes import CLASS_LOSSES, CLASS_STARTS, LARGEST_K, solve_classes
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LEVELLED_STARTS
+from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, GraphStart
 from kanonflow.solvers.shapes.graphs import GRAPH_STARTS, LOSSES, solve_graph
-from kanonflow.solvers.shapes.paper_graphs import PAPER_METHODS, solve_paper
+from kanonflow.solvers.shapes.lattices import LatticeSolver
 from kanonflow.solvers.solution import Solution
 
 
@@ -35,12 +36,18 @@ class Way:
 class Solver:
     """ways: by the shape that is asked for. start: the start that it stands for; None: it searches from any.
     limits: what it takes beside that, which those who know the feed ask before the first window.
+
+    graph_start, class_start: what the search begins with where a task or a policy names it as a start. levels: what
+    runs where it is asked for a node of a lattice.
     """
 
     name: str
     ways: Mapping[str, Way]
     start: str | None = None
     limits: Limits = ANYTHING
+    graph_start: GraphStart | None = None
+    class_start: ClassStart | None = None
+    levels: LatticeSolver | None = None
 
     def way(self, task: Task) -> Way:
         """How it solves the task. Raises BudgetError for a shape or a loss that is none of its own."""
@@ -70,12 +77,22 @@ def _searching(name: str) -> Solver:
     return Solver(name, {"row_graph": graph, "classes": Way(solve_classes, CLASS_LOSSES, warm=True)})
 
 
-def _start_alone(name: str, limits: Limits) -> Solver:
-    """The start of that name as it is. Only KAB knows what to do with old classes: they are one of its stars."""
-    ways = {"row_graph": Way(partial(solve_graph, search=False), LOSSES, LARGEST_GRAPH_K)}
-    if name in CLASS_STARTS:
-        ways["classes"] = Way(partial(solve_classes, search=False), CLASS_LOSSES, warm=name == "kab")
-    return Solver(name, ways, start=name, limits=limits)
+def start_alone(
+    name: str,
+    graph_start: GraphStart | None = None,
+    class_start: ClassStart | None = None,
+    *,
+    limits: Limits = ANYTHING,
+    warm: bool = False,
+    levels: LatticeSolver | None = None,
+) -> Solver:
+    """The start of that name as it is, without a search. warm: whether it knows what to do with old classes."""
+    ways = {}
+    if graph_start is not None:
+        ways["row_graph"] = Way(partial(solve_graph, search=False), LOSSES, LARGEST_GRAPH_K)
+    if class_start is not None or name in CLASS_STARTS:
+        ways["classes"] = Way(partial(solve_classes, search=False), CLASS_LOSSES, warm=warm)
+    return Solver(name, ways, name, limits, graph_start, class_start, levels)
 
 
 def _pass_through() -> Solver:
@@ -84,32 +101,63 @@ def _pass_through() -> Solver:
     return Solver("pass-through", {"row_graph": everybody, "classes": everybody}, start="one-class")
 
 
-def _certify() -> Solver:
-    way = Way(certify_graph, largest_k=LARGEST_GRAPH_K)
-    return Solver("certify", {"row_graph": way}, limits=CERTIFY_LIMITS)
-
-
-def _paper(name: str) -> Solver:
-    return Solver(name, {"row_graph": Way(partial(solve_paper, method=name), LOSSES, LARGEST_GRAPH_K)})
-
-
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
     for solver in (
         _searching("auto"),
         _searching("iterated-local-search"),
-        _certify(),
-        *(_start_alone(name, start.limits) for name, start in {**BUILT_STARTS, **LEVELLED_STARTS}.items()),
+        *(start_alone(name, start) for name, start in BUILT_STARTS.items()),
         _pass_through(),
-        *map(_paper, PAPER_METHODS),
     )
 }
+"""What the product brings itself; ``find_solver`` knows those of packages, too."""
 STARTS: dict[str, tuple[str, ...]] = {"row_graph": GRAPH_STARTS, "classes": CLASS_STARTS}
-"""The starts that a search in a shape takes by name."""
+"""The product's starts that a search in a shape takes by name."""
+
+
+def find_solver(name: str) -> Solver | None:
+    """The solver of that name: the product's, else the one that a package brings (``registered``), else None.
+
+    Raises BudgetError: a package brings something else under this name, or cannot be imported.
+    """
+    found = SOLVERS.get(name) or registered(name)
+    if found is not None and not isinstance(found, Solver):
+        raise BudgetError(
+            f"what is registered as solver {name!r} is no Solver of kanonflow.solvers.catalogue"
+        )
+    return found
 
 
 def solver_named(method: str) -> Solver:
     """The solver of that name; raises BudgetError, naming all of them, when there is none."""
-    if method not in SOLVERS:
-        raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(SOLVERS)}")
-    return SOLVERS[method]
+    if (found := find_solver(method)) is None:
+        raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(solver_names())}")
+    return found
+
+
+def solver_names() -> tuple[str, ...]:
+    """Every name that ``solve`` takes as its method. Imports no package."""
+    return (*SOLVERS, *(name for name in registered_names() if name not in SOLVERS))
+
+
+def method_names(shape: str) -> tuple[str, ...]:
+    """Methods that answer in a shape, those that packages bring included: all of these are imported for it."""
+    return tuple(name for name in solver_names() if shape in solver_named(name).ways)
+
+
+def takes_start(shape: str, name: str) -> bool:
+    """Whether a search in a shape can begin with the start of that name."""
+    if name in STARTS[shape]:
+        return True
+    found = find_solver(name)
+    return (
+        found is not None and (found.graph_start if shape == "row_graph" else found.class_start) is not None
+    )
+
+
+def start_names(shape: str) -> tuple[str, ...]:
+    """Starts that a search in a shape takes by name; as ``method_names``, it imports them all."""
+    return (
+        *STARTS[shape],
+        *(name for name in solver_names() if name not in STARTS[shape] and takes_start(shape, name)),
+    )

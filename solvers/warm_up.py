@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.catalogue import SOLVERS, STARTS, find_solver
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.matching.matching import random_factor
 from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.merging.merging import MergeTask, merge_cohorts
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.errors import BudgetError
+from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
@@ -125,7 +127,11 @@ def warm_up_merging(hierarchies: bool = False) -> None:
 
 
 def warm_up(
-    shape: str | None = None, ruled: bool = False, hierarchies: bool = False, loss: str = "ncp"
+    shape: str | None = None,
+    ruled: bool = False,
+    hierarchies: bool = False,
+    loss: str = "ncp",
+    names: Sequence[str] = (),
 ) -> None:
     """Solve tiny tables in the given shape, or in every one, from the starts that feeds use; lattices need nothing.
 
@@ -133,7 +139,8 @@ def warm_up(
 
     ruled: classes also under rules for sensitive values, which have kernels of their own. hierarchies: for
     tables with hierarchies, for which every kernel is compiled by itself. loss: what is lowered; the search has
-    kernels of its own for each (a graph's search for ``sil`` takes a minute and a half to compile).
+    kernels of its own for each (a graph's search for ``sil`` takes a minute and a half to compile). names: methods and
+    starts that are asked for; those that a package brings are loaded, and their kernels with them.
     Raises BudgetError for an unknown shape.
     """
     if shape not in _SHAPES:
@@ -154,6 +161,17 @@ def warm_up(
         _graphs(table, loss)
     if shape in (None, "classes"):
         _classes(table, ruled, loss)
+    if shape in STARTS:
+        _brought(Task(table, 3, shape=shape, loss=loss, budget=Budget(1.0), seed=1), names)
+
+
+def _brought(task: Task, names: Sequence[str]) -> None:
+    """Solve by what packages bring under some names; one that does not take this table compiles in its first window."""
+    for name in {*names} - {*SOLVERS, *STARTS[task.shape]}:
+        solver = find_solver(name)
+        if solver is not None and task.shape in solver.ways:
+            with suppress(BudgetError, InfeasibleError):
+                solver.solve(task)
 
 
 def _all_sets() -> dict[str, Callable[[], None]]:

@@ -19,8 +19,8 @@ from apache_beam.transforms.window import TimestampedValue
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
-from kanonflow.transforms.release.warm_state import warm_state_from_bytes
-from kanonflow.transforms.release.window_structures import solver_shape
+from kanonflow.transforms.protections.protection_of import protection_of
+from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc, to_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret, partition_key
@@ -29,6 +29,7 @@ from kanonflow.transforms.windows.partition_clock import PartitionClock
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.solve_windows import METRICS_TAG, SolveWindows
 from kanonflow.transforms.windows.step import PartitionStep
+from kanonflow.transforms.windows.warm_cells import EVENT_BAGS, WarmCells
 from tests.small_feeds import Row, canonical
 
 MOST_FIRINGS = 500
@@ -92,6 +93,25 @@ class Cells:
     roster: Bag = field(default_factory=Bag)
     due: Timer = field(default_factory=Timer)
     bags: list[Bag] = field(default_factory=lambda: [Bag() for _ in range(BAGS)])
+    pool: Value = field(default_factory=Value)
+    events: list[Bag] = field(default_factory=lambda: [Bag() for _ in range(EVENT_BAGS)])
+
+    def given(self) -> tuple[Any, ...]:
+        """As the DoFn's methods take them."""
+        return (self.clock, self.roster, self.due, *self.bags, *self.of_warm())
+
+    def of_warm(self) -> tuple[Any, ...]:
+        """Those of the warm state."""
+        return (self.warm, self.pool, *self.events)
+
+    def state(self) -> WarmState:
+        """The warm state."""
+        return WarmCells(self.of_warm()).read()
+
+    def sizes(self) -> list[int]:
+        """Bytes in the cells of the warm state."""
+        values = [self.warm.value or b"", self.pool.value or b""]
+        return [len(value) for value in (*values, *(each for bag in self.events for each in bag.values))]
 
 
 class _Watermark:
@@ -135,12 +155,15 @@ class DrivenPartitions(_Watermark):
         published: EarlierReleases | None = None,
         clock: Callable[[], float] = time.monotonic,
         matching_records: bool = False,
+        job_start: int | None = None,
     ) -> None:
         self.bound = bound
         self.secret = secret
-        self.step = SolveWindows(bound, secret, 1, matching_records, published=published, clock=clock)
+        self.step = SolveWindows(
+            bound, secret, 1, matching_records, published=published, clock=clock, job_start=job_start
+        )
         # Loading kernels means solving something: once a shape and process.
-        shape = (solver_shape(bound.policy), bool(bound.policy.ruled))
+        shape = (protection_of(bound.policy).shape, bool(bound.policy.ruled))
         if shape in _WARM:
             self.step._step = self.step.partition_step()
         else:
@@ -158,16 +181,7 @@ class DrivenPartitions(_Watermark):
             key = partition_key(self.secret, values)
             cells = self.cells.setdefault(key, Cells())
             reads = sum(bag.reads for bag in cells.bags)
-            self._collect(
-                self.step.process(
-                    (key, (number, to_ipc(part), b"")),
-                    cells.clock,
-                    cells.warm,
-                    cells.roster,
-                    cells.due,
-                    *cells.bags,
-                )
-            )
+            self._collect(self.step.process((key, (number, to_ipc(part), b"")), *cells.given()))
             assert reads == sum(bag.reads for bag in cells.bags), "process must not read a bag"
             self._check(cells)
         if self.watermark is not None:
@@ -181,7 +195,7 @@ class DrivenPartitions(_Watermark):
         """The timer of one key fires."""
         cells = self.cells[key]
         cells.due.at = None
-        self._collect(self.step.fire(key, cells.clock, cells.warm, cells.roster, cells.due, *cells.bags))
+        self._collect(self.step.fire(key, *cells.given()))
         self._check(cells)
 
     def copy(
@@ -213,7 +227,7 @@ class DrivenPartitions(_Watermark):
 
     def waiting(self) -> int:
         """Rows that wait for a later release, bags not counted."""
-        return sum(warm_state_from_bytes(cells.warm.value).waiting_rows for cells in self.cells.values())
+        return sum(cells.state().waiting_rows for cells in self.cells.values())
 
     def in_bags(self) -> int:
         """Rows in bags."""

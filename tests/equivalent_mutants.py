@@ -3,8 +3,8 @@
 (module, function, expression, what it becomes, number of the equal one within the function): the reason
 """
 
-_GATE, _POOL = "transforms/release/gate.py", "transforms/roster/pool.py"
-_PUBLISH, _LINEAGE = "transforms/release/publish.py", "transforms/lineage/release_lineage.py"
+_GATE, _POOL = "transforms/publishing/gate.py", "transforms/roster/pool.py"
+_PUBLISH, _LINEAGE = "transforms/publishing/publish.py", "transforms/lineage/release_lineage.py"
 _WAYS = "a shorter way to the same order: without it the cells of all rows are ranked"
 
 EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {

@@ -1,6 +1,6 @@
 """How tight the tests of the promise are: a comparison or constant is changed, and the module's own tests must see it.
 
-    python -m tests.mutants                          all mutants, and the score
+    python -m tests.mutants                          all mutants, and the score of each module
     python -m tests.mutants --only gate_frozen,pool  of some modules
     python -m tests.mutants --list                   only say which there are
 
@@ -9,91 +9,86 @@ A mutant changes one place: ``<`` into ``<=`` and into ``>=``, ``==`` into ``!=`
 changed, and of those in ``JUDGING`` a sample of 300, drawn by digests of what is changed: it stays as long as the code
 does, and follows it when it moves.
 
-Each mutant is run in a process forked for it, in which the module is compiled from the changed tree; no file is
-touched. Its own tests run until the first fails; that one is tried first on the next mutant of the module. One that
-survives must stand in ``tests/equivalent_mutants.py``, with the reason why it changes nothing that could be seen. It is
-no part of make test: it takes an hour.
+One that survives must stand in ``tests/equivalent_mutants.py``, with the reason why it changes nothing that could be
+seen. How they are tried is in ``tests/mutant_trials.py``. It is no part of make test, which holds the lists only.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import hashlib
-import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
-import os
-import pkgutil
-import signal
 import sys
-import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from tests.equivalent_mutants import EQUIVALENT
 
 ROOT = Path(__file__).parents[1]
 
-RELEASE, ROSTER, WINDOWS = (
+RELEASE, PUBLISHING, ROSTER, WINDOWS = (
     "tests/transforms/release/",
+    "tests/transforms/publishing/",
     "tests/transforms/roster/",
     "tests/transforms/windows/",
 )
 RELEASING: dict[str, tuple[str, ...]] = {
-    "transforms/release/gate_frozen.py": (f"{RELEASE}test_gate_frozen.py",),
-    "transforms/release/gate.py": (f"{RELEASE}test_gate.py", f"{RELEASE}test_gate_frozen.py"),
+    "transforms/publishing/gate_frozen.py": (f"{PUBLISHING}test_gate_frozen.py",),
+    "transforms/publishing/gate.py": (f"{PUBLISHING}test_gate.py", f"{PUBLISHING}test_gate_frozen.py"),
     "transforms/roster/pool.py": (f"{ROSTER}test_pool.py",),
     "transforms/release/ledger.py": (f"{RELEASE}test_ledger.py",),
     "transforms/lineage/release_lineage.py": ("tests/transforms/lineage/test_release_lineage.py",),
     "transforms/roster/window_groups.py": (f"{ROSTER}test_window_groups.py",),
     "transforms/roster/founding.py": (f"{ROSTER}test_founding.py",),
-    "transforms/release/publish.py": (f"{RELEASE}test_publish.py",),
+    "transforms/publishing/publish.py": (f"{PUBLISHING}test_publish.py",),
     "transforms/windows/step.py": (f"{WINDOWS}test_step.py", f"{WINDOWS}test_step_in_chains.py"),
     "transforms/windows/partition_clock.py": (f"{WINDOWS}test_partition_clock.py",),
 }
 """Modules that decide what is released, with their own tests. All their mutants are tried."""
 
-_AUDIT = "tests/pipelines/audit/"
-_PLANTED = (f"{_AUDIT}test_lasting.py", f"{_AUDIT}test_planted_faults.py", f"{_AUDIT}test_audit.py")
-JUDGING: dict[str, tuple[str, ...]] = {
-    f"pipelines/audit/{name}.py": (*(f"{_AUDIT}test_{own}.py" for own in tests), *_PLANTED)
-    for name, tests in {
-        "candidate_graph": ("candidate_graph",),
-        "classes": ("classes",),
-        "concealment": (),
-        "diversity": ("diversity",),
-        "header": (),
-        "held": (),
-        "judgement": (),
-        "known": ("known",),
-        "lasting": (),
-        "lasting_groups": (),
-        "matching": (),
-        "metrics": (),
-        "order": ("order",),
-        "payload": (),
-        "read_cohorts": (),
-        "records": (),
-        "released_groups": (),
-        "rosters": (),
-        "segment_chain": (),
-        "waiting": ("waiting",),
-    }.items()
+AUDIT = "pipelines/audit"
+NOT_JUDGING: dict[str, str] = {
+    "judge/load_kernels": "compiles ahead",
+    "report": "puts words to what was found",
+    "unchecked": "words alone",
+    "read/findings": "a list of faults and its words",
+    "read/text_rows": "reads rows of text; held against the product's own reading",
+    "read/values": "makes codes of values, likewise",
+    "read/read_input": "puts together what these read",
+    "read/release_files": "reads a file of releases",
+    "read/parquet_header": "reads Thrift; any other byte is refused, and planted ones are tests of the format",
+    "records/record_file": "reads a file of records",
 }
-"""Modules that judge releases, with their own tests."""
+"""Modules of the audit that decide nothing, each with what it does instead. All others judge."""
+
+
+def _judging() -> dict[str, tuple[str, ...]]:
+    tests = ROOT / "tests" / AUDIT
+    found: dict[str, tuple[str, ...]] = {}
+    for path in sorted((ROOT / AUDIT).rglob("*.py")):
+        module = path.relative_to(ROOT / AUDIT).with_suffix("")
+        if path.name == "__init__.py" or str(module) in NOT_JUDGING:
+            continue
+        # Its namesake first, then its room, then the audit as a whole.
+        files = [tests / module.parent / f"test_{module.name}.py"]
+        files += sorted((tests / module.parent).glob("test_*.py"))
+        files += [tests / each for each in _PLANTED]
+        own = dict.fromkeys(str(each.relative_to(ROOT)) for each in files if each.exists())
+        found[str(path.relative_to(ROOT))] = tuple(own)
+    return found
+
+
+_PLANTED = ("test_planted_faults.py", "test_audit.py", "lasting/test_lasting.py", "test_chain.py")
+JUDGING = _judging()
+"""Modules that judge releases, with their own tests: whatever stands in the folder, so that the list follows it."""
 
 SAMPLED = 300
-SECONDS = 240
-"""Of CPU and of the clock, after which a mutant counts as killed: it does not end."""
 
 _SWAPPED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -112,7 +107,11 @@ _SWAPPED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 @dataclass(frozen=True)
 class Mutant:
     """One changed place. module: its path. where: the function it stands in. before, after: the statement's innermost
-    expression or line, as text. number: of equal ones within the function. tree: of the whole module, changed."""
+    expression or line, as text. number: of equal ones within the function. line, place: in the module.
+
+    within: qualified name and first line of the outermost function whose code it changes, where that is a plain one:
+    it can be exchanged while the module is loaded; None: the module is loaded anew.
+    """
 
     module: str
     where: str
@@ -120,12 +119,19 @@ class Mutant:
     after: str
     number: int
     line: int
-    tree: ast.Module
+    place: int
+    within: tuple[str, int] | None
 
     @property
     def name(self) -> tuple[str, str, str, str, int]:
         """What stays when the code moves."""
         return self.module, self.where, self.before, self.after, self.number
+
+    def tree(self) -> ast.Module:
+        """Of the whole module, changed."""
+        tree, places = _parsed(self.module)
+        places.found[self.place].change()
+        return ast.fix_missing_locations(tree)
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} {self.where}: {self.before}  ->  {self.after}" + (
@@ -133,12 +139,43 @@ class Mutant:
         )
 
 
+@dataclass(frozen=True)
+class _Place:
+    """node: what is changed. shown: the expression it stands in. operator: which of a comparison's, None: it is a
+    constant. value: what it becomes. where, within: as of ``Mutant``."""
+
+    node: Any
+    shown: ast.AST
+    operator: int | None
+    value: Any
+    where: str
+    within: tuple[str, int] | None
+
+    def change(self) -> Any:
+        """Change it; what was there before."""
+        if self.operator is None:
+            before, self.node.value = self.node.value, self.value
+        else:
+            before, self.node.ops[self.operator] = self.node.ops[self.operator], self.value
+        return before
+
+    def shown_as(self) -> tuple[str, str]:
+        """The expression as it is, and changed."""
+        before = ast.unparse(self.shown)
+        changed = _Place(self.node, self.shown, self.operator, self.change(), self.where, self.within)
+        after = ast.unparse(self.shown)
+        changed.change()
+        return before, after
+
+
 class _Places(ast.NodeVisitor):
-    """Every place of a module that can be changed: the path of nodes to it, and what it becomes."""
+    """Every place of a module that can be changed."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[tuple[str, ...], ast.AST, ast.AST, int, Any]] = []
-        self._functions: list[str] = []
+        self.found: list[_Place] = []
+        self._names: list[str] = []
+        self._within: tuple[str, int] | None = None
+        self._compiled = False
         self._around: list[ast.AST] = []
 
     def visit(self, node: ast.AST) -> None:
@@ -146,19 +183,27 @@ class _Places(ast.NodeVisitor):
         super().visit(node)
         self._around.pop()
 
-    def _named(self, node: Any) -> None:
-        self._functions.append(node.name)
-        for part in (*node.decorator_list, *(node.body if isinstance(node, ast.ClassDef) else ())):
-            if not isinstance(node, ast.ClassDef) or part not in node.decorator_list:
-                self.visit(part)
-        if not isinstance(node, ast.ClassDef):
-            for default in (*node.args.defaults, *(each for each in node.args.kw_defaults if each)):
-                self.visit(default)
-            for part in node.body:
-                self.visit(part)
-        self._functions.pop()
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._names.append(node.name)
+        for part in (*node.decorator_list, *node.body):
+            self.visit(part)
+        self._names.pop()
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _named  # noqa: N815
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._names.append(node.name)
+        for part in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self.visit(part)
+        before = self._within, self._compiled
+        if self._within is None:
+            self._compiled = self._compiled or any(map(_compiles, node.decorator_list))
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            self._within = ".".join(self._names), first
+        for part in node.body:
+            self.visit(part)
+        self._within, self._compiled = before
+        self._names.pop()
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -171,8 +216,8 @@ class _Places(ast.NodeVisitor):
         """Nor is a text."""
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        """``strict=`` of zip is an assertion, too."""
-        if node.arg != "strict":
+        """``strict=`` of zip is an assertion, too, and so is ``frozen=`` of a class."""
+        if node.arg not in ("strict", "frozen"):
             self.visit(node.value)
 
     def visit_Assert(self, node: ast.Assert) -> None:
@@ -181,18 +226,10 @@ class _Places(ast.NodeVisitor):
     def visit_Compare(self, node: ast.Compare) -> None:
         for number, operator in enumerate(node.ops):
             for swapped in _SWAPPED[type(operator)]:
-                self._add(node, number, swapped())
+                self._add(node, node, number, swapped())
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, bool):
-            self._add(node, None, not node.value)
-        elif isinstance(node.value, int | float):
-            self._add(node, None, node.value + 1)
-            if isinstance(node.value, int) and node.value > 0:
-                self._add(node, None, node.value - 1)
-
-    def _add(self, node: ast.AST, number: int | None, value: Any) -> None:
         shown = next(
             (
                 each
@@ -201,34 +238,45 @@ class _Places(ast.NodeVisitor):
             ),
             node,
         )
-        if isinstance(node, ast.Compare):
-            shown = node
-        self.found.append((tuple(self._functions), node, shown, -1 if number is None else number, value))
+        if isinstance(node.value, bool):
+            self._add(node, shown, None, not node.value)
+        elif isinstance(node.value, int | float):
+            self._add(node, shown, None, node.value + 1)
+            if isinstance(node.value, int) and node.value > 0:
+                self._add(node, shown, None, node.value - 1)
+
+    def _add(self, node: ast.AST, shown: ast.AST, operator: int | None, value: Any) -> None:
+        where, within = ".".join(self._names) or "module", None if self._compiled else self._within
+        self.found.append(_Place(node, shown, operator, value, where, within))
+
+
+def _compiles(decorator: ast.expr) -> bool:
+    """Whether a decorator may keep more of a function than its code; those of Python's own do not."""
+    name = ast.unparse(decorator).split("(")[0].split(".")[-1]
+    return name not in (
+        "property",
+        "cached_property",
+        "classmethod",
+        "staticmethod",
+        "contextmanager",
+        "wraps",
+    )
+
+
+def _parsed(module: str) -> tuple[ast.Module, _Places]:
+    tree, places = ast.parse((ROOT / module).read_text()), _Places()
+    places.visit(tree)
+    return tree, places
 
 
 def mutants_of(module: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its places."""
-    source = (ROOT / module).read_text()
-    places = _Places()
-    places.visit(ast.parse(source))
-    seen: dict[tuple[str, str, str], int] = {}
-    for place in range(len(places.found)):
-        # A tree of its own for each: a changed node is shared by nobody.
-        tree = ast.parse(source)
-        own = _Places()
-        own.visit(tree)
-        functions, node, shown, number, value = own.found[place]
-        before = ast.unparse(shown)
-        if isinstance(node, ast.Compare):
-            node.ops[number] = value
-        else:
-            assert isinstance(node, ast.Constant)
-            node.value = value
-        where, after = ".".join(functions) or "module", ast.unparse(shown)
-        count = seen[where, before, after] = seen.get((where, before, after), -1) + 1
-        yield Mutant(
-            module, where, before, after, count, getattr(node, "lineno", 0), ast.fix_missing_locations(tree)
-        )
+    _, places = _parsed(module)
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for number, place in enumerate(places.found):
+        told = (place.where, *place.shown_as())
+        yield Mutant(module, *told, seen[told], getattr(place.node, "lineno", 0), number, place.within)
+        seen[told] += 1
 
 
 def chosen_mutants(only: Sequence[str] = ()) -> list[Mutant]:
@@ -240,168 +288,53 @@ def chosen_mutants(only: Sequence[str] = ()) -> list[Mutant]:
     return [mutant for mutant in chosen if not only or Path(mutant.module).stem in only]
 
 
-class _Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
-    """Finds one module, and compiles it from the changed tree."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._name = "kanonflow." + mutant.module.removesuffix(".py").replace("/", ".")
-        super().__init__(self._name, str(ROOT / mutant.module))
-        self._tree = mutant.tree
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        return (
-            importlib.util.spec_from_file_location(fullname, self.path, loader=self)
-            if fullname == self._name
-            else None
-        )
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self._tree, self.path, "exec")  # type: ignore[return-value]
-
-
-class _FirstFailure:
-    """Which test failed first; pytest's hooks."""
-
-    node: str | None = None
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and self.node is None:
-            self.node = report.nodeid
-
-
-def _preload() -> None:
-    """What no mutant changes, once for all of them: packages, schemas and solvers with the kernels of the defaults."""
-    for name in (
-        "numpy",
-        "pyarrow",
-        "fastavro",
-        "numba",
-        "scipy.sparse",
-        "apache_beam",
-        "hypothesis",
-        "pytest",
-    ):
-        importlib.import_module(name)
-    for floor in ("schemas", "solvers"):
-        package = importlib.import_module(f"kanonflow.{floor}")
-        for each in pkgutil.walk_packages(package.__path__, f"kanonflow.{floor}."):
-            if ".record_kernels" not in each.name and ".carry_kernels" not in each.name:
-                importlib.import_module(each.name)
-    from kanonflow.solvers.warm_up import warm_up, warm_up_merging
-
-    warm_up("classes", ruled=False, hierarchies=False, loss="ncp")
-    warm_up_merging(hierarchies=False)
-
-
-def _cache_nothing_of(path: str) -> None:
-    """Machine code of the module is neither read nor kept: numba's key of a function leaves its constants out."""
-    from numba.core import caching
-
-    for name in ("load_overload", "save_overload"):
-        plain = getattr(caching.Cache, name)
-
-        def own(self: Any, *given: Any, _plain: Any = plain) -> Any:
-            function = getattr(self, "_py_func", None)
-            if function is not None and function.__code__.co_filename == path:
-                return None
-            return _plain(self, *given)
-
-        setattr(caching.Cache, name, own)
-
-
-def _run(mutant: Mutant, tests: Sequence[str], answer: str) -> None:
-    """In a process of its own: run the tests until one fails, and write which."""
-    import resource
-
-    import pytest
-
-    os.setpgid(0, 0)
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    signal.alarm(4 * SECONDS)
-    silent = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(silent, stream)
-    sys.meta_path.insert(0, _Changed(mutant))
-    _cache_nothing_of(str(ROOT / mutant.module))
-    first = _FirstFailure()
-    flags = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not cluster"]
-    code = pytest.main([*flags, *tests], plugins=[first])
-    Path(answer).write_text(json.dumps([int(code), first.node]))
-
-
-def _try(mutant: Mutant, tests: Sequence[str], folder: str) -> tuple[bool, str | None]:
-    """Whether a mutant is killed, and by which test; None: it did not end, or could not be loaded."""
-    handle, answer = tempfile.mkstemp(dir=folder)
-    os.close(handle)
-    if (child := os.fork()) == 0:
-        try:
-            _run(mutant, tests, answer)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    text = Path(answer).read_text()
-    if not text:
-        return True, None
-    code, node = json.loads(text)
-    return code != 0, node
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try the mutants, print those that survive and the score; 1 where one survives that is not listed."""
+    """Try the mutants, print those that survive and the scores; 1 where one survives that is not listed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="names of modules, with commas")
     parser.add_argument("--list", action="store_true", help="only list them")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args(argv)
-    only = [name for name in arguments.only.split(",") if name]
-    mutants = chosen_mutants(only)
+    mutants = chosen_mutants([name for name in arguments.only.split(",") if name])
     if arguments.list:
-        for mutant in mutants:
-            print(mutant)
-        print(len(mutants), "mutants")
+        print(*mutants, f"{len(mutants)} mutants", sep="\n")
         return 0
-    _preload()
-    began = time.monotonic()
-    own = {**RELEASING, **JUDGING}
-    for tests in {tests for module, tests in own.items() if any(each.module == module for each in mutants)}:
-        # Unchanged code first: tests that fail on it would kill everything.
-        plain = next(each for each in mutants if own[each.module] == tests)
-        same = Mutant(plain.module, "", "", "", 0, 0, ast.parse((ROOT / plain.module).read_text()))
-        with tempfile.TemporaryDirectory() as folder:
-            failed, node = _try(same, tests, folder)
-        if failed:
-            print(f"{node or tests} fails without any change")
-            return 2
-    killers: dict[str, list[str]] = {}
-    survived: list[Mutant] = []
+    from tests.mutant_trials import Trials
+
+    began, own = time.monotonic(), {**RELEASING, **JUDGING}
+    trials = Trials(sorted({file for mutant in mutants for file in own[mutant.module]}))
+    if (failed := trials.prepare({mutant.module for mutant in mutants})) is not None:
+        # Tests that fail on unchanged code would kill everything.
+        print(f"{failed} fails without any change")
+        return 2
+    survived: set[Mutant] = set()
 
     def judge(mutant: Mutant) -> None:
-        first = killers.setdefault(mutant.module, [])
-        killed, node = _try(mutant, [*first[:6], *own[mutant.module]], folder)
-        if not killed:
-            survived.append(mutant)
+        if not trials.killed(mutant, own[mutant.module]):
+            survived.add(mutant)
             print("survived", "(equivalent)" if mutant.name in EQUIVALENT else "", mutant, flush=True)
-        elif node is not None:
-            if node in first:
-                first.remove(node)
-            first.insert(0, node)
 
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.processes) as pool:
-        list(pool.map(judge, mutants))
-    unexplained = [mutant for mutant in survived if mutant.name not in EQUIVALENT]
+    # Those that need the module anew first: nothing of it is loaded yet.
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        list(pool.map(judge, [mutant for mutant in mutants if mutant.within is None]))
+        trials.load()
+        list(pool.map(judge, [mutant for mutant in mutants if mutant.within is not None]))
     for module in dict.fromkeys(mutant.module for mutant in mutants):
-        all_of = sum(mutant.module == module for mutant in mutants)
-        alive = sum(mutant.module == module for mutant in survived)
-        print(f"{module}: {all_of - alive} of {all_of} killed")
-    killed, equivalent = len(mutants) - len(survived), len(survived) - len(unexplained)
-    print(
-        f"{killed} of {len(mutants)} mutants killed, {equivalent} equivalent, {len(unexplained)} survive:"
-        f" {killed / max(len(mutants) - equivalent, 1):.1%} of those that change anything,"
-        f" {time.monotonic() - began:.0f} s"
+        own_mutants = [mutant for mutant in mutants if mutant.module == module]
+        print(f"{module}: {_score(own_mutants, survived)}")
+    print(f"all: {_score(mutants, survived)}, {time.monotonic() - began:.0f} s")
+    return 1 if any(mutant.name not in EQUIVALENT for mutant in survived) else 0
+
+
+def _score(mutants: Sequence[Mutant], survived: set[Mutant]) -> str:
+    """The figures of some mutants, as a line."""
+    alive = [mutant for mutant in mutants if mutant in survived]
+    equivalent = sum(mutant.name in EQUIVALENT for mutant in alive)
+    killed, changing = len(mutants) - len(alive), len(mutants) - equivalent
+    return (
+        f"{killed} of {len(mutants)} killed, {equivalent} equivalent, {len(alive) - equivalent} survive:"
+        f" {killed / max(changing, 1):.1%} of those that change anything"
     )
-    return 1 if unexplained else 0
 
 
 if __name__ == "__main__":

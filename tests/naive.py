@@ -68,7 +68,7 @@ def avro_rows(rows: list[dict], schema: dict) -> list[bytes]:
     return out
 
 
-# ---- boxes (transforms/release/boxes.py)
+# ---- boxes (transforms/publishing/boxes.py)
 
 
 def hull(values: list) -> tuple[list, bool]:
@@ -76,7 +76,7 @@ def hull(values: list) -> tuple[list, bool]:
     return sorted({value for value in values if value is not None}), None in values
 
 
-# ---- audit (pipelines/audit/candidate_graph.py, matching.py, concealment.py)
+# ---- audit (pipelines/audit/judge/candidate_graph.py, matching.py, concealment.py)
 
 
 def complete_placements(fits: list[list[bool]]) -> list[tuple[int, ...]]:

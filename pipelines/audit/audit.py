@@ -30,73 +30,75 @@ from pathlib import Path
 
 import numpy as np
 
-from kanonflow.pipelines.audit.boxes import BoxBook, encode_boxes, encode_records
-from kanonflow.pipelines.audit.candidate_graph import (
+from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare, share
+from kanonflow.pipelines.audit.judge.candidate_graph import (
     CandidateGraph,
     RecordGroups,
     RowGroups,
     candidate_graph,
     group_records,
-    group_rows,
 )
-from kanonflow.pipelines.audit.carried_people import judge_clocks, judge_overdue
-from kanonflow.pipelines.audit.carried_state import Carried, read_carried
-from kanonflow.pipelines.audit.chain_record import chain_record, judge_place
-from kanonflow.pipelines.audit.classes import check_classes
-from kanonflow.pipelines.audit.concealment import Concealment, GroupMembers, conceal, group_members
-from kanonflow.pipelines.audit.diversity import check_diversity
-from kanonflow.pipelines.audit.entries import InputRows
-from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare, share
-from kanonflow.pipelines.audit.foreign_entries import foreign_entries
-from kanonflow.pipelines.audit.held import HeldBoxes, judge_boxes
-from kanonflow.pipelines.audit.judgement import (
+from kanonflow.pipelines.audit.judge.classes import check_classes
+from kanonflow.pipelines.audit.judge.concealment import Concealment, GroupMembers, conceal, group_members
+from kanonflow.pipelines.audit.judge.diversity import check_diversity
+from kanonflow.pipelines.audit.judge.held import HeldBoxes, judge_boxes
+from kanonflow.pipelines.audit.judge.judgement import (
     judge_classes,
     judge_concealment,
     judge_placement,
     judge_starts,
 )
-from kanonflow.pipelines.audit.known import left_after
-from kanonflow.pipelines.audit.lasting import (
-    LastingEvidence,
-    judge_lasting,
-    read_to_the_end,
-    told_metrics,
-    with_told_ends,
-)
-from kanonflow.pipelines.audit.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.lasting_records import RecordedCohorts
-from kanonflow.pipelines.audit.matching import place
-from kanonflow.pipelines.audit.matching_records import Ground, Recipe, check_matching_records
-from kanonflow.pipelines.audit.metrics import (
+from kanonflow.pipelines.audit.judge.known import left_after
+from kanonflow.pipelines.audit.judge.matching import place
+from kanonflow.pipelines.audit.judge.metrics import (
     check_metrics,
     check_modes,
     check_public_metrics,
     told_settled,
     told_withheld,
 )
-from kanonflow.pipelines.audit.payload import class_members, judge_payloads, match_payloads
-from kanonflow.pipelines.audit.person_digests import digests_of_codes
-from kanonflow.pipelines.audit.ranks import ALARM
-from kanonflow.pipelines.audit.read_cohorts import EnteredSegment, read_cohorts
-from kanonflow.pipelines.audit.read_input import InputColumns, bind_input, read_input, read_rejected
-from kanonflow.pipelines.audit.read_releases import ReleasedRows, ReleaseHead, check_slots, read_releases
-from kanonflow.pipelines.audit.records import (
+from kanonflow.pipelines.audit.judge.payload import class_members, judge_payloads, match_payloads
+from kanonflow.pipelines.audit.judge.people_counted import judge_people, people_of_graph
+from kanonflow.pipelines.audit.judge.ranks import ALARM
+from kanonflow.pipelines.audit.judge.records import (
     check_payload,
     check_reasons,
     check_rejections,
     check_unique_fields,
     released_records,
 )
-from kanonflow.pipelines.audit.report import AuditFigures, AuditReport, Findings
-from kanonflow.pipelines.audit.unchecked import Seen, checked, not_checked
-from kanonflow.pipelines.audit.values import CodeBook
-from kanonflow.pipelines.audit.waiting import (
+from kanonflow.pipelines.audit.judge.waiting import (
     may_wait,
     released_concealment,
     released_part,
     told_waiting,
     with_waiting,
 )
+from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks, judge_overdue
+from kanonflow.pipelines.audit.lasting.entries import InputRows
+from kanonflow.pipelines.audit.lasting.lasting import (
+    LastingEvidence,
+    judge_lasting,
+    read_to_the_end,
+    told_metrics,
+    with_told_ends,
+)
+from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
+from kanonflow.pipelines.audit.read.boxes import BoxBook, encode_boxes, encode_records
+from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
+from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_place
+from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.foreign_entries import foreign_entries
+from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
+from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment, read_cohorts
+from kanonflow.pipelines.audit.read.read_input import InputColumns, bind_input, read_input, read_rejected
+from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead, check_slots, read_releases
+from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.pipelines.audit.records.lasting_records import RecordedCohorts
+from kanonflow.pipelines.audit.records.matching_records import Ground, Recipe, check_matching_records
+from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
+from kanonflow.pipelines.audit.unchecked import Seen, checked, not_checked
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_source import read_policy
@@ -199,7 +201,7 @@ def audit(
             evidence = evidence if pooled else replace(evidence, seen=np.zeros(len(evidence.every), bool))
             figures, ground = _examine_lasting(evidence, figures, Path(release_dir), findings, people_key)
         else:
-            figures = _examine(evidence, figures, findings, known)
+            figures = _examine(evidence, figures, Path(release_dir), findings, known)
         if matching_records:
             figures = _recorded(evidence, figures, Path(release_dir), findings, recipe, ground)
     figures = replace(
@@ -214,7 +216,9 @@ def audit(
         cohorts=figures.cohorts is not None,
         people=figures.followed is not None,
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
+        loose=figures.counted_loosely,
         foreign=foreign_entries(Path(release_dir)),
+        elsewhere=evidence.released.elsewhere,
         bounded=read_to_the_end(Path(release_dir)),
         runs=places is not None,
     )
@@ -340,7 +344,9 @@ def _count_waiting(figures: AuditFigures, stays: int, folder: Path, findings: Fi
     return replace(figures, waiting=missing, waiting_told=told)
 
 
-def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, known: int) -> AuditFigures:
+def _examine(
+    evidence: _Evidence, figures: AuditFigures, folder: Path, findings: Findings, known: int
+) -> AuditFigures:
     """Steps 4 to 7: the graph over all releases and what follows from it."""
     policy, heads = evidence.bound.policy, evidence.released.heads
     if not len(evidence.records) and not len(evidence.released.release):
@@ -379,6 +385,10 @@ def _examine(evidence: _Evidence, figures: AuditFigures, findings: Findings, kno
     concealment = conceal(whole, placement, members, records.window)
     if figures.waiting:
         concealment, waits = released_concealment(concealment, waits)
+    if individuals is not None:
+        counts = people_of_graph(graph, concealment, members, rows.release, waits, len(heads))
+        loose = judge_people(heads, told_metrics(folder / "restricted" / "metrics"), counts, findings)
+        figures = replace(figures, counted_loosely=loose)
     return _judge(evidence, graph, rows, members, concealment, waits, figures, findings)
 
 
@@ -448,6 +458,7 @@ def _examine_lasting(
         followed=None if told.followed is None else int(told.followed.groups.sum()),
         rows_followed=None if told.followed is None else told.followed.rows,
         people_followed=None if told.followed is None else told.followed.people,
+        counted_loosely=None if told.followed is None else told.loose,
         place=None if record is None else record.place,
     )
     return figures, told.ground

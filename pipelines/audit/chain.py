@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.carried_people import judge_clocks
-from kanonflow.pipelines.audit.carried_state import CAME, carried_facts
-from kanonflow.pipelines.audit.chain_record import ChainRecord, chain_record, judge_place
-from kanonflow.pipelines.audit.lasting import told_metrics
-from kanonflow.pipelines.audit.metrics import check_modes
-from kanonflow.pipelines.audit.read_cohorts import CONTINUED, segment_chains
-from kanonflow.pipelines.audit.read_input import avro_records
-from kanonflow.pipelines.audit.release_files import is_release
-from kanonflow.pipelines.audit.report import AuditFigures, AuditReport, Findings
+from kanonflow.pipelines.audit.judge.metrics import check_modes
+from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks
+from kanonflow.pipelines.audit.lasting.lasting import told_metrics
+from kanonflow.pipelines.audit.read.carried_state import CAME, carried_facts
+from kanonflow.pipelines.audit.read.chain_record import ChainRecord, chain_record, judge_place
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
+from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.release_files import is_release
+from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
 

@@ -1,7 +1,7 @@
 """What the audit found: failures in words that hold no record's value, and figures."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 
 from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare
 from kanonflow.schemas.printable import printable
@@ -26,6 +26,7 @@ class AuditFigures:
     cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
     released; followed: groups, of ``classes``, of which only one set of whole cohorts can have the rows; rows_followed:
     rows in these; people_followed: people all of whose rows are; None: the secret was not given.
+    counted_loosely: releases whose people are known only between two bounds.
     place: of the run in its chain, 0 for the one that began its epoch; runs: of a chain, that were audited as one;
     carried_in, carried_out: rows that came from the run before, and that are left for the next.
     """
@@ -67,6 +68,7 @@ class AuditFigures:
     carried_out: int | None = None
     rows_followed: int | None = None
     people_followed: int | None = None
+    counted_loosely: int | None = None
     seconds_reading: float = 0.0
     seconds_checking: float = 0.0
 
@@ -105,6 +107,7 @@ _LABELS = {
     "followed": "groups followed",
     "rows_followed": "rows in them",
     "people_followed": "people all of whose rows are",
+    "counted_loosely": "releases of n to m people",
     "place": "place in its chain",
     "runs": "runs of the chain",
     "carried_in": "rows from the run before",
@@ -173,32 +176,6 @@ class AuditReport:
             "checked": list(self.checked),
         }
         return json.dumps(told, indent=1)
-
-
-@dataclass
-class Findings:
-    """Failures as they are found; the same one in several releases becomes one line."""
-
-    _places: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, message: str, *release_ids: str) -> None:
-        """Note a failure of some releases, or of the whole run."""
-        places = self._places.setdefault(message, [])
-        places.extend(release_id for release_id in release_ids if release_id not in places[-1:])
-
-    def __bool__(self) -> bool:
-        return bool(self._places)
-
-    def messages(self) -> tuple[str, ...]:
-        """One line a failure, in the order of discovery; of several releases the first is named."""
-        return tuple(
-            message if not places else f"{message} ({_releases(places)})"
-            for message, places in self._places.items()
-        )
-
-
-def _releases(places: list[str]) -> str:
-    return f"release {places[0]}" + (f" and {len(places) - 1} more" if len(places) > 1 else "")
 
 
 def _shown(name: str, value: float | None) -> str:

@@ -14,7 +14,9 @@ class Seen:
 
     With cohorts that last: cohorts: they were judged; people: also against the input; unfollowed: groups whose rows
     have more than one set of cohorts that may stand in them; bounded: a run over files.
+    loose: releases whose people are known only between two bounds; None: not at all.
     foreign: entries of its directory that no run makes. runs: of a chain, that were judged as one.
+    elsewhere: other versions of pyarrow, which wrote releases.
     """
 
     matching_records: bool
@@ -25,9 +27,11 @@ class Seen:
     cohorts: bool = False
     people: bool = False
     unfollowed: int = 0
+    loose: int | None = None
     bounded: bool = False
     runs: bool = False
     foreign: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def recorded(self) -> bool:
@@ -46,7 +50,7 @@ def checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
 
 
 def _checked(seen: Seen) -> Iterator[str]:
-    yield "rows of a group have one class_id, one box, one window, and no class_id comes again"
+    yield "rows of a group have one class_id, one box, one window; no class_id comes again, or tells an order"
     if not seen.cohorts:
         return
     yield "segments of cohorts follow each other: counts, chain of digests, releases, one epoch"
@@ -86,6 +90,11 @@ def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
             "which row came to which run is not in the input of all; each by itself shows it"
             if seen.runs
             else "when rows arrived is not in the input of a feed",
+        )
+    if not (seen.recorded and seen.secret):
+        yield (
+            "that class_ids are those the secret draws",
+            "they are drawn of who stands in each row, which matching records and the secret tell together",
         )
     yield (
         "that of several values of a window the least was frozen",
@@ -132,6 +141,11 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
             f"{len(seen.foreign)} entries of the directory",
             f"no run makes them ({', '.join(seen.foreign)})",
         )
+    if seen.elsewhere:
+        yield (
+            "pages of Parquet files, byte by byte",
+            f"pyarrow {', '.join(seen.elsewhere)} wrote them; what this one reads was judged, and that sees the rest",
+        )
     if not seen.metrics:
         yield "metrics", "there are none in restricted/metrics"
     else:
@@ -141,6 +155,14 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
         )
     if seen.waiting:
         yield "rows that wait", "the run goes on (--waiting)"
+    if seen.metrics and policy.individual is not None and seen.loose != 0:
+        yield (
+            "how many people the metrics count in "
+            + (f"{seen.loose} releases" if seen.loose else "each release"),
+            "rows may be one person's or another's, so the count was held between two bounds"
+            if seen.loose
+            else "no secret given (--secret-file), or a failure stands above",
+        )
     yield "why a readable row was rejected", "only faulty values can be told from the input"
     yield "that the payload had no say in who is grouped with whom", "only the pipeline's own tests show it"
     yield (
@@ -150,5 +172,5 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
     yield "who has read the files", "modes are compared, not accounts, copies or times"
     yield (
         "which of several spellings the same bytes have",
-        "how rows fall into blocks of Avro, how bytes are compressed, and which pyarrow a Parquet file names",
+        "how rows fall into blocks of Avro, and how bytes are compressed there",
     )

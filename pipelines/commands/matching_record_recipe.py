@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.matching_records import Recipe
-from kanonflow.pipelines.audit.record_file import ReadMatchingRecord
+from kanonflow.pipelines.audit.records.matching_records import Recipe
+from kanonflow.pipelines.audit.records.record_file import ReadMatchingRecord
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below
@@ -26,6 +26,7 @@ from kanonflow.transforms.secret.seeds import (
     ReleaseSlot,
     Secret,
     array_digest,
+    class_ids_key,
     matching_record_key,
     partition_key,
     publish_key,
@@ -38,7 +39,11 @@ def recipe_check(secret: Secret) -> Recipe:
     """The check of matching records made under a secret, or one that it replaced, for ``audit``."""
 
     def check(
-        matching_record: ReadMatchingRecord, bound: BoundPolicy, rows: pa.Table, alone: np.ndarray
+        matching_record: ReadMatchingRecord,
+        bound: BoundPolicy,
+        rows: pa.Table,
+        alone: np.ndarray,
+        class_ids: np.ndarray | None,
     ) -> Iterator[str]:
         own = secret.committed(matching_record.secret_commitment)
         if own is None:
@@ -46,6 +51,15 @@ def recipe_check(secret: Secret) -> Recipe:
             return
         yield from _name_faults(matching_record, own, bound, rows)
         yield from _draw_faults(matching_record, own, bound, rows, alone)
+        if class_ids is not None:
+            key = class_ids_key(
+                own,
+                matching_record.release_id,
+                array_digest(matching_record.groups.astype(np.int32)),
+                content_digest(rows),
+            )
+            if not np.array_equal(Keystream(key).words(len(class_ids)).astype(np.int64), class_ids):
+                yield "its class_ids are not those that the secret draws"
 
     return check
 

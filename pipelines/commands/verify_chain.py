@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.chain import audit_chain
-from kanonflow.pipelines.audit.chain_record import chain_record
+from kanonflow.pipelines.audit.read.chain_record import chain_record
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.options.options import OptionsError
 

@@ -1,8 +1,9 @@
 """The list of what is compiled: each kernel with the types of its arguments, what it calls, and how long it takes.
 
-``units.json`` is written by ``record_kernels`` and read by ``compile_ahead``, which shares its units out to processes.
-A unit is a kernel for one list of argument types; its needs are units that numba compiles first, as it calls them. The
-list only says what to begin with: what it lacks is compiled where it is called, what it has too much is left out.
+``units.json`` is written by ``deploy/wheel/record_kernels.py`` and read by ``compile_ahead``, which shares its units
+out to processes. A unit is a kernel for one list of argument types; its needs are units that numba compiles first, as
+it calls them. The list only says what to begin with: what it lacks is compiled where it is called, what it has too
+much is left out.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
+from kanonflow.solvers.rivals.class_hulls import labels_loss
 from kanonflow.solvers.rivals.stars import Mend, mended_at_random, moved, moved_as_printed
-from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.units.individuals import Individuals
 
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError
-from kanonflow.solvers.rivals.free_units import keep_free
-from kanonflow.solvers.starts.class_hulls import (
+from kanonflow.solvers.rivals.class_hulls import (
     ClassHulls,
     add_to_hull,
     clear_hulls,
@@ -20,7 +19,8 @@ from kanonflow.solvers.starts.class_hulls import (
     joined_ncp,
     joined_share,
 )
-from kanonflow.solvers.starts.leftovers import join_cheapest
+from kanonflow.solvers.rivals.free_units import keep_free
+from kanonflow.solvers.rivals.leftovers import join_cheapest
 from kanonflow.solvers.units.individuals import Individuals
 
 

@@ -11,9 +11,9 @@ from kanonflow.solvers.rivals.black_hole import (
     StarResult,
     search_stars,
 )
+from kanonflow.solvers.rivals.class_hulls import labels_loss
 from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.rivals.stars import mended_by_clustering
-from kanonflow.solvers.starts.class_hulls import labels_loss
 
 
 def kab_result(

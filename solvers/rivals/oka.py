@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import InfeasibleError, UnservedError
-from kanonflow.solvers.starts.leftovers import Mates, bar_classes, group_mates
+from kanonflow.solvers.rivals.leftovers import Mates, bar_classes, group_mates
 from kanonflow.solvers.units.bits import lowest_bit, next_random
 from kanonflow.solvers.units.individuals import Individuals
 

@@ -7,11 +7,9 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 
-EVALUATIONS = 5_000
-
 
 def random_search(
-    checks: NodeChecks, *, seed: int, evaluations: int = EVALUATIONS, known: KnownNodes | None = None
+    checks: NodeChecks, *, seed: int, evaluations: int, known: KnownNodes | None = None
 ) -> NDArray[np.int32]:
     """The lowest k-anonymous nodes among uniformly random ones of the raised lattice, int32 (m, d).
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.rivals.leftovers import join_cheapest, join_random
 from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
-from kanonflow.solvers.starts.leftovers import join_cheapest, join_random
 from kanonflow.solvers.units.individuals import Individuals, part_of_people
 
 # Above this the best assignment of ids takes longer than a clustering; pairs of most common units are taken instead.

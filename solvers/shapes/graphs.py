@@ -20,11 +20,12 @@ from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.registered import unknown_start
 from kanonflow.solvers.search.rounds import SearchResult, search_graph, stack_name
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, LEVELLED_STARTS, StartProblem
+from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS, StartProblem, graph_start
 from kanonflow.solvers.shapes.merged_search import Plan, merged_search, merging_plan
 from kanonflow.solvers.shapes.untied import Untied, untied
 from kanonflow.solvers.shapes.warm_start import warm_members
@@ -36,7 +37,7 @@ from kanonflow.solvers.units.kd_tree import KdTree, build_tree, slot_tour
 from kanonflow.solvers.units.neighbours import nearest_units
 
 NEIGHBOURS = 5
-GRAPH_STARTS = ("auto", *BUILT_STARTS, *LEVELLED_STARTS)
+GRAPH_STARTS = ("auto", *BUILT_STARTS)
 LOSSES = ("ncp", "sil")
 # Units and members over them -> the state of a search.
 StateOf = Callable[[Units, NDArray[np.int32]], Slots | SilSlots]
@@ -90,14 +91,16 @@ def cold_members(problem: StartProblem, start: str) -> tuple[NDArray[np.int32], 
     At k = 2 ``auto`` begins with the best graph over near pairs (pair_assignment.py).
     """
     chosen = "dense-first" if start == "auto" else start
+    if (build := graph_start(chosen)) is None:
+        raise unknown_start(chosen, GRAPH_STARTS)
     try:
-        members = {**BUILT_STARTS, **LEVELLED_STARTS}[chosen].build(problem)
+        members = build(problem)
         if start == "auto" and problem.k == 2:
             pairs = pair_members(problem.units, problem.tree, members)
             return (members, chosen) if pairs is members else (pairs, PAIR_ASSIGNMENT)
         return members, chosen
     except InfeasibleError:
-        return BUILT_STARTS["kd-leaves"].build(problem), "kd-leaves"
+        return BUILT_STARTS["kd-leaves"](problem), "kd-leaves"
 
 
 class _Start(NamedTuple):
@@ -188,8 +191,8 @@ def _nearby(
 
 def _check(table: Table, k: int, start: str, loss: str) -> None:
     """Raise BudgetError for unknown names, InfeasibleError when there is no graph."""
-    if start not in GRAPH_STARTS:
-        raise BudgetError(f"unknown start {start!r}: choose one of {', '.join(GRAPH_STARTS)}")
+    if start not in GRAPH_STARTS and graph_start(start) is None:
+        raise unknown_start(start, GRAPH_STARTS)
     if loss not in LOSSES:
         raise BudgetError(f"unknown loss {loss!r}: choose one of {', '.join(LOSSES)}")
     _check_feasible(table, k)

@@ -17,11 +17,10 @@ from kanonflow.solvers.lattice.ola import Acceptable
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
 from kanonflow.solvers.problem.limits import ANY_LEVELS, Limits
-from kanonflow.solvers.rivals import exhaustive, incognito, samarati
-from kanonflow.solvers.rivals.datafly import datafly
-from kanonflow.solvers.rivals.random_search import EVALUATIONS, random_search
+from kanonflow.solvers.registered import registered
 
 LOSSES = ("log", "gcp")
+EVALUATIONS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,29 +83,19 @@ def _kgen(checks: NodeChecks, task: LatticeTask) -> NDArray[np.int32]:
 
 
 LATTICE_SOLVERS: dict[str, LatticeSolver] = {
-    "exhaustive": LatticeSolver(
-        lambda checks, task: exhaustive.exhaustive(checks),
-        Limits(levels_only=True, nodes=exhaustive.MOST_NODES),
-        exact=True,
-    ),
     "ola": LatticeSolver(_ola, Limits(levels_only=True, nodes=ola.MOST_NODES), exact=True, warm=True),
-    "incognito": LatticeSolver(
-        lambda checks, task: incognito.incognito(checks),
-        Limits(levels_only=True, nodes=incognito.MOST_NODES, of_subsets=True),
-        exact=True,
-    ),
-    "samarati": LatticeSolver(
-        lambda checks, task: samarati.samarati(checks), Limits(levels_only=True, nodes=samarati.MOST_NODES)
-    ),
-    "datafly": LatticeSolver(lambda checks, task: datafly(checks)),
-    "random-search": LatticeSolver(
-        lambda checks, task: random_search(
-            checks, seed=task.seed, evaluations=task.evaluations, known=task.known
-        ),
-        warm=True,
-    ),
     "kgen": LatticeSolver(_kgen, warm=True),
 }
+
+
+def lattice_solver(name: str) -> LatticeSolver:
+    """The lattice solver of that name, the product's or a package's. Raises BudgetError: there is none."""
+    found = LATTICE_SOLVERS.get(name) or getattr(registered(name), "levels", None)
+    if found is None:
+        raise BudgetError(
+            f"unknown lattice method; there are {', '.join(LATTICE_SOLVERS)} and what packages bring"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -153,13 +142,11 @@ def node_order(
 
 
 def solve_lattice(task: LatticeTask, method: str = "ola") -> LatticeSolution:
-    """Minimal k-anonymous nodes of a lattice by one of LATTICE_SOLVERS.
+    """Minimal k-anonymous nodes of a lattice by the ``lattice_solver`` of a name.
 
     Raises BudgetError for what a method cannot take, InfeasibleError when even the top is not k-anonymous.
     """
-    if method not in LATTICE_SOLVERS:
-        raise BudgetError(f"unknown lattice method; there are {', '.join(LATTICE_SOLVERS)}")
-    solver, lattice = LATTICE_SOLVERS[method], task.lattice
+    solver, lattice = lattice_solver(method), task.lattice
     limit = suppression_limit(task.suppression, lattice.records)
     checks = NodeChecks(lattice, task.k, limit, even_share=task.even_share)
     nodes = solver.run(checks, task)

@@ -16,6 +16,7 @@ import pytest
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2 as api
+from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
 from kanonflow.pipelines.cli import main
@@ -33,6 +34,7 @@ from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
 from kanonflow.transforms.secret.seeds import Secret, SecretError, SecretSource
 from kanonflow.transforms.windows.bags import BAGS
+from kanonflow.transforms.windows.warm_cells import WarmCells
 from tests.job_graphs import readable
 from tests.small_feeds import bound_feed, feed_policy, row
 
@@ -148,9 +150,13 @@ def test_the_stateful_step_has_its_cells_and_one_timer(graph: Any) -> None:
     """These names are in the state of running jobs: another one loses what is in it."""
     payload = par_do(steps(graph)[SOLVE])
     bags = {f"bag_{number:02}" for number in range(BAGS)}
-    assert set(payload.state_specs) == {"clock", "warm", "roster", *bags}
+    assert set(payload.state_specs) == {"clock", "roster", *bags, *(spec.name for spec in WarmCells.SPECS)}
     kinds = {name: spec.WhichOneof("spec") for name, spec in payload.state_specs.items()}
-    assert {name for name, kind in kinds.items() if kind == "bag_spec"} == {*bags, "roster"}
+    assert {name for name, kind in kinds.items() if kind == "bag_spec"} == {
+        *bags,
+        "roster",
+        *(spec.name for spec in WarmCells.SPECS if isinstance(spec, BagStateSpec)),
+    }
     assert {kinds["clock"], kinds["warm"]} == {"read_modify_write_spec"}
     ((name, timer),) = payload.timer_family_specs.items()
     assert name.endswith("kanonflow_window_due")

@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 from deploy.flink.session import SessionCluster
-from kanonflow.pipelines.audit.carried_state import carried_facts
+from kanonflow.pipelines.audit.read.carried_state import carried_facts
 from kanonflow.pipelines.cli import main
 from kanonflow.pipelines.commands.verify_topics import verify
 from tests.flink.stream_runs import StreamRun, policy_text, records

@@ -6,13 +6,15 @@ import re
 
 import pytest
 
-from kanonflow.solvers.catalogue import SOLVERS, STARTS
+from kanonflow.solvers.catalogue import solver_named, solver_names, start_names
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.task import SHAPES, Task
-from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS
+from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
 from tests.mixed_tables import mixed_table
 
+SOLVERS = {name: solver_named(name) for name in solver_names()}
+STARTS = {shape: start_names(shape) for shape in SHAPES}
 TABLE = mixed_table(1, 12)
 
 
@@ -29,7 +31,7 @@ def test_every_start_is_a_solver_of_its_own() -> None:
     """But ``auto``, which chooses, and ``one-class``, which is called pass-through."""
     named = {*STARTS["row_graph"], *STARTS["classes"]} - {"auto", "one-class"}
     assert named == {solver.start for solver in SOLVERS.values()} - {None, "one-class"}
-    assert set(LATTICE_SOLVERS) <= named
+    assert set(LEVEL_STARTS) <= named
 
 
 @pytest.mark.parametrize("method", SOLVERS)

@@ -7,21 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kanonflow.solvers.catalogue import SOLVERS, STARTS
+from kanonflow.solvers.catalogue import solver_named, solver_names, start_names
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.last_window import WarmClasses, WarmGraph
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.shapes.paper_graphs import PAPER_METHODS
+from kanonflow.solvers.problem.task import SHAPES, Task
+from kanonflow.solvers.rivals.paper_graphs import PAPER_METHODS
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from tests.levelled_tables import with_halves
 from tests.mixed_tables import mixed_table
 
 pytestmark = pytest.mark.thorough
 
+SOLVERS = {name: solver_named(name) for name in solver_names()}
+STARTS = {shape: start_names(shape) for shape in SHAPES}
 K = 3
 TABLE = with_halves(replace(mixed_table(2, 90), individuals=np.arange(90) % 45))
 NUMBERS = mixed_table(2, 24, people=24, cardinality=())

@@ -106,7 +106,7 @@ def test_merging_finds_its_kernels_loaded(trees: int) -> None:
 LISTED = """
     import sys
     from kanonflow.solvers.kernels.units import known_units
-    from kanonflow.solvers.record_kernels import loaded_kernels
+    from deploy.wheel.record_kernels import loaded_kernels
     from kanonflow.solvers.warm_up import warm_up_set
 
     units = known_units()

@@ -8,15 +8,19 @@ import pytest
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import LATTICE_METHODS
-from kanonflow.solvers.catalogue import SOLVERS, STARTS
-from kanonflow.solvers.shapes import certify
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
+from kanonflow.solvers.catalogue import solver_named, solver_names, start_names
+from kanonflow.solvers.problem.task import SHAPES
+from kanonflow.solvers.rivals import certify
+from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
 from kanonflow.transforms.solver_check import check_solver
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
 pytestmark = pytest.mark.thorough
 
+SOLVERS = {name: solver_named(name) for name in solver_names()}
+STARTS = {shape: start_names(shape) for shape in SHAPES}
+BUILT_STARTS = {name: SOLVERS[name] for name in STARTS["row_graph"] if name not in ("auto", *LEVEL_STARTS)}
 LARGEST_ROWS = {
     name: start.limits.rows for name, start in BUILT_STARTS.items() if start.limits.rows is not None
 }

@@ -35,9 +35,10 @@ class Content(NamedTuple):
 
 
 class UnreadParts:
-    """Parts that are taken one by one, each once. meta: of the state."""
+    """Parts that are taken one by one, each once. meta: of the state. layout: its version."""
 
-    def __init__(self, meta: Mapping[str, Any], parts: Mapping[str, memoryview]) -> None:
+    def __init__(self, layout: int, meta: Mapping[str, Any], parts: Mapping[str, memoryview]) -> None:
+        self.layout = layout
         self.meta = meta
         self._parts = dict(parts)
 
@@ -72,9 +73,9 @@ def pack(mark: bytes, version: int, content: Content) -> bytes:
 
 
 def unpack(data: bytes, mark: bytes, version: int, what: str) -> UnreadParts:
-    """The parts of a state. what: its name in messages.
+    """The parts of a state. version: the newest that is read. what: its name in messages.
 
-    Raises StateError: the bytes are no such state, one of another version, or not as long as they should be.
+    Raises StateError: the bytes are no such state, one of a later version, or not as long as they should be.
     """
     try:
         found, layout, length = _HEADER.unpack_from(data)
@@ -82,13 +83,12 @@ def unpack(data: bytes, mark: bytes, version: int, what: str) -> UnreadParts:
         raise damaged(what, "its header is cut off") from None
     if found != mark:
         raise damaged(what, "it does not begin with its mark")
-    if layout != version:
+    if not 1 <= layout <= version:
         raise other_layout(what, layout, version)
     try:
         index = json.loads(data[_HEADER.size : _HEADER.size + length])
-        return UnreadParts(
-            dict(index["meta"]), _cut(memoryview(data)[_HEADER.size + length :], index["parts"])
-        )
+        parts = _cut(memoryview(data)[_HEADER.size + length :], index["parts"])
+        return UnreadParts(layout, dict(index["meta"]), parts)
     except (ValueError, KeyError, TypeError):
         raise damaged(what, "its parts do not fit its index") from None
 

@@ -9,7 +9,9 @@ to it, one that reads them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +21,18 @@ from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.transforms.columns.encode import RangeDomain, SetDomain
 from kanonflow.transforms.files.state_parts import Content, UnreadParts, joined, pack, unpack
 from kanonflow.transforms.files.state_versions import damaged
-from kanonflow.transforms.roster.roster_state import RosterState, read_roster_state, roster_content
+from kanonflow.transforms.roster.pool import Pool
+from kanonflow.transforms.roster.roster_state import (
+    RosterState,
+    read_roster_state,
+    rest_of_roster,
+    roster_content,
+)
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
 
 MAGIC = b"KFWS"
 VERSION = 1
+VERSION_OF_REST = 2
 _WHAT = "warm state"
 Events = tuple[tuple[int, NDArray[np.uint64]], ...]
 """Event ids seen lately: (end of the window they came for, sorted digests)."""
@@ -74,23 +83,49 @@ class WarmState:
         return 0 if self.waiting is None else self.waiting.num_rows
 
     def to_bytes(self) -> bytes:
-        """The versioned bytes. Inverse of ``warm_state_from_bytes``."""
-        content = joined(
+        """The versioned bytes, of layout 1. Inverse of ``warm_state_from_bytes``."""
+        return pack(MAGIC, VERSION, self._content(_events_content(self.events), roster_content(self.roster)))
+
+    def rest_to_bytes(self, events: object) -> bytes:
+        """All but the pool and the event ids, of layout 2. events: where these stand, as JSON keeps it."""
+        where = Content({"events": events}, {})
+        return pack(MAGIC, VERSION_OF_REST, self._content(where, rest_of_roster(self.roster)))
+
+    def _content(self, events: Content, roster: Content) -> Content:
+        return joined(
             _waiting_content(self.waiting, self.waiting_reason),
             _cohorts_content(self.cohorts),
             _domains_content(self.domains),
-            _events_content(self.events),
+            events,
             _known_content(self.known),
-            roster_content(self.roster),
+            roster,
         )
-        return pack(MAGIC, VERSION, content)
 
 
 def warm_state_from_bytes(data: bytes | None) -> WarmState:
     """The state; an empty one for None or b"". Raises StateError for another version's or damaged bytes."""
+    return _state(unpack(data, MAGIC, VERSION, _WHAT)) if data else WarmState()
+
+
+def warm_state_from_cells(
+    data: bytes | None, pool: Callable[[], Pool], events: Callable[[Any], Events]
+) -> WarmState:
+    """The state of which the pool and the event ids stand elsewhere; builds of before kept all of it in these bytes.
+
+    data: of layout 1 or 2, or nothing, as of ``warm_state_from_bytes``. pool: reads it, asked where there is a roster.
+    events: reads them, given what was written of where they are. Both are asked of layout 2 alone. Raises StateError.
+    """
     if not data:
         return WarmState()
-    parts = unpack(data, MAGIC, VERSION, _WHAT)
+    parts = unpack(data, MAGIC, VERSION_OF_REST, _WHAT)
+    return _state(parts) if parts.layout == VERSION else _state(parts, pool, events)
+
+
+def _state(
+    parts: UnreadParts,
+    pool: Callable[[], Pool] | None = None,
+    events: Callable[[Any], Events] | None = None,
+) -> WarmState:
     try:
         waiting, reasons = _waiting(parts)
         state = WarmState(
@@ -98,9 +133,9 @@ def warm_state_from_bytes(data: bytes | None) -> WarmState:
             reasons,
             _cohorts(parts),
             _domains(parts),
-            _events(parts),
+            _events(parts) if events is None else events(parts.meta["events"]),
             _known(parts),
-            read_roster_state(parts),
+            read_roster_state(parts, None if pool is None or parts.meta["roster"] is None else pool()),
         )
         parts.end()
     except (ValueError, KeyError, TypeError, OSError, pa.ArrowException):

@@ -64,8 +64,7 @@ def found(
     Postcondition: every person is in one cohort of at least ``cohort_size``; a function of the arguments but for
     ``threads``, which has no say. Time: that of the solver.
     """
-    size = bound.policy.cohort_size
-    assert size is not None
+    size = bound.policy.cohorts.cohort_size
     encoded = encode(pool.values, bound, None, domains)
     labels, loss = _labels(encoded.table, bound.policy, size, seed, threads)
     # Numbered by their first member, in the order of digests.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from kanonflow.transforms.files.state_parts import Content, UnreadParts
+from kanonflow.transforms.files.state_parts import Content, UnreadParts, pack, unpack
+from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead
 from kanonflow.transforms.roster.window_groups import LastGroups, no_groups
@@ -24,27 +27,69 @@ class RosterState:
     last: LastGroups = field(default_factory=no_groups)
 
 
+POOL_MAGIC = b"KFWP"
+POOL_VERSION = 1
+_POOL = "pool"
+
+
 def roster_content(state: RosterState | None) -> Content:
-    """Nothing of a partition without a roster."""
+    """All of it. Nothing of a partition without a roster."""
     if state is None:
         return Content({"roster": None}, {})
-    meta: dict[str, Any] = {"head": list(state.head), "fields": state.pool.ends.shape[1], "changed": True}
+    pool, rest = _pool_content(state.pool), rest_of_roster(state)
+    return Content({"roster": {**rest.meta["roster"], **pool.meta}}, {**pool.parts, **rest.parts})
+
+
+def rest_of_roster(state: RosterState | None) -> Content:
+    """All but the pool."""
+    if state is None:
+        return Content({"roster": None}, {})
     parts = {
-        "pool_people": state.pool.people.astype("<u8").tobytes(),
-        "pool_ends": state.pool.ends.astype("<i8").tobytes(),
-        "pool_changed": state.pool.changed.astype("<u1").tobytes(),
-        "pool_values": to_ipc(state.pool.values.combine_chunks()),
         "last_cohorts": state.last.cohorts.astype("<i8").tobytes(),
         "last_groups": state.last.groups.astype("<i8").tobytes(),
     }
-    return Content({"roster": meta}, parts)
+    return Content({"roster": {"head": list(state.head)}}, parts)
 
 
-def read_roster_state(parts: UnreadParts) -> RosterState | None:
-    """The inverse. Raises ValueError, KeyError or TypeError: the parts are no such state."""
+def read_roster_state(parts: UnreadParts, pool: Pool | None = None) -> RosterState | None:
+    """The inverse. pool: where it stands elsewhere. Raises ValueError, KeyError or TypeError: the parts are none."""
     meta = parts.meta["roster"]
     if meta is None:
         return None
+    pool = _read_pool(parts, meta) if pool is None else pool
+    last = LastGroups(parts.array("last_cohorts", "<i8"), parts.array("last_groups", "<i8"))
+    if last.cohorts.size != last.groups.size or np.any(np.diff(last.cohorts) <= 0):
+        raise ValueError("the last groups are none")
+    return RosterState(RosterHead(*meta["head"]), pool, last)
+
+
+def pool_to_bytes(pool: Pool) -> bytes:
+    """The versioned bytes of a pool alone. Inverse of ``pool_from_bytes``."""
+    return pack(POOL_MAGIC, POOL_VERSION, _pool_content(pool))
+
+
+def pool_from_bytes(data: bytes) -> Pool:
+    """The pool. Raises StateError for another version's or damaged bytes."""
+    parts = unpack(data, POOL_MAGIC, POOL_VERSION, _POOL)
+    try:
+        pool = _read_pool(parts, parts.meta)
+        parts.end()
+    except (ValueError, KeyError, TypeError, OSError, pa.ArrowException):
+        raise damaged(_POOL, "its parts do not fit its index") from None
+    return pool
+
+
+def _pool_content(pool: Pool) -> Content:
+    parts = {
+        "pool_people": pool.people.astype("<u8").tobytes(),
+        "pool_ends": pool.ends.astype("<i8").tobytes(),
+        "pool_changed": pool.changed.astype("<u1").tobytes(),
+        "pool_values": to_ipc(pool.values.combine_chunks()),
+    }
+    return Content({"fields": pool.ends.shape[1], "changed": True}, parts)
+
+
+def _read_pool(parts: UnreadParts, meta: Mapping[str, Any]) -> Pool:
     people = parts.array("pool_people", "<u8")
     ends = parts.array("pool_ends", "<i8").reshape(people.size, meta["fields"])
     # States of before did not say it: of their people nobody is known to have changed.
@@ -54,7 +99,4 @@ def read_roster_state(parts: UnreadParts) -> RosterState | None:
     values = from_ipc(parts.take("pool_values"))
     if values.num_rows != people.size or changed.size != people.size:
         raise ValueError("the pool has not a value of everybody in it")
-    last = LastGroups(parts.array("last_cohorts", "<i8"), parts.array("last_groups", "<i8"))
-    if last.cohorts.size != last.groups.size or np.any(np.diff(last.cohorts) <= 0):
-        raise ValueError("the last groups are none")
-    return RosterState(RosterHead(*meta["head"]), Pool(people, values, ends, changed != 0), last)
+    return Pool(people, values, ends, changed != 0)

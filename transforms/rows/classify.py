@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,22 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
-from kanonflow.schemas.canonical_types import is_text, is_uuid
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundColumn, BoundPolicy
+from kanonflow.schemas.canonical_columns import as_text, read_column
+from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.expected_forms import expected_instead
-from kanonflow.schemas.formatted_times import as_written
-from kanonflow.schemas.local_times import localize
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
 from kanonflow.schemas.text_inputs import NO_VALUE
-from kanonflow.schemas.text_values import cast_text, render_text
-from kanonflow.schemas.typed_values import cast_typed, uuid_texts
+from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import (
     FIRST_SECOND,
-    days_beyond_the_calendar,
-    floor_times_of_day,
-    floor_to_unit,
     from_units,
     to_units,
 )
@@ -66,11 +60,6 @@ class _Checked(NamedTuple):
     values: pa.Array
     problems: list[tuple[NDArray[np.bool_], str, str]]
     told: Mapping[int, str | None]
-
-    @property
-    def is_quasi(self) -> bool:
-        """Whether it is a quasi-identifier."""
-        return self.column.field.quasi is not None
 
 
 def classify(
@@ -133,15 +122,14 @@ def classify_places(
             early = ahead_of_arrival(checked[-1].read, arrived, bound.policy) & ~beyond
             if early.any():
                 checked[-1].problems.append((early, "ahead", "later than its arrival by more than max_ahead"))
-    lasting = bound.policy.lasting
-    bad = _at_fault([each for each in checked if not (lasting and each.is_quasi)], batch.num_rows)
-    values = [each.values for each in checked]
-    quasis = [each for each in checked if lasting and each.is_quasi]
-    faulty = _at_fault(quasis, batch.num_rows) & ~bad
+    bad = _at_fault([each for each in checked if each.column.name not in attributes], batch.num_rows)
+    values, schema = [each.values for each in checked], bound.canonical_schema
+    read_once = [each for each in checked if each.column.name in attributes]
+    faulty = _at_fault(read_once, batch.num_rows) & ~bad
     places = _origins_of(np.flatnonzero(bad | faulty), origins)
-    if lasting:
-        values.append(_fault_cells(faulty, quasis, places))
-    rows = pa.Table.from_arrays(values, schema=bound.canonical_schema)
+    if FAULT_COLUMN in schema.names:
+        values.append(_fault_cells(faulty, read_once, places))
+    rows = pa.Table.from_arrays(values, schema=schema)
     if not bad.any():
         return ClassifiedPlaces(rows, [], ~bad)
     rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source, places))
@@ -158,7 +146,7 @@ def _check(
     column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault], *, attribute: bool
 ) -> _Checked:
     """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
-    raw = _as_text(column, raw)
+    raw = as_text(column, raw)
     read, bad = read_column(column, raw, source)
     if attribute and is_text(raw.type):
         none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
@@ -190,70 +178,12 @@ def _check(
     return _Checked(column, raw, read, bad, values, problems, {fault.row: fault.text for fault in faults})
 
 
-def _as_text(column: BoundColumn, raw: pa.Array) -> pa.Array:
-    """Whole numbers under a format as the text that they are read as, also where a rejected row shows them."""
-    if column.from_text and column.form.format is not None and pa.types.is_integer(raw.type):
-        return as_written(raw, column.form.format)
-    return raw
-
-
-def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Canonical values, null where there is none, and the mask of those that should have been one.
-
-    Raises InputError: the column's type is not what the policy was bound to.
-    """
-    if column.own_type is not None:
-        own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
-        values, beyond = cast_typed(own, column.arrow_type)
-        return values, bad | beyond
-    kind = column.arrow_type
-    raw = _as_text(column, raw)
-    bad = np.zeros(len(raw), dtype=bool)
-    if is_uuid(raw.type) and pa.types.is_string(kind):
-        return uuid_texts(raw), bad
-    try:
-        if pa.types.is_time(kind):
-            return floor_times_of_day(raw)
-        if column.from_text and (is_text(raw.type) or pa.types.is_null(raw.type)):
-            values, bad = cast_text(raw.cast(pa.string()), column.text_type, column.form)
-            raw = values
-        elif column.form.timezone is not None and _is_local(raw.type, kind):
-            local = raw if pa.types.is_timestamp(raw.type) else raw.cast(pa.timestamp("s"))
-            raw, bad = localize(local, column.form.timezone, column.form.fold)
-        if pa.types.is_timestamp(kind):
-            if pa.types.is_date(raw.type):
-                raw = raw.cast(pa.timestamp("s"))
-            values, beyond = floor_to_unit(raw, kind)
-            return values, bad | beyond
-        if pa.types.is_date(kind) and pa.types.is_timestamp(raw.type):
-            # A cast takes the day in the column's own zone; days are those in UTC, as windows are.
-            raw = raw.cast(pa.timestamp(raw.type.unit, tz="UTC"))
-        values = raw if raw.type == kind else raw.cast(kind, safe=not pa.types.is_date(kind))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
-        where = f"{source or 'a batch'}: column {column.name}"
-        raise InputError(f"{where} has type {raw.type}, but the policy was bound to {kind}") from None
-    if pa.types.is_date(kind):
-        bad |= days_beyond_the_calendar(values)
-    elif pa.types.is_floating(kind):
-        bad |= np.asarray(pc.fill_null(pc.invert(pc.is_finite(values)), False))
-    if bad.any():
-        values = pc.if_else(pa.array(bad), pa.scalar(None, kind), values)
-    return values, bad
-
-
 def problems_of(
     column: BoundColumn, raw: pa.Array, source: str | None = None
 ) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
     """What ``classify`` finds of one column by itself: its canonical values, and each problem as (mask, reason)."""
     checked = _check(column, raw, source, (), attribute=False)
     return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
-
-
-def _is_local(typed: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether values of a column are times without a zone. Days that stay days are none."""
-    if pa.types.is_timestamp(typed):
-        return typed.tz is None
-    return pa.types.is_date(typed) and pa.types.is_timestamp(kind)
 
 
 def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:

@@ -32,10 +32,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Field, QuasiType, Role
 from kanonflow.schemas.printable import printable
-from kanonflow.transforms.rows.classify import read_column
 from kanonflow.transforms.rows.elements import CellFault
 
 _DIGITS = Context(prec=100)

@@ -7,22 +7,18 @@ A bag is a cell of state that a batch is added to without reading it. There are 
 
 from __future__ import annotations
 
-import functools
-import inspect
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
-import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import BytesCoder
-from apache_beam.transforms.userstate import BagStateSpec
+from apache_beam.transforms.userstate import BagStateSpec, StateSpec
 
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.windows.chain import Batch
 
 BAGS = 16
-BAG_SPECS = tuple(BagStateSpec(f"bag_{index:02}", BytesCoder()) for index in range(BAGS))
 _HEADER = struct.Struct("<q?")
 
 
@@ -43,7 +39,11 @@ def batch_rows(data: bytes) -> pa.Table:
 
 
 class Bags:
-    """The bags of one partition.     cells: one for each of ``BAG_SPECS``, as the runner gives them."""
+    """The bags of one partition.     cells: one for each of ``SPECS``, as the runner gives them."""
+
+    SPECS: ClassVar[tuple[StateSpec, ...]] = tuple(
+        BagStateSpec(f"bag_{index:02}", BytesCoder()) for index in range(BAGS)
+    )
 
     def __init__(self, cells: Sequence[Any]) -> None:
         self._cells = cells
@@ -74,34 +74,3 @@ class Bags:
         found = [(*read_header(data), data) for cell in self._cells for data in cell.read()]
         for number, late, data in sorted(found, key=lambda each: each[:2]):
             yield Batch(number, late, data[_HEADER.size :])
-
-
-def with_bags(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Declare the bags as arguments of a stateful DoFn's method, which is given ``bags: Bags`` for all of them.
-
-    method: a generator; ``bags`` is its one keyword-only argument.
-
-    Beam reads from a method's signature which cells of state it needs: a default ``StateParam`` for each. It then gives
-    ``process`` its arguments by position, and the callback of a timer by name. ``on_timer`` stands above ``with_bags``,
-    for Beam compares the callback with what the class has under its name.
-    """
-    signature = inspect.signature(method)
-    own = [each for each in signature.parameters.values() if each.name != "bags"]
-    declared = [
-        inspect.Parameter(
-            spec.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=beam.DoFn.StateParam(spec),
-            annotation="Any",
-        )
-        for spec in BAG_SPECS
-    ]
-
-    # A generator itself: Beam checks the outputs of methods that return.
-    @functools.wraps(method)
-    def with_each_bag(*given: Any, **named: Any) -> Iterator[Any]:
-        cells = given[len(own) :] or [named.pop(spec.name) for spec in BAG_SPECS]
-        yield from method(*given[: len(own)], **named, bags=Bags(cells))
-
-    with_each_bag.__signature__ = signature.replace(parameters=[*own, *declared])  # type: ignore[attr-defined]
-    return with_each_bag

@@ -7,7 +7,8 @@ the cells of its state, its timer, and the way out for what it makes.
 State cells (a key's own):
     clock     ReadModifyWrite, bytes   PartitionClock: last release, pending windows, deadlines, the armed time; a key
                                        without it begins with what an earlier run has carried over (``step.begin``)
-    warm      ReadModifyWrite, bytes   WarmState: waiting rows, cohorts, domains (versioned, never a pickle)
+    warm, pool, events_0..3            WarmState: waiting rows, cohorts, domains; the pool; event ids (``warm_cells``;
+                                       versioned, never a pickle)
     roster    bag, bytes               with ``cohort: lasting``, the roster's segments; one is added at an intake, and
                                        all are read where the process does not have the roster of that name yet
     bag_00..  16 bags, bytes           batches as they came (header + Arrow IPC), by window number mod 16 (``bags``)
@@ -17,8 +18,8 @@ Timer:
               run that continues this one it is last set to the end of time; when it fires then, the feed has ended,
               what is handed on goes out, and it is not set again.
 
-Between two calls: every row that came is in exactly one bag, in ``warm.waiting``, or has left by one of the outputs;
-bag n mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``, or is the one before
+Between two calls: every row that came is in exactly one bag, in ``WarmState.waiting``, or has left by an output; bag n
+mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``, or is the one before
 ``clock.opened`` and ``clock.closing`` says so; the timer is armed at ``PartitionStep.fires_at``. ``process`` writes to
 a bag and never reads one. A firing does one action per due time and re-arms.
 
@@ -51,22 +52,25 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.settled_releases import states_name
 from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
-from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
-from kanonflow.transforms.release.release_window import Clock, WindowResult
-from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
-from kanonflow.transforms.release.window_structures import holds_hierarchies, needed_kernels, solver_shape
+from kanonflow.transforms.protections.needed_kernels import Kernels, needed_kernels
+from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.due import Clock
+from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
 from kanonflow.transforms.secret.seeds import SecretSource
-from kanonflow.transforms.windows.bags import Bags, with_bags
+from kanonflow.transforms.windows.bags import Bags
 from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
 from kanonflow.transforms.windows.state_bytes import StateSizes, most_state_bytes
+from kanonflow.transforms.windows.state_cells import with_cells
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
+from kanonflow.transforms.windows.warm_cells import WarmCells
 
 METRICS_TAG = "metrics"
 REJECTED_TAG = "rejected"
@@ -93,20 +97,16 @@ def _tell_compiling() -> Told:
 
 
 @functools.cache
-def _load_kernels(
-    sets: tuple[str, ...], shape: str | None, *, ruled: bool, hierarchies: bool, loss: str, merging: bool
-) -> None:
-    """Load the kernels of a policy's shape: once a process, and by one thread of it, while others wait.
+def _load_kernels(kernels: Kernels) -> None:
+    """Load the kernels of a policy: once a process, and by one thread of it, while others wait.
 
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
-    sets: compiled first where no cache holds them.
+    What no cache holds is compiled first.
     """
     begin = time.monotonic()
-    if compile_ahead(sets, _tell_compiling()):
+    if compile_ahead(kernels.sets, _tell_compiling()):
         _LOGGER.warning("compiled kernels for this policy in %.0f s", time.monotonic() - begin)
-    warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss)
-    if merging:
-        warm_up_merging(hierarchies=hierarchies)
+    kernels.load()
 
 
 class _Rosters:
@@ -136,7 +136,7 @@ class _Rosters:
 class _HeldInCells:
     """``Held`` in the cells of a key."""
 
-    def __init__(self, key: bytes, warm: Any, segments: Any, bags: Bags, rosters: _Rosters) -> None:
+    def __init__(self, key: bytes, warm: WarmCells, segments: Any, bags: Bags, rosters: _Rosters) -> None:
         self._key = key
         self._warm = warm
         self._segments = segments
@@ -151,7 +151,7 @@ class _HeldInCells:
         return roster
 
     def warm(self) -> WarmState:
-        return warm_state_from_bytes(self._warm.read())
+        return self._warm.read()
 
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
         return self._bags.take(windows, late_only=late_only)
@@ -165,13 +165,17 @@ class SolveWindows(beam.DoFn):
     CarriedState.
 
     Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
-    one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of the warm state.
+    one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of a value of it.
+    job_start: which start of a stream's job it is; None: it is no stream's.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
-    WARM = ReadModifyWriteStateSpec("warm", BytesCoder())
     ROSTER = BagStateSpec("roster", BytesCoder())
     DUE = TimerSpec("kanonflow_window_due", TimeDomain.WATERMARK)
+
+    is_materialize_values_do_fn = True
+    """Beam's switch among local runners hands no pipeline to Prism that holds a step which says so, for reasons of
+    Beam's own; ours is that Prism has open faults with timers, by which windows are released (``local_runners``)."""
 
     _step: PartitionStep
 
@@ -187,6 +191,7 @@ class SolveWindows(beam.DoFn):
         continued: EarlierCohorts | None = None,
         chain: Chain | None = None,
         most_state: int = most_state_bytes(""),
+        job_start: int | None = None,
     ) -> None:
         self._bound = bound
         self._source = secret
@@ -198,6 +203,7 @@ class SolveWindows(beam.DoFn):
         self._continued = continued
         self._chain = chain
         self._sizes = StateSizes(most_state)
+        self._job_start = job_start
         self._met: set[bytes] = set()
         self._rosters = _Rosters()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
@@ -211,16 +217,8 @@ class SolveWindows(beam.DoFn):
         What no cache holds is compiled first, on all cores: by one worker of a machine, for which the others wait.
         """
         self._step = self.partition_step()
-        policy = self._bound.policy
         with _LOADING:
-            _load_kernels(
-                needed_kernels(self._bound),
-                solver_shape(policy),
-                ruled=bool(policy.ruled),
-                hierarchies=holds_hierarchies(self._bound),
-                loss=policy.solver.loss,
-                merging=policy.lasting,
-            )
+            _load_kernels(needed_kernels(self._bound))
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""
@@ -236,21 +234,21 @@ class SolveWindows(beam.DoFn):
             self._chain,
         )
 
-    @with_bags
+    @with_cells(bags=Bags, warm=WarmCells)
     def process(
         self,
         element: tuple[bytes, tuple[int, bytes, bytes]],
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
-        warm_state: Any = beam.DoFn.StateParam(WARM),
         segments: Any = beam.DoFn.StateParam(ROSTER),
         due: Any = beam.DoFn.TimerParam(DUE),
         *,
         bags: Bags,
+        warm: WarmCells,
     ) -> Iterator[Any]:
         """File a batch under its window, or send it to the rejected rows when it is too late for any release."""
         key, (number, ipc, places) = element
         there = clock_state.read()
-        before = PartitionClock.from_bytes(there) if there else self._begin(key, warm_state, segments, bags)
+        before = PartitionClock.from_bytes(there) if there else self._begin(key, warm, segments, bags)
         if not ipc:
             self._follow(due, clock_state, before, self._step.wake(before), new=not there)
             return
@@ -260,16 +258,17 @@ class SolveWindows(beam.DoFn):
             rows = from_ipc(ipc)
             self._late.inc(rows.num_rows)
             refused = self._step.refuse(key, before, rows, places_from_bytes(places))
-            yield beam.pvalue.TaggedOutput(REJECTED_TAG, refused)
+            yield beam.pvalue.TaggedOutput(REJECTED_TAG, self._told(key, refused))
         else:
             bags.add(arrival.bag, arrival.late, ipc)
 
-    def _begin(self, key: bytes, warm_state: Any, segments: Any, bags: Bags) -> PartitionClock:
+    def _begin(self, key: bytes, warm: WarmCells, segments: Any, bags: Bags) -> PartitionClock:
         """Lay down what an earlier run has carried over of a partition; the clock that it goes on with."""
         begun = self._step.begin(key)
         if begun is None:
             return PartitionClock()
-        warm_state.write(self._sizes.checked(key, begun.warm))
+        self._sizes.check(key, begun.warm, warm.writes(begun.warm))
+        warm.write(begun.warm)
         for segment in begun.segments:
             segments.add(segment)
         for batch in begun.batches:
@@ -287,16 +286,16 @@ class SolveWindows(beam.DoFn):
             self._arm(due, after, None if new else before)
 
     @on_timer(DUE)
-    @with_bags
+    @with_cells(bags=Bags, warm=WarmCells)
     def fire(
         self,
         key: bytes = beam.DoFn.KeyParam,  # type: ignore[assignment]
         clock_state: Any = beam.DoFn.StateParam(CLOCK),
-        warm_state: Any = beam.DoFn.StateParam(WARM),
         segments: Any = beam.DoFn.StateParam(ROSTER),
         due: Any = beam.DoFn.TimerParam(DUE),
         *,
         bags: Bags,
+        warm: WarmCells,
     ) -> Iterator[Any]:
         """Do what is due, once, and arm the timer for what comes next."""
         clock = PartitionClock.from_bytes(clock_state.read())
@@ -304,12 +303,13 @@ class SolveWindows(beam.DoFn):
         if action is None:
             return
         self._meet(key, clock)
-        held = _HeldInCells(key, warm_state, segments, bags, self._rosters)
+        held = _HeldInCells(key, warm, segments, bags, self._rosters)
         for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
                 # Before it goes out: a runner that writes at once would publish what it cannot go on from.
-                self._sizes.checked(key, made.warm)
-                yield from self._emit(made, action)
+                size = self._sizes.check(key, made.warm, warm.writes(made.warm))
+                weighed = made._replace(metrics={**made.metrics, "state_bytes": size})
+                yield from self._emit(key, weighed, action)
             elif isinstance(made, CarriedState):
                 self._carried_out.inc(made.rows)
                 yield beam.pvalue.TaggedOutput(CARRIED_TAG, made)
@@ -318,7 +318,7 @@ class SolveWindows(beam.DoFn):
                     segments.add(segment)
                 if made.roster is not None:
                     self._rosters.keep(key, made.roster)
-                self._keep(key, made, clock_state, warm_state, due)
+                self._keep(made, clock_state, warm, due)
 
     def _meet(self, key: bytes, clock: PartitionClock) -> None:
         """Look once at what a partition has published, before anything of it is solved. Raises OlderStateError."""
@@ -326,30 +326,38 @@ class SolveWindows(beam.DoFn):
             self._published.refuse_older(key, clock.last_end)
             self._met.add(key)
 
-    def _emit(self, result: WindowResult, action: Action) -> Iterator[Any]:
+    def _told(self, key: bytes, rejected: RejectedRows) -> RejectedRows:
+        """With the line of states that rejected them: what of it turns out wrong is settled by that."""
+        if self._job_start is None:
+            return rejected
+        states = states_name(key.hex(), self._job_start)
+        return rejected._replace(records=tuple({**record, "states": states} for record in rejected.records))
+
+    def _emit(self, key: bytes, result: WindowResult, action: Action) -> Iterator[Any]:
         """Outputs inside the window that closed, so that windowing them again finds it."""
         self._gauges.finished(result.metrics, self._step.window_end(action))
         stamp = Timestamp(micros=(action.at - 1) * 1000)
-        name = result.metrics["release_id"]
+        metrics = {**result.metrics, "job_start": self._job_start or 0}
         outputs: list[Any] = []
         if result.release is not None:
-            told = result.release._replace(metrics=result.metrics, matching_record=result.matching_record)
+            told = result.release._replace(metrics=metrics, matching_record=result.matching_record)
             outputs.append(told)
-        outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, result.metrics))
+        outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, metrics))
         if result.rejected:
-            outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, tuple(result.rejected))))
+            rejected = self._told(key, RejectedRows(metrics["release_id"], tuple(result.rejected)))
+            outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, rejected))
         for output in outputs:
             if isinstance(output, beam.pvalue.TaggedOutput):
                 yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))
             else:
                 yield beam.window.TimestampedValue(output, stamp)
 
-    def _keep(self, key: bytes, after: StateAfter, clock_state: Any, warm_state: Any, due: Any) -> None:
+    def _keep(self, after: StateAfter, clock_state: Any, warm: WarmCells, due: Any) -> None:
         """Write the state that a step leaves, and arm the timer."""
         if after.warm is None:
-            warm_state.clear()
+            warm.clear()
         else:
-            warm_state.write(self._sizes.checked(key, after.warm))
+            warm.write(after.warm)
         clock_state.write(after.clock.to_bytes())
         self._arm(due, after.clock, None)
 

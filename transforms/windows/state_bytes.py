@@ -1,7 +1,8 @@
 """How large the state of a partition is, and how large it may be before a runner can no longer keep it.
 
-Of a partition one value holds what waits (rows, the pool) and the event ids seen lately. A runner that cannot store the
-value repeats the bundle, for ever, with an error of its own about sizes of commits. So it is refused here, in words.
+Of a partition a value each holds the rows that wait, the pool, and the event ids of a window (``warm_cells``). A
+runner that cannot store a value repeats the bundle, for ever, with an error of its own about sizes of commits. So it is
+refused here, in words.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ from apache_beam.metrics import Metrics
 
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.windows.gauges import NAMESPACE
+from kanonflow.transforms.windows.warm_cells import CellWrites
 
 _DATAFLOW_MOST = 64 << 20
 """Dataflow takes values of 80 MB."""
 
 _MOST = 1 << 30
 """Elsewhere a value goes through one message and one array, of 2 GB at most, and there are copies on the way."""
+
+
+_MENDS = {
+    "rows that wait": "A smaller intake or max_delay",
+    "people who wait for an intake": "A smaller intake",
+    "event ids of a window": "A shorter window",
+}
 
 
 class StateTooLargeError(Exception):
@@ -35,34 +44,28 @@ class StateSizes:
     def __init__(self, most: int) -> None:
         self._most = most
         self._largest = 0
-        self._last: tuple[WarmState, bytes] | None = None
 
-    def checked(self, key: bytes, warm: WarmState) -> bytes:
-        """The bytes of a state. key: of its partition. Gauge: ``state_bytes``, the largest that this copy has seen.
+    def check(self, key: bytes, state: WarmState, writes: CellWrites) -> int:
+        """Bytes of a state that is about to be written. key: of its partition. writes: what it takes.
 
-        Asked of a result before it goes out, and again when its state is written, which then takes nothing. Raises
+        Gauge: ``state_bytes``, the largest that this copy has seen. Asked of a result before it goes out. Raises
         StateTooLargeError.
         """
-        if self._last is not None and self._last[0] is warm:
-            _, data = self._last
-            self._last = None
-            return data
-        data = warm.to_bytes()
-        self._largest = max(self._largest, len(data))
+        self._largest = max(self._largest, writes.total)
         Metrics.gauge(NAMESPACE, "state_bytes").set(self._largest)
-        if len(data) > self._most:
-            raise StateTooLargeError(_told(key, warm, len(data), self._most))
-        self._last = warm, data
-        return data
+        what, size = max(writes.sizes.items(), key=lambda each: each[1])
+        if size > self._most:
+            raise StateTooLargeError(_told(key, state, what, size, self._most))
+        return writes.total
 
 
-def _told(key: bytes, warm: WarmState, size: int, most: int) -> str:
-    pool = 0 if warm.roster is None else warm.roster.pool.people.size
-    events = sum(digests.size for _, digests in warm.events)
+def _told(key: bytes, state: WarmState, what: str, size: int, most: int) -> str:
+    pool = 0 if state.roster is None else state.roster.pool.people.size
+    events = sum(digests.size for _, digests in state.events)
     return (
-        f"the state of partition {key.hex()} would have {size:,} bytes, and this runner keeps {most:,}:"
-        f" {warm.waiting_rows:,} rows that wait, {pool:,} people who wait for an intake, {events:,} event ids of the"
-        " last state_ttl. Of the first two a smaller intake or max_delay leaves fewer, of the last a shorter state_ttl,"
-        " of all a field in partition_by that people keep. Nothing of the window was released; go on from the last"
-        " checkpoint or savepoint, or with --resume"
+        f"the state of partition {key.hex()} would have {size:,} bytes of {what} in one value, and this runner keeps"
+        f" values of {most:,}. It holds {state.waiting_rows:,} rows that wait, {pool:,} people who wait for an intake,"
+        f" {events:,} event ids of the last state_ttl. {_MENDS[what]} leaves fewer in a value, and so does a field in"
+        " partition_by that people keep. Nothing of the window was released; go on from the last checkpoint or"
+        " savepoint, or with --resume"
     )

@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
+from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
 from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.release_format import ReleaseFormat
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.split import split
@@ -221,3 +223,21 @@ def change_file(path: Path, change: Callable[[dict[str, Any], list[dict[str, Any
     schema, records = read(path)
     change(schema, records)
     write(path, schema, records)
+
+
+def owner_of(run: LastingRun) -> dict[str, str]:
+    """Whose each row is, by its reference."""
+    cells = [line.split(",") for line in run.source.read_text().splitlines()[1:]]
+    return {row[9]: row[0] for row in cells}
+
+
+def cohort_of(run: LastingRun) -> dict[str, int]:
+    """The cohort of each person of the input, by the files and the secret."""
+    columns = pa.schema([(name, pa.string()) for name in HEADER.split(",")])
+    bound = bind(read_policy(str(run.policy)), columns, text=True, source="rows.csv")
+    book = CodeBook(bound.column("who"))
+    names = sorted(set(owner_of(run).values()))
+    book.codes_of_texts(names)
+    digests = digests_of_codes(book, people_key(SECRET)).view(np.int64).tolist()
+    cohort = {row["person"]: row["cohort"] for path in run.segments("people") for row in read(path)[1]}
+    return {name: cohort[digest] for name, digest in zip(names, digests, strict=True) if digest in cohort}

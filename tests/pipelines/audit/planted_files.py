@@ -104,6 +104,21 @@ def count_in_the_metrics_altered(run: GoodRun) -> None:
     )
 
 
+def people_in_the_metrics_altered(run: GoodRun) -> None:
+    """One more than there are, in the exact metrics and in those that are shown."""
+    for place in ("restricted/metrics", "metrics"):
+        change_record(
+            run.twin(place),
+            lambda told: told.update(
+                individuals=None if told["individuals"] is None else told["individuals"] + 1
+            ),
+        )
+
+
+def people_shown_altered(run: GoodRun) -> None:
+    change_record(run.twin("metrics"), lambda told: told.update(individuals=(told["individuals"] or 35) + 1))
+
+
 def ledger_in_the_metrics_altered(run: GoodRun) -> None:
     change_record(
         run.twin("restricted/metrics"), lambda told: told.update(rows_waiting=told["rows_waiting"] + 3)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.audit.carried_state import carried_facts
+from kanonflow.pipelines.audit.read.carried_state import carried_facts
 from kanonflow.pipelines.cli import main
 from kanonflow.transforms.files.state_parts import Content, pack, unpack
 from tests.nightly import Nights, line, night_lines, nights_of

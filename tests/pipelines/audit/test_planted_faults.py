@@ -136,6 +136,8 @@ TABLE: tuple[tuple[Fault, Sight, str], ...] = (
     (files.other_compression, Sight.HIDDEN, "which of several spellings the same bytes have"),
     (files.rows_in_other_blocks, Sight.HIDDEN, "which of several spellings the same bytes have"),
     (files.count_in_the_metrics_altered, Sight.FOUND, "its metrics tell another rows_released"),
+    (files.people_in_the_metrics_altered, Sight.FOUND, "its metrics tell another individuals"),
+    (files.people_shown_altered, Sight.FOUND, "public metrics: another individuals than the exact ones"),
     (files.ledger_in_the_metrics_altered, Sight.FOUND, "its metrics tell a ledger that does not add up"),
     (files.loss_in_the_metrics_altered, Sight.HIDDEN, "losses, bounds, effort and times in the metrics"),
     (files.metrics_of_a_release_missing, Sight.FOUND, "a release without metrics"),
@@ -166,27 +168,29 @@ OF_AVRO = (
     files.bytes_behind_the_stream,
     files.rows_in_other_blocks,
     files.schema_spelled_otherwise,
+    files.other_compression,
 )
-_FOOTER = "a footer that is not the one that its rows give"
+_OTHER_BYTES = "other bytes than pyarrow writes of its rows"
 OF_PARQUET: tuple[tuple[Fault, Sight, str], ...] = (
     (files.key_in_the_header, Sight.FOUND, "a footer with other keys than the schema's"),
     (files.schema_spelled_otherwise, Sight.FOUND, "a schema that says the right things in another form"),
-    (files.another_codec, Sight.FOUND, _FOOTER),
-    (files.rows_in_other_blocks, Sight.FOUND, _FOOTER),
+    (files.another_codec, Sight.FOUND, _OTHER_BYTES),
+    (files.other_compression, Sight.FOUND, _OTHER_BYTES),
+    (files.rows_in_other_blocks, Sight.FOUND, _OTHER_BYTES),
     (planted_parquet.schema_missing, Sight.FOUND, "a footer with other keys than the schema's"),
     (planted_parquet.schema_of_arrow_kept, Sight.FOUND, "a footer with other keys than the schema's"),
-    (planted_parquet.statistics, Sight.FOUND, _FOOTER),
-    (planted_parquet.page_index, Sight.FOUND, "bytes that are no page"),
-    (planted_parquet.number_of_a_field, Sight.FOUND, _FOOTER),
+    (planted_parquet.statistics, Sight.FOUND, _OTHER_BYTES),
+    (planted_parquet.page_index, Sight.FOUND, _OTHER_BYTES),
+    (planted_parquet.number_of_a_field, Sight.FOUND, _OTHER_BYTES),
     (planted_parquet.another_writer, Sight.FOUND, "a footer that names another writer than pyarrow"),
-    (planted_parquet.value_that_no_row_has, Sight.FOUND, "the header of a page says more than its rows give"),
+    (planted_parquet.value_that_no_row_has, Sight.FOUND, _OTHER_BYTES),
     (
         planted_parquet.values_in_another_order,
         Sight.FOUND,
-        "a page that holds other bytes than its rows give",
+        _OTHER_BYTES,
     ),
-    (planted_parquet.bytes_before_the_footer, Sight.FOUND, "bytes that are no page"),
-    (planted_parquet.columns_in_another_order, Sight.FOUND, _FOOTER),
+    (planted_parquet.bytes_before_the_footer, Sight.FOUND, _OTHER_BYTES),
+    (planted_parquet.columns_in_another_order, Sight.FOUND, _OTHER_BYTES),
     (planted_parquet.column_twice, Sight.FOUND, "1 fields that stand there twice"),
     (
         planted_parquet.column_never_null,
@@ -243,9 +247,9 @@ def _planted(fault: Fault, sight: Sight, says: str, runs: dict[str, GoodRun], tm
 
 
 def test_most_faults_are_found_without_matching_records() -> None:
-    """38 faults or more are planted; 52 of 61 are found from input and releases alone, and every fault once."""
+    """38 faults or more are planted; 54 of 63 are found from input and releases alone, and every fault once."""
     found = [fault for fault, sight, _ in TABLE if sight is Sight.FOUND]
-    assert (len(found), len(TABLE), len({fault for fault, _, _ in TABLE})) == (52, 61, 61)
+    assert (len(found), len(TABLE), len({fault for fault, _, _ in TABLE})) == (54, 63, 63)
 
 
 def test_the_report_says_what_was_not_checked(

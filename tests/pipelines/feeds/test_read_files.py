@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from kanonflow.pipelines.audit.read_input import find_input
+from kanonflow.pipelines.audit.read.read_input import find_input
 from kanonflow.pipelines.feeds import columnar_files
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header, sniff_delimiter

@@ -24,6 +24,7 @@ from kanonflow.solvers.rivals.black_hole import (
     fitness,
     random_star,
 )
+from kanonflow.solvers.rivals.class_hulls import labels_loss
 from kanonflow.solvers.rivals.kab import best_restart, kab_result
 from kanonflow.solvers.rivals.stars import (
     aligned,
@@ -33,7 +34,6 @@ from kanonflow.solvers.rivals.stars import (
     moved,
     moved_as_printed,
 )
-from kanonflow.solvers.starts.class_hulls import labels_loss
 from kanonflow.solvers.units.individuals import gather_individuals
 from tests.mixed_tables import mixed_table, tables
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from kanonflow.solvers.catalogue import start_names
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
@@ -17,7 +18,7 @@ from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes import classes as module
-from kanonflow.solvers.shapes.classes import CLASS_STARTS, solve_classes
+from kanonflow.solvers.shapes.classes import solve_classes
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.units.individuals import gather_individuals, pair_class_loss
 from kanonflow.solvers.units.nearest_people import nearest_people
@@ -45,7 +46,13 @@ def loss_with_waiting(table: Table, solution: Solution) -> float:
 
 
 @settings(derandomize=True, deadline=None, max_examples=80)
-@given(with_levels, st.integers(2, 4), st.sampled_from(CLASS_STARTS), st.booleans(), st.integers(0, 2**20))
+@given(
+    with_levels,
+    st.integers(2, 4),
+    st.sampled_from(start_names("classes")),
+    st.booleans(),
+    st.integers(0, 2**20),
+)
 def test_a_solution_could_be_released(table: Table, k: int, start: str, search: bool, seed: int) -> None:
     """Classes hold k individuals, each count shared by k; the loss is that of the rows, not below the bound."""
     priority = np.random.default_rng(seed).integers(0, 3, table.records)

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanonflow.solvers.catalogue import solver_named, start_names
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
 from kanonflow.solvers.search import rounds
 from kanonflow.solvers.shapes import graphs as solve_graph_module
-from kanonflow.solvers.shapes.graph_starts import BUILT_STARTS
-from kanonflow.solvers.shapes.graphs import GRAPH_STARTS, deal_rows, solve_graph
-from kanonflow.solvers.shapes.level_classes import LEVEL_STARTS
+from kanonflow.solvers.shapes.graphs import deal_rows, solve_graph
 from kanonflow.solvers.starts.pair_assignment import PAIR_ASSIGNMENT
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.units.distinct_rows import group_rows
@@ -29,8 +29,11 @@ from tests.ticking import Ticking
 pytestmark = pytest.mark.thorough
 
 QUICK = Budget(60.0)
+BUILT_STARTS = {
+    name: solver_named(name) for name in start_names("row_graph") if name not in ("auto", *LEVEL_STARTS)
+}
 NUMERIC_ONLY = {name for name, start in BUILT_STARTS.items() if start.limits.numeric_only}
-SERVING = [start for start in GRAPH_STARTS if start not in (*NUMERIC_ONLY, *LEVEL_STARTS)]
+SERVING = [start for start in start_names("row_graph") if start not in (*NUMERIC_ONLY, *LEVEL_STARTS)]
 LARGE = mixed_table(3, 4000, people=2500, numeric=2, cardinality=(6, 80), nulls=0.05)
 
 
@@ -56,7 +59,7 @@ def test_a_solution_is_a_valid_graph_with_its_true_loss(
     assert solution.graph.k == k
     assert solution.loss == pytest.approx(gcp(table, solution.graph), abs=1e-9)
     assert solution.lower_bound <= solution.loss + 1e-9
-    assert solution.start in (*GRAPH_STARTS[1:], PAIR_ASSIGNMENT)
+    assert solution.start in (*start_names("row_graph")[1:], PAIR_ASSIGNMENT)
     assert solution.trace[0] == (0, solution.start_loss)
     assert search or solution.evaluations == 0
 

@@ -12,10 +12,11 @@ from kanonflow.solvers.lattice.kgen import KGenParameters
 from kanonflow.solvers.lattice.node_checks import KnownNodes, NodeChecks
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
 from kanonflow.solvers.shapes.lattices import (
-    LATTICE_SOLVERS,
     LatticeSolution,
     LatticeTask,
+    lattice_solver,
     node_order,
     solve_lattice,
     suppression_limit,
@@ -26,7 +27,7 @@ from tests.solvers.lattice.small_lattices import lattices, random_lattice, rando
 
 pytestmark = pytest.mark.thorough
 
-EXACT = [name for name, solver in LATTICE_SOLVERS.items() if solver.exact]
+EXACT = [name for name in LEVEL_STARTS if lattice_solver(name).exact]
 
 
 def _as_set(solution: LatticeSolution) -> set[tuple[int, ...]]:
@@ -172,7 +173,7 @@ def test_an_empty_lattice_is_published_as_it_is() -> None:
     """No records: the bottom, with no class."""
     lattice = random_lattice(1, 10, 2, individuals=None)
     empty = Lattice(lattice.tables, lattice.values[:0])
-    for method in LATTICE_SOLVERS:
+    for method in LEVEL_STARTS:
         found = solve_lattice(LatticeTask(empty, 3, evaluations=5_000), method)
         assert found.best.labels.size == 0
         assert found.best.levels == empty.bottom

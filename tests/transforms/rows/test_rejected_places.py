@@ -9,8 +9,8 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.audit.read_input import read_rejected
-from kanonflow.pipelines.audit.values import CodeBook
+from kanonflow.pipelines.audit.read.read_input import read_rejected
+from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.runs.stream import summarize_stream
 from kanonflow.transforms.anonymize import _ClassifyAndSplit
 from kanonflow.transforms.rows.element_rows import rows_to_table
@@ -64,9 +64,7 @@ def read(batches: Iterator[RawBatch], refused: Sequence[Row] = ()) -> list[Rejec
                 continue
             key, element = output
             cells = step.cells.setdefault(key, Cells())
-            told = step.step.process(
-                (key, element), cells.clock, cells.warm, cells.roster, cells.due, *cells.bags
-            )
+            told = step.step.process((key, element), *cells.given())
             found += [each.value for each in told]
     return found
 

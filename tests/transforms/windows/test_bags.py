@@ -13,12 +13,14 @@ from apache_beam.transforms.core import get_function_arguments
 from apache_beam.transforms.userstate import get_dofn_specs, validate_stateful_dofn
 
 from kanonflow.transforms.rows.elements import to_ipc
-from kanonflow.transforms.windows.bags import BAG_SPECS, BAGS, Bags, with_bags
+from kanonflow.transforms.windows.bags import BAGS, Bags
 from kanonflow.transforms.windows.solve_windows import SolveWindows
+from kanonflow.transforms.windows.state_cells import with_cells
 from tests.driven_partitions import Bag
 from tests.small_feeds import SECRET, bound_feed, feed_policy
 
 NAMES = [f"bag_{index:02}" for index in range(16)]
+OF_WARM = ["warm", "pool", *(f"events_{index}" for index in range(4))]
 
 
 def solving() -> SolveWindows:
@@ -36,26 +38,26 @@ def test_beam_reads_the_cells_that_a_running_job_has() -> None:
     step = solving()
     validate_stateful_dofn(step)
     cells, timers = get_dofn_specs(step)
-    assert sorted(cell.name for cell in cells) == [*NAMES, "clock", "roster", "warm"]
+    assert sorted(cell.name for cell in cells) == sorted([*NAMES, *OF_WARM, "clock", "roster"])
     assert [timer.name for timer in timers] == ["ts-kanonflow_window_due"]
-    for method, others in (("process", ["clock", "warm", "roster"]), ("fire", ["clock", "warm", "roster"])):
+    for method in ("process", "fire"):
         names, defaults = get_function_arguments(step, method)
-        assert names[-BAGS:] == NAMES
+        assert names[-BAGS - len(OF_WARM) :] == [*NAMES, *OF_WARM]
         declared = [each.state_spec.name for each in defaults if isinstance(each, beam.DoFn.StateParam)]
-        assert declared == [*others, *NAMES]
+        assert declared == ["clock", "roster", *NAMES, *OF_WARM]
 
 
 def test_the_step_can_be_shipped() -> None:
     """A worker that has unpickled it reads the same cells and the same timer."""
     there = pickler.loads(pickler.dumps(solving()))
     validate_stateful_dofn(there)
-    assert {spec.name for spec in get_dofn_specs(there)[0]} == {*NAMES, "clock", "roster", "warm"}
+    assert {spec.name for spec in get_dofn_specs(there)[0]} == {*NAMES, *OF_WARM, "clock", "roster"}
 
 
 class _Listing(beam.DoFn):
     """Yields its arguments."""
 
-    @with_bags
+    @with_cells(bags=Bags)
     def process(self, element: Any, first: Any = None, *, bags: Bags) -> Iterator[Any]:
         """As Beam calls it."""
         yield element, first, bags._cells
@@ -64,7 +66,7 @@ class _Listing(beam.DoFn):
 def test_bags_come_by_position_and_by_name() -> None:
     """``process`` is given its arguments one way, the callback of a timer the other."""
     cells = [Bag() for _ in range(BAGS)]
-    named = {spec.name: cell for spec, cell in zip(BAG_SPECS, cells, strict=True)}
+    named = {spec.name: cell for spec, cell in zip(Bags.SPECS, cells, strict=True)}
     ((element, first, given),) = _Listing().process("element", "clock", *cells)
     assert (element, first, list(given)) == ("element", "clock", cells)
     ((element, first, given),) = _Listing().process(first="clock", element="element", **named)

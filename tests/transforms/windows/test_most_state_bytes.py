@@ -13,7 +13,8 @@ from kanonflow.transforms import anonymize
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.rows.elements import Release
 from kanonflow.transforms.windows.state_bytes import StateTooLargeError, most_state_bytes
-from tests.small_feeds import SECRET, feed_policy, row
+from tests.driven_partitions import DrivenPartitions
+from tests.small_feeds import HOUR, SECRET, START, bound_feed, feed_policy, row
 
 
 def run(**head: Any) -> Any:
@@ -32,8 +33,8 @@ def test_a_state_that_is_too_large_ends_the_run_in_words(monkeypatch: pytest.Mon
         run()
     told = str(raised.value)
     assert "10 rows that wait, 10 people who wait for an intake, 0 event ids" in told
-    assert "this runner keeps 1,000" in told
-    assert "a smaller intake or max_delay" in told
+    assert "this runner keeps values of 1,000" in told
+    assert "A smaller intake or max_delay" in told
     assert "p1" not in told.split()
 
 
@@ -67,3 +68,15 @@ def test_dataflow_keeps_least() -> None:
     """Below what the service takes; a limit that is not there elsewhere."""
     assert most_state_bytes("DataflowRunner") == 64 << 20 < 80_000_000
     assert most_state_bytes("FlinkRunner") == most_state_bytes("FnApiRunner") == 1 << 30
+
+
+def test_each_window_says_what_its_partition_keeps() -> None:
+    """In its record: with people who wait more than after they went; what lies in the cells is that."""
+    step = DrivenPartitions(bound_feed(feed_policy(cohort="lasting", max_delay="1h", events=True)), SECRET)
+    step.send([row(number, number, 0.5) for number in range(10)])
+    step.advance(START + HOUR)
+    (cells,) = step.cells.values()
+    assert step.metrics[-1]["state_bytes"] == sum(cells.sizes())
+    step.finish()
+    assert [record["rows_waiting"] for record in step.metrics] == [10, 0]
+    assert step.metrics[1]["state_bytes"] < step.metrics[0]["state_bytes"]

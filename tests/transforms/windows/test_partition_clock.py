@@ -67,7 +67,7 @@ def test_a_row_that_no_release_may_take_is_refused() -> None:
     """Its own window's end + max_delay lies before the end of the last release, or is that."""
     clock = arrive(PartitionClock(), 5).released(None, HOURS)
     assert clock.arrive(4, HOURS).bag == 6
-    assert clock.arrive(3, HOURS).bag is None
+    assert clock.arrive(3, HOURS)[1:] == (None, True)
     prompt = arrive(PartitionClock(), 5, policy=PROMPT).released(None, PROMPT)
     assert prompt.arrive(5, PROMPT).bag is None
 
@@ -102,10 +102,23 @@ def test_after_the_state_was_forgotten_nothing_is_due() -> None:
 def test_without_windows_there_is_one_release_at_the_end_of_time() -> None:
     """All rows share it; rows after it are refused; nothing is left to do."""
     clock = arrive(PartitionClock(), 0, 0, policy=NO_WINDOWS)
+    assert clock.pending == (window_number(END_OF_TIME_MS, NO_WINDOWS),)
     assert fires_at(clock.next_action(NO_WINDOWS), NO_WINDOWS) == END_OF_TIME_MS
     clock = clock.released(None, NO_WINDOWS)
     assert fires_at(clock.next_action(NO_WINDOWS), NO_WINDOWS) is None
     assert clock.arrive(0, NO_WINDOWS).bag is None
+
+
+def test_a_partition_begins_with_nothing() -> None:
+    """No release, no refused batch, nothing to forget: these are the bytes of its state."""
+    nothing: dict[str, object] = {
+        **dict.fromkeys(("last_end", "late_deadline", "waiting_deadline", "secret_version", "opened")),
+        **dict.fromkeys(("release_no", "refused"), 0),
+        **{name: [] for name in ("pending", "late", "began", "claims")},
+        **dict.fromkeys(("warm", "closing", "kept"), False),
+    }
+    assert json.loads(PartitionClock().to_bytes()) == {"version": 2, **nothing}
+    assert PartitionClock(last_end=HOUR).next_action(HOURS) is None
 
 
 def test_clocks_of_this_version_keep_their_layout() -> None:
@@ -143,6 +156,8 @@ def test_a_clock_that_another_run_carried_over_takes_older_rows_once() -> None:
     after = both.released_old(None, ())
     assert after.next_action(HOURS) == Action("release", 6 * HOUR)
     assert after.arrive(0, HOURS).bag is None
+    # Nor does the run after it release them once more.
+    assert after.carried_over().next_action(HOURS) == Action("release", 6 * HOUR)
     assert clock.released_waiting(6 * HOUR, None, ()).arrive(0, HOURS).bag is None
 
 
@@ -153,6 +168,14 @@ def test_a_window_remembers_the_secret_it_began_under() -> None:
     assert [clock.version_of(number) for number in (3, 4, 5)] == [1, 1, 2]
     assert clock.released(None, HOURS).began == ((4, 1), (5, 2))
     assert clock.secret_version == 2
+    assert clock.released(None, HOURS).released(None, HOURS).began == ((5, 2),)
+
+
+def test_rows_older_than_all_of_a_run_are_released_under_the_secret_of_today() -> None:
+    """It may have replaced the one that the earlier run ended with; where none is told, that one stays."""
+    clock = PartitionClock(last_end=5 * HOUR, secret_version=1).carried_over()
+    assert clock.arrive(0, HOURS, 2).clock.secret_version == 2
+    assert clock.arrive(0, HOURS).clock.secret_version == 1
 
 
 @pytest.mark.parametrize("version", [0, 3, 99, "2b", None])

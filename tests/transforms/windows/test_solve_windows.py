@@ -16,7 +16,6 @@ from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.anonymize import KAnonymize
-from kanonflow.transforms.release.warm_state import warm_state_from_bytes
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.sinks.sinks import (
     WriteMetrics,
@@ -149,7 +148,7 @@ def test_state_is_dropped_when_nobody_used_it_for_state_ttl() -> None:
     step.send(people(0, 6, 0.5))
     step.advance(START + HOUR)
     (cells,) = step.cells.values()
-    assert warm_state_from_bytes(cells.warm.value).cohorts.people.size == 6
+    assert cells.state().cohorts.people.size == 6
     step.advance(START + 6 * HOUR - 1)
     assert cells.warm.value is not None
     step.advance(START + 6 * HOUR)
@@ -168,7 +167,7 @@ def test_cohorts_forget_whoever_stayed_away_for_state_ttl() -> None:
         step.send([row(10 * hour + number, 20 + number, hour + 0.5) for number in range(4)])
     step.advance(START + 6 * HOUR)
     (cells,) = step.cells.values()
-    cohorts = warm_state_from_bytes(cells.warm.value).cohorts
+    cohorts = cells.state().cohorts
     assert cohorts.people.size == 4
     assert min(end for end, _, _ in cohorts.history) >= START + 3 * HOUR
 

@@ -33,8 +33,7 @@ def grows(policy: Policy, cell: str) -> float:
     """Bytes of a cell for each further person."""
     few, many = (state_of(people, policy) for people in (FEW, MANY))
     sizes = [
-        sum(map(len, each.roster.values)) if cell == "roster" else len(each.warm.value or b"")
-        for each in (few, many)
+        sum(map(len, each.roster.values)) if cell == "roster" else sum(each.sizes()) for each in (few, many)
     ]
     return (sizes[1] - sizes[0]) / (MANY - FEW)
 

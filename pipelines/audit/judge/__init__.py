@@ -1,0 +1,1 @@
+"""Is each release, over this input, what the policy promises?"""

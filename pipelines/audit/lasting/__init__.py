@@ -1,0 +1,1 @@
+"""Are people in cohorts once and for good, and are groups whole cohorts?"""

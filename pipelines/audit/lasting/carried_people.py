@@ -1,0 +1,174 @@
+"""What a run of a chain carries: rows that may still wait, and everybody who was seen and is in no cohort.
+
+    pool     who waited for an intake when the run began entered since, or waits on; nobody in a cohort waits
+             with the secret: who waits was seen, and who was seen and is in no cohort waits
+    rows     none whose time was over by the clock that goes along
+    roster   what goes along is of the cohorts as the last segment leaves them
+    closing  a closing release came at the first window end after the clock that the run began with
+
+O(rows + people) but for sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kanonflow.pipelines.audit.lasting.entries import InputRows
+from kanonflow.pipelines.audit.read.carried_state import CAME, Carried, CarriedPartition, clock_in
+from kanonflow.pipelines.audit.read.chain_record import ChainRecord
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
+from kanonflow.pipelines.audit.read.values import read_object
+from kanonflow.schemas.canonical_types import MILLISECONDS
+from kanonflow.schemas.policy import Policy
+
+SEEN_BEFORE_MS = -(2**58)
+"""Of whom only the pool tells: the end of a window before every release of this run, and long over."""
+
+
+def judge_carried(
+    carried: Carried,
+    segments: Sequence[EnteredSegment],
+    record: ChainRecord | None,
+    findings: Findings,
+) -> None:
+    """What can be told without the secret. segments: of all partitions, those of earlier runs too. record: of the run,
+    None: it says nothing of its place."""
+    if record is not None and record.place is not None:
+        place, epoch = record.place, record.epoch
+        other = sum((each.place, each.epoch) != (place, epoch) for each in (carried.left or {}).values())
+        other += sum((each.place + 1, each.epoch) != (place, epoch) for each in carried.came.values())
+        if other:
+            findings.add(f"{other} carried states of another run of the chain, or of another epoch")
+    for each in (*carried.came.values(), *(carried.left or {}).values()):
+        if each.told != len(each.codes):
+            findings.add("a carried state tells another number of rows than it holds")
+    if carried.left is None:
+        if any(each.clock is not None for each in carried.came.values()):
+            findings.add("restricted/carried is missing: what waited when the run began is lost")
+        return
+    lost = carried.came.keys() - carried.left.keys()
+    if lost:
+        findings.add(f"the carried states of {len(lost)} partitions that the run began with are lost")
+    entered = _people_by_partition(segments)
+    nobody = np.zeros(0, np.uint64)
+    gone = inside = 0
+    for partition, left in carried.left.items():
+        known = entered.get(partition, nobody)
+        inside += int(np.isin(left.pool, known).sum())
+        came = carried.came.get(partition)
+        if came is not None:
+            gone += int((~np.isin(came.pool, np.concatenate([left.pool, known]))).sum())
+    if gone:
+        findings.add(f"{gone} people of the pool that the run began with neither entered nor wait any more")
+    if inside:
+        findings.add(f"{inside} people wait in the pool who are in a cohort")
+    _judge_rosters(carried.left, segments, findings)
+
+
+def judge_clocks(
+    folder: Path, metrics: Mapping[str, Mapping[str, Any]], policy: Policy, findings: Findings
+) -> None:
+    """Closing releases of the run in ``folder`` against the clocks that it began with. metrics: of its releases."""
+    wrong = []
+    for name, told in metrics.items():
+        if told.get("kind") != "closing":
+            continue
+        path = folder / "restricted" / "cohorts" / str(told.get("partition")) / CAME
+        end = read_object(told.get("window_end"), MILLISECONDS)
+        began = clock_in(path) if path.is_file() else None
+        if began is None or end != began + (policy.window_ms or 0):
+            wrong.append(name)
+    if wrong:
+        findings.add(
+            f"{len(wrong)} closing releases not at the first window end after the clock that the run began with",
+            *wrong,
+        )
+
+
+def judge_overdue(
+    carried: Carried, ends_of: Callable[[np.ndarray], np.ndarray], policy: Policy, findings: Findings
+) -> None:
+    """Rows that are left for the next run. ends_of: the own windows' ends, int64 (n,) in ms, of rows as codes."""
+    over = 0
+    for left in (carried.left or {}).values():
+        if left.clock is not None:
+            over += int((ends_of(left.codes) + policy.waiting_ms <= left.clock).sum())
+    if over:
+        findings.add(f"{over} rows are carried on whose time was over")
+
+
+def judge_seen(
+    carried: Carried, rows: InputRows, seen: np.ndarray, entered: np.ndarray, findings: Findings
+) -> None:
+    """With the secret. seen: bool (n,), rows by which somebody must have been seen; entered: digests of the cohorts.
+
+    Of runs that carry no clock: else who was seen follows from which windows were over.
+    """
+    if carried.left is None:
+        return
+    waits = _joined([each.pool for each in carried.left.values()])
+    before = _joined([each.pool for each in carried.came.values()])
+    strange = int((~np.isin(waits, np.concatenate([rows.digest, before]))).sum())
+    if strange:
+        findings.add(f"{strange} people wait in the pool who were never seen")
+    if any(each.clock is not None for each in carried.left.values()):
+        return
+    missed = np.setdiff1d(rows.digest[seen], np.concatenate([waits, entered]))
+    if len(missed):
+        findings.add(f"{len(missed)} people were seen, are in no cohort, and do not wait in the pool")
+
+
+def with_pool(rows: InputRows, carried: Carried, partition_of: Mapping[str, int]) -> InputRows:
+    """The rows, and one more for everybody who waited in the pool when the run began.
+
+    partition_of: the number of each partition, as rows are numbered; others are left out.
+    """
+    for partition, came in carried.came.items():
+        number = partition_of.get(partition)
+        if number is None or not len(came.pool):
+            continue
+        count = len(came.pool)
+        rows = replace(
+            rows,
+            digest=np.concatenate([rows.digest, came.pool]),
+            partition=np.concatenate([rows.partition, np.full(count, number, rows.partition.dtype)]),
+            end=np.concatenate([rows.end, np.full(count, SEEN_BEFORE_MS, np.int64)]),
+            values=np.concatenate([rows.values, came.values]),
+            readable=np.concatenate([rows.readable, np.ones(count, bool)]),
+        )
+    return rows
+
+
+def _judge_rosters(
+    left: Mapping[str, CarriedPartition], segments: Sequence[EnteredSegment], findings: Findings
+) -> None:
+    last: dict[str, EnteredSegment] = {segment.partition: segment for segment in segments}
+    other = 0
+    for partition, each in left.items():
+        segment = last.get(partition)
+        there = ("", 0, 0, 0)
+        if segment is not None:
+            chain, people, cohorts = segment.after
+            there = (chain, segment.head.segments + 1, people, cohorts)
+        other += each.roster is not None and each.roster != there
+        other += each.roster is None and segment is not None
+    other += len(last.keys() - left.keys())
+    if other:
+        findings.add(f"the carried states of {other} partitions are of other cohorts than lie there")
+
+
+def _people_by_partition(segments: Sequence[EnteredSegment]) -> dict[str, np.ndarray]:
+    parts: dict[str, list[np.ndarray]] = {}
+    for segment in segments:
+        parts.setdefault(segment.partition, []).append(segment.people)
+    return {partition: _joined(each) for partition, each in parts.items()}
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.uint64), *parts])

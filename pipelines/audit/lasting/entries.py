@@ -1,0 +1,166 @@
+"""Does the input explain who entered? With the secret, people of the cohorts are people of the input.
+
+    seen      everybody who entered had a readable row by then, whose own window had ended
+    frozen    a person's frozen value is that of one of these rows
+    intake    so many newcomers entered at once as the policy asks for, or a row of one had to leave with this release
+    late      in a run over files: nobody was left out of an intake, and none that was due was put off
+
+The last is not judged where a feed went on: which rows had come by then is not in the input.
+O(rows + people) but for sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kanonflow.pipelines.audit.lasting.rosters import Rosters
+from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.schemas.policy import Policy
+
+INHERITED_MS = -(2**60)
+"""Ends of releases from here to the first real one are those of a run that this one continues; its input is not
+here."""
+_EARLIEST = INHERITED_MS // 2
+_NEVER = np.iinfo(np.int64).max
+# A row whose time is unknown has an end before this.
+_NOWHERE = -(2**61)
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """n rows of the input. digest: uint64 (n,), whose each is. partition: int32 (n,). end: int64 (n,), end of each
+    one's own window in ms. values: int32 (n, d), codes of the quasi-identifiers. readable: bool (n,): all of its values
+    can be read, and none is outside of its domain."""
+
+    digest: np.ndarray
+    partition: np.ndarray
+    end: np.ndarray
+    values: np.ndarray
+    readable: np.ndarray
+
+
+def people_of_rows(rows: InputRows, rosters: Rosters) -> np.ndarray:
+    """The place of each row's person among those who entered in its partition, int64 (n,); -1: it never entered."""
+    count = len(rosters.person)
+    digests = np.concatenate([rosters.person, rows.digest]).view(np.int64)
+    _, group, _ = group_rows(np.column_stack([np.concatenate([rosters.partition, rows.partition]), digests]))
+    place = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
+    # Of somebody who entered twice the first time counts.
+    place[group[:count][::-1]] = np.arange(count)[::-1]
+    return place[group[count:]]
+
+
+def judge_entries(
+    rows: InputRows,
+    person: np.ndarray,
+    rosters: Rosters,
+    heads: Sequence[ReleaseHead],
+    partition_of: Sequence[int],
+    policy: Policy,
+    fields: Sequence[str],
+    findings: Findings,
+    *,
+    bounded: bool,
+) -> None:
+    """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers."""
+    ends = np.array([head.end or 0 for head in heads], np.int64)
+    entry = ends[rosters.entered]
+    seen = (person >= 0) & rows.readable
+    seen[seen] &= rows.end[seen] <= entry[person[seen]]
+    count = np.bincount(person[seen], minlength=len(entry))
+    here = entry > _EARLIEST
+    unseen = (count == 0) & here
+    if unseen.any():
+        findings.add(
+            f"{int(unseen.sum())} people entered before any row of theirs was there",
+            *_ids(heads, rosters.entered[unseen]),
+        )
+    for place, name in enumerate(fields):
+        own = np.flatnonzero(~rosters.forgotten & ~unseen & here)
+        width = int(max(rosters.values[:, place].max(initial=0), rows.values[:, place].max(initial=0))) + 2
+        told = own * width + rosters.values[own, place] + 1
+        brought = person[seen] * width + rows.values[seen, place] + 1
+        strange = ~np.isin(told, brought)
+        if strange.any():
+            findings.add(
+                f"field {name}: {int(strange.sum())} people have a frozen value that no row of theirs had when they "
+                "entered",
+                *_ids(heads, rosters.entered[own[strange]]),
+            )
+    # Also by a row whose values cannot be read: its person had been seen, and waited.
+    due = (person >= 0) & (rows.end > _NOWHERE)
+    over = rows.end[due] + policy.waiting_ms
+    closing = np.array([head.closing for head in heads], bool)[rosters.entered[person[due]]]
+    # A closing release takes what was due before it, and comes for nothing else.
+    due[due] &= (over == entry[person[due]]) | (closing & (over < entry[person[due]]))
+    forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
+    came = np.bincount(rosters.entered, minlength=len(heads))
+    early = (came > 0) & (came < (policy.intake or 0)) & ~forced & (ends > _EARLIEST)
+    if early.any():
+        findings.add(
+            f"{int(early.sum())} intakes before as many newcomers waited as the policy asks for, or one had to leave",
+            *_ids(heads, np.flatnonzero(early)),
+        )
+    if bounded:
+        _judge_put_off(rows, person, rosters, heads, partition_of, policy, findings)
+
+
+def _judge_put_off(
+    rows: InputRows,
+    person: np.ndarray,
+    rosters: Rosters,
+    heads: Sequence[ReleaseHead],
+    partition_of: Sequence[int],
+    policy: Policy,
+    findings: Findings,
+) -> None:
+    """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold."""
+    readable = rows.readable & (rows.end > _NOWHERE)
+    _, who, _ = group_rows(np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)]))
+    count = int(who.max(initial=-1)) + 1
+    end = rows.end[readable]
+    first = np.full(count, _NEVER)
+    np.minimum.at(first, who, end)
+    partition = np.zeros(count, np.int64)
+    partition[who] = rows.partition[readable]
+    ends = np.array([head.end or 0 for head in heads], np.int64)
+    entry = np.full(count, _NEVER)
+    known = person[readable] >= 0
+    entry[who[known]] = ends[rosters.entered[person[readable][known]]]
+    # Rows of newcomers whose time was over before these had entered: with them all of the pool had to enter.
+    over = end + policy.waiting_ms < entry[who]
+    had_to = np.unique(np.column_stack([partition[who], end + policy.waiting_ms])[over], axis=0)
+    held = set(map(tuple, had_to.tolist()))
+    order = np.argsort(partition, kind="stable")
+    borders = np.searchsorted(partition[order], np.arange(int(partition.max(initial=0)) + 2))
+    intakes = np.bincount(rosters.entered, minlength=len(heads)) > 0
+    left_out, put_off = [], []
+    sorted_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for number, (at, own) in enumerate(zip(ends.tolist(), partition_of, strict=True)):
+        if own < 0 or own + 1 >= len(borders) or heads[number].closing:
+            continue
+        if own not in sorted_of:
+            members = order[borders[own] : borders[own + 1]]
+            sorted_of[own] = np.sort(first[members]), np.sort(np.maximum(entry[members], first[members]))
+        seen, entered = sorted_of[own]
+        pool = int(np.searchsorted(seen, at, side="right") - np.searchsorted(entered, at, side="right"))
+        if intakes[number]:
+            if pool:
+                left_out.append(number)
+        elif pool >= max(policy.cohort_size or 0, policy.k) and (
+            pool >= (policy.intake or 0) or (own, at) in held
+        ):
+            put_off.append(number)
+    if left_out:
+        findings.add("an intake that left out people who had been seen", *_ids(heads, np.array(left_out)))
+    if put_off:
+        findings.add("an intake that was due was put off", *_ids(heads, np.array(put_off)))
+
+
+def _ids(heads: Sequence[ReleaseHead], releases: np.ndarray) -> list[str]:
+    return [heads[number].release_id for number in np.unique(releases)]

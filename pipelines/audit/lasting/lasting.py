@@ -1,0 +1,315 @@
+"""``cohort: lasting``: are people in cohorts once and for good, and do releases consist of whole cohorts?
+
+judge_lasting(evidence, key, findings) -> LastingFigures
+
+    restricted/cohorts by itself, against releases, metrics and policy      rosters.py
+    classes against the input, whoever stands in them                       class_floor.py
+    boxes against the cohorts that lie in them                              points_in_boxes.py
+    with the key of people's digests, against the input:
+        who entered, when, with which frozen values                         entries.py
+        which rows can be in no group of theirs                             lasting_groups.py
+        whose rows are in each group, and under which box and window        followed_groups.py
+        with matching records exactly                                       lasting_records.py
+
+In the place of the graph of candidates: a row's people are those of its group, a trail's those of its cohort, whatever
+values stand in the rows. O(rows + people) but for sorting.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kanonflow.pipelines.audit.judge.people_counted import judge_people
+from kanonflow.pipelines.audit.lasting.carried_people import judge_carried, judge_seen, with_pool
+from kanonflow.pipelines.audit.lasting.class_floor import InputPeople, judge_floor
+from kanonflow.pipelines.audit.lasting.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
+from kanonflow.pipelines.audit.lasting.followed_groups import Followed
+from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
+from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
+from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
+from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, cohorts_in_boxes
+from kanonflow.pipelines.audit.lasting.rosters import judge_frozen_boxes, read_rosters
+from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.carried_state import Carried
+from kanonflow.pipelines.audit.read.chain_record import ChainRecord
+from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
+from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead
+from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
+from kanonflow.pipelines.audit.read.values import read_object
+from kanonflow.schemas.canonical_types import MILLISECONDS
+from kanonflow.schemas.policy import Policy
+
+_BEFORE_ALL = -(2**31)
+"""A place in the chain before that of every run that is judged."""
+
+
+@dataclass(frozen=True)
+class LastingEvidence:
+    """What was read of a run with cohorts that last.
+
+    segments: None: they cannot be judged. metrics: by release. rows: all n of the input, without digests.
+    digest_of_code: uint64, by code of the individual, None: no key was given. individual: int32 (n,), codes.
+    payload: int32 (n, p), codes. stays: bool (n,), not rejected. partition_of: the number of each release's partition,
+    as rows are numbered.
+    bounded: the run read files to their end, so that all rows of a window were there when it was released.
+    carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
+    that has ended must have seen somebody. record: what the run says of its place in the chain.
+    """
+
+    policy: Policy
+    released: ReleasedRows
+    box_books: Sequence[BoxBook]
+    segments: tuple[EnteredSegment, ...] | None
+    metrics: Mapping[str, Mapping[str, Any]]
+    rows: InputRows
+    digest_of_code: np.ndarray | None
+    individual: np.ndarray
+    payload: np.ndarray
+    stays: np.ndarray
+    partition_of: Sequence[int]
+    bounded: bool
+    carried: Carried
+    seen: np.ndarray
+    record: ChainRecord | None
+
+
+@dataclass(frozen=True)
+class LastingFigures:
+    """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
+    any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
+    given. loose: releases whose people were counted between two bounds."""
+
+    cohorts: int | None = None
+    people: int | None = None
+    candidates: int | None = None
+    followed: Followed | None = None
+    ground: LastingGround | None = None
+    loose: int = 0
+
+
+def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
+    """Judge cohorts and groups. waiting: the run goes on."""
+    every = evidence.segments or ()
+    _judge_names(every, evidence.released.heads, findings)
+    evidence = _with_inherited(evidence)
+    policy, heads, groups = evidence.policy, evidence.released.heads, evidence.released.groups
+    assert groups is not None
+    _judge_times(groups, evidence, findings)
+    if evidence.segments is None:
+        return LastingFigures()
+    rosters = read_rosters(
+        evidence.segments, heads, evidence.partition_of, policy, evidence.metrics, findings
+    )
+    if rosters is None:
+        findings.add("who stands behind the rows was not audited further: the cohorts are not whole")
+        return LastingFigures()
+    judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
+    judge_carried(evidence.carried, every, evidence.record, findings)
+    keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
+    fewest = int(rosters.members.min()) if len(rosters.members) else None
+    figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
+    if waiting:
+        _judge_overdue(evidence, findings)
+    nobody = np.full(len(evidence.rows.end), -1, np.int64)
+    partition = np.array(evidence.partition_of, np.int32)
+    ground = LastingGround(
+        policy, heads, groups, rosters, evidence.box_books, evidence.rows.end, nobody, partition
+    )
+    inherited = any(segment.inherited for segment in evidence.segments)
+    # Of who waited before this run only the pool tells.
+    inherited |= any(len(came.pool) for came in evidence.carried.came.values())
+    people = InputPeople(evidence.rows, evidence.individual, explains=not inherited)
+    judge_floor(ground, people, _payloads(evidence), findings)
+    held = _judge_boxes(ground, findings)
+    if evidence.digest_of_code is None:
+        return figures
+    rows = replace(evidence.rows, digest=evidence.digest_of_code[evidence.individual])
+    person = people_of_rows(rows, rosters)
+    numbers = {
+        key: number for key, number in zip(keys, evidence.partition_of, strict=True) if key is not None
+    }
+    seen = with_pool(rows, evidence.carried, numbers)
+    judge_entries(
+        seen,
+        people_of_rows(seen, rosters),
+        rosters,
+        heads,
+        evidence.partition_of,
+        policy,
+        [book.book.column.name for book in evidence.box_books],
+        findings,
+        # Repeats of an event are in the input, and nobody is seen by one.
+        bounded=evidence.bounded and policy.event_id is None and not waiting,
+    )
+    if not waiting:
+        entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
+        judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
+    ground = replace(ground, person=person)
+    followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
+    loose = judge_people(heads, evidence.metrics, followed.counts, findings)
+    known = person[evidence.stays]
+    sizes = rosters.members[rosters.cohort[known[known >= 0]]]
+    return replace(
+        figures,
+        candidates=int(sizes.min()) if len(sizes) else fewest,
+        followed=followed,
+        ground=ground,
+        loose=loose,
+    )
+
+
+def _judge_boxes(ground: LastingGround, findings: Findings) -> tuple[np.ndarray, np.ndarray]:
+    """What takes no secret: a box holds whole cohorts, and is the hull of some. Pairs of a group and a cohort in it.
+
+    The end of a box is the line of its grid next to the outermost of its cohorts. No cohort of others lies further out
+    and in the box, so all that lie in it explain the box as its own do.
+    """
+    groups, rosters = ground.groups, ground.rosters
+    made, release = ground.turns, groups.release
+    boxes = Boxes(groups.boxes, ground.partition[release], made[release])
+    group, cohort = cohorts_in_boxes(rosters, made[rosters.cohort_entered], boxes, ground.books)
+    held = np.bincount(group, weights=rosters.members[cohort], minlength=len(release))
+    note_groups(
+        ground,
+        np.flatnonzero(held < ground.policy.k),
+        f"have a box that does not hold the frozen boxes of cohorts of k = {ground.policy.k} people",
+        findings,
+    )
+    own, owner = np.unique(group, return_inverse=True)
+    judge_hulls(ground, own, owner, cohort, findings)
+    return group, cohort
+
+
+def _with_inherited(evidence: LastingEvidence) -> LastingEvidence:
+    """With a head for each segment of a run that this one continues, before all releases of this one.
+
+    Segments of partitions that have no release here are left out: there is nothing to hold against them.
+    """
+    if not any(segment.inherited for segment in evidence.segments or ()):
+        return evidence
+    heads = list(evidence.released.heads)
+    partition_of = list(evidence.partition_of)
+    places = {
+        evidence.metrics.get(head.release_id, {}).get("partition"): place
+        for head, place in zip(heads, partition_of, strict=True)
+    }
+    segments = []
+    for segment in evidence.segments or ():
+        if segment.inherited:
+            if segment.partition not in places:
+                continue
+            end = INHERITED_MS + segment.head.segments
+            # Under a name of its own: what it says is not of a release here, whatever that is called.
+            segment = replace(segment, release_id=f"{segment.release_id} of an earlier run")
+            epoch = f"{segment.head.epoch:016x}"
+            heads.append(ReleaseHead(segment.release_id, None, end, (), epoch, _BEFORE_ALL))
+            partition_of.append(places[segment.partition])
+        segments.append(segment)
+    released = replace(evidence.released, heads=tuple(heads))
+    return replace(evidence, released=released, partition_of=partition_of, segments=tuple(segments))
+
+
+def _judge_names(
+    segments: Sequence[EnteredSegment], heads: Sequence[ReleaseHead], findings: Findings
+) -> None:
+    """No release has the id of one of an earlier run, as far as people entered with that."""
+    earlier = {segment.release_id for segment in segments if segment.inherited}
+    shared = [head.release_id for head in heads if head.release_id in earlier]
+    if shared:
+        findings.add(
+            f"{len(shared)} releases have the id of a release of an earlier run: two releases, one id, of which one is "
+            "lost where both runs lie together",
+            *shared,
+        )
+
+
+def _payloads(evidence: LastingEvidence) -> Payloads:
+    record = np.flatnonzero(evidence.stays)
+    _, number, _ = group_rows(np.concatenate([evidence.payload[record], evidence.released.payload]))
+    return Payloads(record, number[: len(record)].astype(np.int64), number[len(record) :].astype(np.int64))
+
+
+def _judge_times(groups: ReleasedGroups, evidence: LastingEvidence, findings: Findings) -> None:
+    """A release was made when the windows of all of its rows had ended, and none of them was due before."""
+    policy, heads = evidence.policy, evidence.released.heads
+    assert policy.window_ms is not None
+    end = np.array([head.end or 0 for head in heads], np.int64)[groups.release]
+    closing = np.array([head.closing for head in heads], bool)[groups.release]
+    late = groups.start + policy.window_ms + policy.waiting_ms < end
+    # All rows of a closing one were due by the clock that its run began with, a window before it.
+    young = groups.end + policy.waiting_ms > end - policy.window_ms
+    wrong = (groups.end > end) | np.where(closing, young, late)
+    wrong |= (end - policy.window_offset_ms) % policy.window_ms != 0
+    if wrong.any():
+        releases = np.unique(groups.release[wrong])
+        findings.add(
+            f"{int(wrong.sum())} groups have a window that their release cannot hold rows of",
+            *(heads[number].release_id for number in releases),
+        )
+
+
+def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
+    """Where rows may wait: those whose time is over are out. Counted by payload, over the whole feed."""
+    heads = evidence.released.heads
+    last = np.full(int(evidence.rows.partition.max(initial=0)) + 1, np.iinfo(np.int64).min)
+    for head, place in zip(heads, evidence.partition_of, strict=True):
+        if place >= 0 and head.end is not None:
+            last[place] = max(int(last[place]), head.end)
+    over = evidence.stays & (evidence.rows.end + evidence.policy.waiting_ms <= last[evidence.rows.partition])
+    over &= evidence.rows.end > -(2**61)
+    payload = evidence.payload[over]
+    _, number, _ = group_rows(np.concatenate([payload, evidence.released.payload]))
+    count = int(number.max(initial=-1)) + 1
+    due = np.bincount(number[: len(payload)], minlength=count)
+    missing = int(np.maximum(due - np.bincount(number[len(payload) :], minlength=count), 0).sum())
+    if missing:
+        findings.add(f"{missing} records whose time is over are neither released nor rejected")
+
+
+def told_metrics(folder: Path) -> dict[str, dict[str, Any]]:
+    """The metrics of published releases, by id, in ``folder``."""
+    return {
+        record["release_id"]: record
+        for path in sorted(folder.glob("*.avro"))
+        for record in avro_records(path)
+        if record.get("released", True)
+    }
+
+
+def with_told_ends(
+    released: ReleasedRows,
+    metrics: Mapping[str, Mapping[str, Any]],
+    places: Mapping[str, int] | None = None,
+) -> ReleasedRows:
+    """The releases with the ends that their metrics tell; the newest window of the rows where there are none.
+
+    With cohorts that last, rows name their group's window: only the metrics say when a release was made, by which run
+    of a chain, and whether it was a closing one. places: of each release's run, where several are audited as one.
+    """
+    heads = []
+    for head in released.heads:
+        told = metrics.get(head.release_id, {})
+        end = read_object(told.get("window_end"), MILLISECONDS)
+        place = (told.get("chain_place") or 0) if places is None else places.get(head.release_id, 0)
+        closing = told.get("kind") == "closing"
+        heads.append(replace(head, end=head.end if end is None else end, place=place, closing=closing))
+    return replace(released, heads=tuple(heads))
+
+
+def read_to_the_end(folder: Path) -> bool:
+    """Whether the run in ``folder`` was one over files, by its restricted/run.json."""
+    path = folder / "restricted" / "run.json"
+    try:
+        record = json.loads(path.read_text()) if path.is_file() else None
+    except ValueError:
+        return False
+    return isinstance(record, dict) and "rejected_files" in record and "job" not in record

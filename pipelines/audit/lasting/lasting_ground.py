@@ -1,0 +1,60 @@
+"""What groups of cohorts that last are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kanonflow.pipelines.audit.lasting.rosters import Rosters
+from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
+from kanonflow.schemas.policy import Policy
+
+
+@dataclass(frozen=True)
+class LastingGround:
+    """What groups are held against. Of all n records of the input: end: int64 (n,), end of each one's own window in ms;
+    person: int64 (n,), place in ``rosters``, -1: it never entered. partition: int32 (releases,), as of rows."""
+
+    policy: Policy
+    heads: Sequence[ReleaseHead]
+    groups: ReleasedGroups
+    rosters: Rosters
+    books: Sequence[BoxBook]
+    end: np.ndarray
+    person: np.ndarray
+    partition: np.ndarray
+
+    @property
+    def release_ends(self) -> np.ndarray:
+        """When each release was made, int64 (releases,), ms."""
+        return np.array([head.end or 0 for head in self.heads], np.int64)
+
+    @property
+    def turns(self) -> np.ndarray:
+        """In which order releases were made, int64 (releases,)."""
+        turn_of = {turn: number for number, turn in enumerate(sorted({head.turn for head in self.heads}))}
+        return np.array([turn_of[head.turn] for head in self.heads], np.int64)
+
+    @property
+    def closing(self) -> np.ndarray:
+        """Bool (releases,), which took rows that were due before their run began."""
+        return np.array([head.closing for head in self.heads], bool)
+
+    @property
+    def entry(self) -> np.ndarray:
+        """The turn with which each person entered, int64 (p,)."""
+        return self.turns[self.rosters.entered]
+
+
+class Payloads(NamedTuple):
+    """What can be matched. record: int64 (s,), the records that were not rejected; number: int64 (s,), the number of
+    each one's payload; of_row: int64 (m,), of each released row."""
+
+    record: np.ndarray
+    number: np.ndarray
+    of_row: np.ndarray

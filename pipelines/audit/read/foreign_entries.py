@@ -1,0 +1,43 @@
+"""What lies in a run's directory, and no run puts there. It is not judged; it is named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kanonflow.schemas.printable import printable
+
+_OF_RUNS = frozenset(
+    {"release", "restricted", "metrics", "feed", "promise.json", "verdict.json", "certificate.html"}
+)
+_SECOND = re.compile(r"second-[0-9]+")
+_RECORDS = ("metrics", "rejected", "certificates")
+_RESTRICTED = re.compile(
+    r"cohorts|carried|ended|parked|divided|slots|solutions|lock|stop|secret|beam\.log.*|error-.*\.log|report\.html|\..*"
+    r"|(run|check|measured|summary|verdict|refused|continued_by)\.json.*|" + "|".join(_RECORDS)
+)
+_MOST_NAMED = 3
+
+
+def foreign_entries(folder: Path) -> tuple[str, ...]:
+    """Names of the first few, and how many more there are: beside the releases, and among the restricted records."""
+    found = [
+        path.name
+        for path in _entries(folder)
+        if path.name not in _OF_RUNS and not _SECOND.fullmatch(path.name)
+    ]
+    found += [
+        f"restricted/{path.name}"
+        for path in _entries(folder / "restricted")
+        if not _RESTRICTED.fullmatch(path.name)
+    ]
+    for place in _RECORDS:
+        below = _entries(folder / "restricted" / place)
+        found += [f"restricted/{place}/{path.name}" for path in below if path.suffix != ".avro"]
+    names = [printable(name) for name in sorted(found)]
+    more = len(names) - _MOST_NAMED
+    return (*names[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else []))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []

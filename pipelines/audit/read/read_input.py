@@ -1,0 +1,299 @@
+"""The audit's own reading of the input and of the rejected rows, as codes of the fields' values.
+
+CSV goes through Python's csv module (text_rows.py), Avro through fastavro, Parquet through pyarrow; nothing of
+the pipeline's readers is used. Files are local.
+"""
+
+import glob
+import re
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
+from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.schemas.avro_schema import avro_to_arrow
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.settled_releases import NOTHING_SETTLED, RejectedParts, Settled
+from kanonflow.schemas.text_form import CsvForm, with_delimiter
+from kanonflow.schemas.text_inputs import NO_VALUE
+
+CHUNK_ROWS = 65_536
+_PUBLISHED_FORM = "release_conflict"
+_NO_ROW = "unparseable"
+_NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """The input's files and the schema they share. kind: what they hold. form: how CSV files are written."""
+
+    files: tuple[Path, ...]
+    schema: pa.Schema
+    kind: str
+    form: CsvForm
+
+    @property
+    def text(self) -> bool:
+        """Whether all columns are text."""
+        return self.kind == "csv"
+
+
+@dataclass(frozen=True)
+class InputRecords:
+    """Every record of the input. ``codes`` int32 (n, c): a code for each kept field, in the bound policy's
+    order. ``broken``: lines of text files that are no rows."""
+
+    codes: np.ndarray
+    broken: int
+
+
+@dataclass(frozen=True)
+class RejectedRecords:
+    """What the run rejected. ``codes`` int32 (r, c) as in ``InputRecords``; ``broken``: lines that are no
+    rows; ``conflicts``: rows of releases that lost their slot, which are kept in published form only.
+    ``reasons``: why each of the r records was rejected."""
+
+    codes: np.ndarray
+    reasons: tuple[str, ...]
+    broken: int
+    conflicts: int
+
+
+def find_input(patterns: Sequence[str], form: CsvForm, kind: str | None = None) -> InputColumns:
+    """The files that the patterns match, and their schema.
+
+    form: of those that are CSV.     kind: what they hold; None: what their names say.
+
+    Raises InputError: nothing matches, formats are mixed, or a file is not what its name says.
+    """
+    paths: set[str] = set()
+    for pattern in patterns:
+        found = [path for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file()]
+        if Path(pattern).is_dir():
+            raise InputError(
+                f"--input {pattern}: a directory; name its files, as in --input '{pattern}/*.csv'"
+            )
+        if not found:
+            raise InputError(f"--input {pattern}: no file matches")
+        paths.update(found)
+    files = tuple(Path(path) for path in sorted(paths))
+    formats = {kind or _format(path) for path in files}
+    if len(formats) > 1:
+        raise InputError(
+            f"--input: files of several formats ({', '.join(sorted(formats))}); give those of one"
+        )
+    schemas = [_schema(path, form, *formats) for path in files]
+    for path, schema in zip(files, schemas, strict=True):
+        if set(zip(schema.names, schema.types, strict=True)) != set(
+            zip(schemas[0].names, schemas[0].types, strict=True)
+        ):
+            raise InputError(f"{path}: other columns or types than {files[0]}")
+    return InputColumns(files, schemas[0], formats.pop(), form)
+
+
+def bind_input(
+    policy: Policy,
+    patterns: Sequence[str],
+    delimiter: str | None,
+    kind: str | None = None,
+    *,
+    messages: bool = False,
+) -> tuple[BoundPolicy, InputColumns]:
+    """The policy bound to the files that the patterns match, and those.
+
+    delimiter: of CSV files; None: the policy's, or what the header has most of. kind: as of ``find_input``.
+    messages: the files are copies of messages, of which the policy's ``csv`` says nothing.
+    Raises PolicyError, InputError.
+    """
+    columns = find_input(patterns, with_delimiter(None if messages else policy.csv, delimiter), kind)
+    source, csv = str(columns.files[0]), columns.text and not messages
+    return bind(policy, columns.schema, text=columns.text, source=source, csv=csv), columns
+
+
+def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]) -> InputRecords:
+    """All records of the files as codes. Raises InputError when a file is damaged."""
+    parts: list[np.ndarray] = []
+    broken = 0
+    for path in columns.files:
+        if columns.text:
+            found, bad = _read_csv(path, bound.input_columns, books, columns.form)
+            parts += found
+            broken += bad
+        else:
+            parts += _read_typed(path, columns, bound, books)
+    return InputRecords(_stack(parts, len(books)), broken)
+
+
+def read_rejected(
+    folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], settled: Settled = NOTHING_SETTLED
+) -> RejectedRecords:
+    """All rejected rows in ``folder``/*.avro (none if there is no folder), or below it of several runs. Raises
+    InputError.
+
+    settled: what a wrong state made, whose rows are no rejected ones any more.
+    """
+    parts: list[np.ndarray] = []
+    reasons: list[str] = []
+    broken = conflicts = 0
+    paths = sorted(folder.rglob("*.avro"))
+    parts_in = {each.parent: RejectedParts(settled) for each in paths}
+    for path in paths if settled.lines else ():
+        for record in avro_records(path):
+            parts_in[path.parent].meet(record, path.name)
+    for path in paths:
+        rows: list[dict[str, Any]] = []
+        came: list[Container[str]] = []
+        for record in avro_records(path):
+            if not parts_in[path.parent].counts(record, path.name):
+                continue
+            if record.get("reason") == _NO_ROW:
+                broken += 1
+            elif record.get("reason") == _PUBLISHED_FORM:
+                conflicts += 1
+            else:
+                rows.append(record.get("row") or {})
+                came.append(frozenset(record.get("unread") or ()))
+                reasons.append(str(record.get("reason")))
+        parts.append(
+            np.column_stack(
+                [
+                    book.codes_of_rejected(_cells_of(name, rows, came), len(rows))
+                    for book, name in zip(books, bound.input_columns, strict=True)
+                ]
+            )
+        )
+    return RejectedRecords(_stack(parts, len(books)), tuple(reasons), broken, conflicts)
+
+
+def _cells_of(
+    name: str, rows: Sequence[dict[str, Any]], came: Sequence[Container[str]]
+) -> Iterator[tuple[str | None, bool]]:
+    """The cells of a field in rejected rows, each with whether it stands there as it came."""
+    for row, unread in zip(rows, came, strict=True):
+        yield row.get(name), name in unread
+
+
+def avro_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of an Avro file. Raises InputError when it is none, or damaged."""
+    with path.open("rb") as stream:
+        try:
+            yield from fastavro.reader(stream)  # type: ignore[misc]
+        except OSError:
+            raise
+        except Exception as error:  # whatever the decoder trips over, the file is damaged
+            raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
+
+
+def _format(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(".avro"):
+        return "avro"
+    return "parquet" if name.endswith((".parquet", ".pq")) else "csv"
+
+
+def _schema(path: Path, form: CsvForm, kind: str) -> pa.Schema:
+    match kind:
+        case "avro":
+            with path.open("rb") as stream:
+                try:
+                    written = fastavro.reader(stream).writer_schema
+                except OSError:
+                    raise
+                except Exception as error:  # whatever the decoder trips over, the header is not one
+                    raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
+            try:
+                return avro_to_arrow(written)  # type: ignore[arg-type]
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
+        case "parquet":
+            try:
+                return pq.read_schema(path)
+            except (pa.ArrowException, OSError):
+                raise InputError(f"{path}: not a Parquet file, or cut off") from None
+        case _:
+            names = next(text_rows(path, form))
+            return pa.schema([(name, pa.string()) for name in names])
+
+
+def _read_csv(
+    path: Path, names: Sequence[str], books: Sequence[CodeBook], form: CsvForm
+) -> tuple[list[np.ndarray], int]:
+    parts: list[np.ndarray] = []
+    broken = 0
+    lines = text_rows(path, form)
+    header = next(lines)
+    positions = [header.index(name) for name in names]
+    while chunk := list(islice(lines, CHUNK_ROWS)):
+        whole = [row for row in chunk if row is not BROKEN]
+        broken += len(chunk) - len(whole)
+        cells = [[row[position] for row in whole] for position in positions]
+        for book, column in zip(books, cells, strict=True):
+            for n in _no_text(column) if book.attribute else ():
+                column[n] = NO_VALUE
+        foul = {
+            n
+            for book, column in zip(books, cells, strict=True)
+            if not book.attribute
+            for n in _no_text(column)
+        }
+        if foul:
+            broken += len(foul)
+            cells = [[cell for n, cell in enumerate(column) if n not in foul] for column in cells]
+        parts.append(
+            np.column_stack([book.codes_of_texts(column) for book, column in zip(books, cells, strict=True)])
+        )
+    return parts, broken
+
+
+def _no_text(cells: list[str]) -> list[int]:
+    """Positions of the cells that hold a NUL, a SUB, or a byte kept as a surrogate."""
+    if _NO_TEXT.search("".join(cells)) is None:
+        return []
+    return [n for n, cell in enumerate(cells) if _NO_TEXT.search(cell)]
+
+
+def _read_typed(
+    path: Path, columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]
+) -> Iterator[np.ndarray]:
+    names = bound.input_columns
+    if columns.kind == "avro":
+        records = avro_records(path)
+        while chunk := list(islice(records, CHUNK_ROWS)):
+            cells = [
+                _column([record.get(name) for record in chunk], columns.schema.field(name).type)
+                for name in names
+            ]
+            yield np.column_stack(
+                [book.codes_of_column(each) for book, each in zip(books, cells, strict=True)]
+            )
+        return
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(CHUNK_ROWS, columns=list(names)):
+            yield np.column_stack(
+                [book.codes_of_column(batch.column(name)) for book, name in zip(books, names, strict=True)]
+            )
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
+
+
+def _column(cells: list[Any], kind: pa.DataType) -> pa.Array:
+    """Cells as fastavro returns them, as a column of the type that the file's schema says."""
+    if kind == pa.uuid():
+        cells = [each.bytes if isinstance(each, UUID) else each for each in cells]
+        return pa.ExtensionArray.from_storage(kind, pa.array(cells, pa.binary(16)))
+    return pa.array(cells, kind)
+
+
+def _stack(parts: Sequence[np.ndarray], columns: int) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros((0, columns), np.int32)

@@ -1,0 +1,263 @@
+"""Reading the files of a run's releases, and what each of them must satisfy by itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.order import check_order
+from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.release_files import (
+    AvroRelease,
+    ParquetRelease,
+    is_release,
+    release_reader,
+)
+from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups, all_groups, groups_of_file
+from kanonflow.pipelines.audit.read.values import CodeBook, read_object
+from kanonflow.schemas.avro_names import avro_name
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.canonical_types import MILLISECONDS
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy_fields import Role
+
+_NEVER = (Role.INDIVIDUAL, Role.IDENTIFIER, Role.EVENT_ID, Role.TIME)
+
+
+@dataclass(frozen=True)
+class ReleaseHead:
+    """One release. ``start``, ``end``: its windows in milliseconds since 1970 UTC, None without windows; with cohorts
+    that last, those of all of its groups until the metrics say when it was made. ``partition``: codes of the partition
+    fields. ``epoch``: 16 hexadecimal digits, None where it names none. ``place``: of its run in a chain of runs;
+    ``closing``: whether it took the rows that were older than the clock that run began with; the metrics tell both."""
+
+    release_id: str
+    start: int | None
+    end: int | None
+    partition: tuple[int, ...]
+    epoch: str | None = None
+    place: int = 0
+    closing: bool = False
+
+    @property
+    def turn(self) -> tuple[int, int, bool]:
+        """In which order a partition's releases were made: of one window's end the closing one first."""
+        return self.place, self.end or 0, not self.closing
+
+
+@dataclass(frozen=True)
+class ReleasedRows:
+    """All rows of all releases. ``heads``: the releases; ``release`` int32 (m,): index into them; ``boxes``
+    int32 (m, d): number of the box of each quasi-identifier; ``payload`` int32 (m, p): codes of the payload
+    fields, in the bound policy's payload order. ``elsewhere``: other versions of pyarrow that wrote some of them.
+    ``unread``: files that could not be read as releases. ``groups``: with
+    cohorts that last."""
+
+    heads: tuple[ReleaseHead, ...]
+    release: np.ndarray
+    boxes: np.ndarray
+    payload: np.ndarray
+    unread: int
+    groups: ReleasedGroups | None = None
+    elsewhere: tuple[str, ...] = ()
+
+
+def read_releases(
+    folder: Path,
+    bound: BoundPolicy,
+    box_books: Sequence[BoxBook],
+    payload_books: Sequence[CodeBook],
+    findings: Findings,
+) -> ReleasedRows:
+    """Read the Avro or Parquet files in ``folder``, and note what is wrong with a file by itself.
+
+    Checked: nothing but releases lies there, of one format; the schema is the one the policy and the input give, above
+    all without an individual, identifier, event id or exact time; a file holds nothing else beside its rows; every row
+    names its file's release and window (with cohorts that last, its group's);
+    the window is one of the policy's; rows agree in the partition, and stand in the order of what they publish;
+    boxes are well formed and within the declared domains. Raises InputError when there is no such folder.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; --release takes the directory that a run wrote to")
+    strangers = [path for path in folder.iterdir() if not is_release(path)]
+    if strangers:
+        findings.add(f"release/ holds {len(strangers)} entries that are not releases (folders, hidden files)")
+    payload_names = [column.published_name for column in bound.payload]
+    formats: set[str] = set()
+    epochs: set[str | None] = set()
+    elsewhere: set[str] = set()
+    heads: list[ReleaseHead] = []
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    groups: list[ReleasedGroups] = []
+    unread = 0
+    for path in sorted(folder.iterdir()):
+        if not is_release(path):
+            continue
+        formats.add(path.suffix)
+        file = release_reader(path)
+        if not _check_schema(file, path.stem, bound, findings):
+            unread += 1
+            continue
+        try:
+            rows, whole = file.rows()
+            epoch = file.epoch() if bound.policy.lasting else None
+            faults = list(file.faults(bound, epoch))
+        except Exception as error:  # whatever the decoder trips over, the file is damaged
+            if isinstance(error, OSError) and error.errno:
+                raise
+            findings.add(f"a damaged {file.kind} file", path.stem)
+            unread += 1
+            continue
+        epochs.add(epoch)
+        elsewhere.update(filter(None, [file.elsewhere()]))
+        for fault in faults:
+            findings.add(fault, path.stem)
+        if not whole:
+            findings.add("bytes behind a block's rows", path.stem)
+        if not rows:
+            findings.add("a release without rows", path.stem)
+            continue
+        boxes = _boxes(path, rows, bound, box_books, findings)
+        payload = _columns(
+            [
+                book.codes_of_objects([row[name] for row in rows], len(rows))
+                for book, name in zip(payload_books, payload_names, strict=True)
+            ],
+            len(rows),
+        )
+        check_order(path.stem, rows, bound, findings)
+        head = _head(path, rows, payload, bound, findings)
+        if bound.policy.lasting:
+            groups.append(groups_of_file(path.stem, rows, boxes, bound.policy, findings))
+            head = replace(
+                head, start=int(groups[-1].start.min()), end=int(groups[-1].end.max()), epoch=epoch
+            )
+        heads.append(head)
+        parts.append((boxes, payload))
+    if len(formats) > 1:
+        findings.add("releases of several formats, where a run has one")
+    if bound.policy.lasting and None in epochs:
+        findings.add("a release that names no epoch")
+    if len(epochs - {None}) > 1:
+        findings.add("releases of several epochs: nothing is promised over all of them")
+    return ReleasedRows(
+        heads=tuple(heads),
+        release=np.repeat(np.arange(len(parts), dtype=np.int32), [len(boxes) for boxes, _ in parts]),
+        boxes=np.concatenate([boxes for boxes, _ in parts] or [np.zeros((0, len(box_books)), np.int32)]),
+        payload=np.concatenate(
+            [cells for _, cells in parts] or [np.zeros((0, len(payload_books)), np.int32)]
+        ),
+        unread=unread,
+        groups=all_groups(groups, len(box_books), findings) if bound.policy.lasting else None,
+        elsewhere=tuple(sorted(elsewhere)),
+    )
+
+
+def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Findings) -> None:
+    """No release slot may be used twice.
+
+    A slot is (partition, place of the run in its chain, closing or not, window end, number of the part). The number is
+    only in the restricted metrics: two releases that agree in the rest pass if those give them different numbers.
+    Without metrics no window may have two releases.
+    """
+    numbers = {}
+    for path in metrics_folder.glob("*.avro"):
+        for record in avro_records(path):
+            if record.get("released", True):
+                numbers[record.get("release_id")] = record.get("release_no")
+    ends: dict[tuple[Any, ...], list[str]] = {}
+    for head in heads:
+        ends.setdefault((head.partition, *head.turn), []).append(head.release_id)
+    for same in ends.values():
+        known = {numbers.get(release_id) for release_id in same}
+        if len(same) > 1 and (None in known or len(known) < len(same)):
+            findings.add("one window of a partition was released more than once", same[1])
+
+
+def _check_schema(
+    file: AvroRelease | ParquetRelease, name: str, bound: BoundPolicy, findings: Findings
+) -> bool:
+    """Whether the file has every field that the policy says, in the type it says."""
+    try:
+        fields = file.fields()
+    except OSError as error:
+        if error.errno:
+            raise
+        findings.add(
+            f"not {file.article} {file.kind} file", name
+        )  # Arrow says OSError of what it cannot decode
+        return False
+    except Exception:  # whatever the decoder trips over, the header is not one
+        findings.add(f"not {file.article} {file.kind} file", name)
+        return False
+    expected, found = dict(file.expected(bound)), dict(fields)
+    for field in bound.policy.fields:
+        hidden = field.role in _NEVER and field.quasi is None
+        if hidden and avro_name(field.name) in found:
+            findings.add(f"field {field.name} has role {field.role} and is published", name)
+    extra = [each for each in found if each not in expected]
+    if extra:
+        findings.add(f"fields that the policy does not publish: {', '.join(sorted(extra))}", name)
+    missing = [each for each in expected if each not in found]
+    if missing:
+        findings.add(f"fields that the policy publishes are missing: {', '.join(missing)}", name)
+    other = [each for each in expected if each in found and found[each] != expected[each]]
+    if other:
+        findings.add(f"fields of another type than the policy and the input say: {', '.join(other)}", name)
+    if twice := len(fields) - len(found):
+        findings.add(f"{twice} fields that stand there twice", name)
+    return not missing and not other and not twice
+
+
+def _boxes(
+    path: Path,
+    rows: list[dict[str, Any]],
+    bound: BoundPolicy,
+    books: Sequence[BoxBook],
+    findings: Findings,
+) -> np.ndarray:
+    columns = []
+    for book, column in zip(books, bound.quasis, strict=True):
+        name = column.published_name
+        numbers = book.numbers([row[name] for row in rows])
+        for fault in book.faults(numbers):
+            findings.add(f"field {column.name}: {fault}", path.stem)
+        columns.append(numbers)
+    return _columns(columns, len(rows))
+
+
+def _columns(columns: list[np.ndarray], count: int) -> np.ndarray:
+    return np.column_stack(columns) if columns else np.zeros((count, 0), np.int32)
+
+
+def _head(
+    path: Path, rows: list[dict[str, Any]], payload: np.ndarray, bound: BoundPolicy, findings: Findings
+) -> ReleaseHead:
+    told = {(row["release_id"], row["window_start"], row["window_end"]) for row in rows}
+    if {release_id for release_id, _, _ in told} != {path.stem}:
+        findings.add("the file's name is not the id of the release in its rows", path.stem)
+    lasting = bound.policy.lasting
+    if not lasting and len({(start, end) for _, start, end in told}) > 1:
+        findings.add("rows of one release name different windows", path.stem)
+    partitions = len(bound.policy.partition_by)
+    if len(np.unique(payload[:, :partitions], axis=0)) > 1:
+        findings.add("one release holds rows of several partitions", path.stem)
+    start, end = (read_object(rows[0][name], MILLISECONDS) for name in ("window_start", "window_end"))
+    if not lasting and not _is_window(start, end, bound):
+        findings.add("the release's window is none of the policy's", path.stem)
+    return ReleaseHead(path.stem, start, end, tuple(payload[0, :partitions].tolist()))
+
+
+def _is_window(start: int | None, end: int | None, bound: BoundPolicy) -> bool:
+    """Whether start and end are borders of the policy's windows, no further apart than max_delay allows."""
+    policy = bound.policy
+    if policy.window_ms is None:
+        return start is None and end is None
+    if start is None or end is None:
+        return False
+    aligned = all((border - policy.window_offset_ms) % policy.window_ms == 0 for border in (start, end))
+    return aligned and policy.window_ms <= end - start <= policy.window_ms + policy.max_delay_ms

@@ -1,0 +1,90 @@
+"""The groups of releases of cohorts that last: rows that carry one ``class_id``, one box and one time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.values import read_object
+from kanonflow.schemas.canonical_types import MILLISECONDS
+from kanonflow.schemas.policy import Policy
+
+
+@dataclass(frozen=True)
+class ReleasedGroups:
+    """g groups, release after release.
+
+    release: int32 (g,), ascending. number: int64 (g,), the class_id. start, end: int64 (g,), ms. boxes: int32 (g, d),
+    number of the box of each quasi-identifier. of_row: int32 (m,), the group of each released row.
+    """
+
+    release: np.ndarray
+    number: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    boxes: np.ndarray
+    of_row: np.ndarray
+
+
+def groups_of_file(
+    name: str, rows: Sequence[dict[str, Any]], boxes: np.ndarray, policy: Policy, findings: Findings
+) -> ReleasedGroups:
+    """The groups of one release, as release 0. boxes: int32 (m, d), of its rows. O(m d).
+
+    Noted: rows of a group that differ in box or time, and times that are none of the policy's windows.
+    """
+    start, end = (
+        np.array([read_object(row[border], MILLISECONDS) for row in rows], np.int64)
+        for border in ("window_start", "window_end")
+    )
+    told = np.array([row["class_id"] for row in rows], np.int64)
+    number, first, of_row = np.unique(told, return_index=True, return_inverse=True)
+    stray = np.any(boxes != boxes[first][of_row], axis=1)
+    if stray.any():
+        findings.add(f"{len(np.unique(told[stray]))} groups whose rows have different boxes", name)
+    stray = (start != start[first][of_row]) | (end != end[first][of_row])
+    if stray.any():
+        findings.add(f"{len(np.unique(told[stray]))} groups whose rows name different windows", name)
+    wrong = ~_are_windows(start[first], end[first], policy)
+    if wrong.any():
+        findings.add(f"{int(wrong.sum())} groups with a window that is none of the policy's", name)
+    release = np.zeros(len(first), np.int32)
+    return ReleasedGroups(release, number, start[first], end[first], boxes[first], of_row.astype(np.int32))
+
+
+def _are_windows(start: np.ndarray, end: np.ndarray, policy: Policy) -> np.ndarray:
+    """Whether borders are borders of the policy's windows, no further apart than rows may wait."""
+    size = policy.window_ms
+    assert size is not None
+    aligned = ((start - policy.window_offset_ms) % size == 0) & ((end - policy.window_offset_ms) % size == 0)
+    return aligned & (end - start >= size) & (end - start <= size + policy.waiting_ms)
+
+
+def all_groups(parts: Sequence[ReleasedGroups], fields: int, findings: Findings) -> ReleasedGroups:
+    """The groups of all releases. Noted: a class_id that stands in several releases, which links its groups."""
+    empty = np.zeros(0, np.int64)
+    counts = [len(part.number) for part in parts]
+    offsets = np.cumsum([0, *counts])
+    groups = ReleasedGroups(
+        release=np.repeat(np.arange(len(parts), dtype=np.int32), counts),
+        number=np.concatenate([empty, *(part.number for part in parts)]),
+        start=np.concatenate([empty, *(part.start for part in parts)]),
+        end=np.concatenate([empty, *(part.end for part in parts)]),
+        boxes=np.concatenate([np.zeros((0, fields), np.int32), *(part.boxes for part in parts)]),
+        of_row=np.concatenate(
+            [
+                np.zeros(0, np.int32),
+                *(part.of_row + offset for part, offset in zip(parts, offsets, strict=False)),
+            ]
+        ).astype(np.int32),
+    )
+    repeated = len(groups.number) - len(np.unique(groups.number))
+    if repeated:
+        findings.add(
+            f"{repeated} groups have a class_id that stands in another release too, which links them"
+        )
+    return groups

@@ -1,0 +1,1 @@
+"""Does each matching record hold, and was its matching drawn?"""
