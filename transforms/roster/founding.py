@@ -139,7 +139,7 @@ def _everybody(table: Table, labels: NDArray[np.int64], size: int) -> NDArray[np
     if out.size == 0:
         return labels
     units = labels.copy()
-    units[out] = labels.max(initial=-1) + 1 + np.arange(out.size)
+    units[out] = labels.max() + 1 + np.arange(out.size)
     members = np.bincount(units)
     joined = merge_cohorts(
         MergeTask(
