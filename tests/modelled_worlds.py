@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
