@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 # Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-thorough lint bench docs clean flink-test flink-up flink-down lock beam-range-test
+.PHONY: demo test test-all test-thorough lint bench docs proofs clean flink-test flink-up flink-down lock beam-range-test
 
 # From nothing each time: a run that other code began must not be resumed. Its kernels stand beside the sources, where
 # kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR: whoever goes on by hand waits once. Those of
@@ -88,8 +88,17 @@ docs: $(VENV)/.installed-test .mypy_root/kanonflow
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "site/index.html; with a search: $(PY) -m http.server --directory site --bind 127.0.0.1"
 
+# The theorem of cohorts that last, checked by Rocq (Coq) with MathComp, and its model as a program, in .proofs/; seconds.
+# apt-get install coq libcoq-mathcomp-algebra ocaml-findlib
+proofs:
+	@command -v coqc > /dev/null || { echo "make proofs: coqc is missing (apt-get install coq libcoq-mathcomp-algebra ocaml-findlib)"; exit 2; }
+	rm -rf .proofs
+	cp -R proofs .proofs
+	cd .proofs && for part in Promise Step Release Extract; do coqc -w -notation-overridden,-ambiguous-paths,-extraction -R . kanonflow $$part.v || exit 1; done
+	cd .proofs && ocamlfind ocamlopt -w -a -O3 model.mli model.ml driver.ml -o model
+
 clean:
-	rm -rf demo-out site build dist .beam .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .proofs demo-out site build dist .beam .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)

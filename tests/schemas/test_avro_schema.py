@@ -232,10 +232,10 @@ def test_a_rejected_row_survives_the_file() -> None:
     }
     row["part"] = "p"
     row["row"] = {"a": None, "b": "1"}
-    unknown: dict[str, Any] = dict.fromkeys(("line", "raw", "header", "expected"))
+    unknown: dict[str, Any] = dict.fromkeys(("line", "raw", "header", "expected", "states"))
     assert through_avro(rejected_schema(), [row])[1] == [row | unknown | {"unread": []}]
     found = row | {"line": 1 << 40, "raw": "1,\\xff", "header": "a,b", "expected": "a number such as 12.5"}
-    found["unread"] = ["b"]
+    found |= {"unread": ["b"], "states": "3"}
     assert through_avro(rejected_schema(), [found])[1] == [found]
 
 
