@@ -3,7 +3,8 @@
 (module, function, expression, what it becomes, number of the equal one within the function): the reason
 """
 
-_GATE, _POOL = "transforms/publishing/gate.py", "transforms/roster/pool.py"
+_GATE, _KINDS = "transforms/publishing/gate.py", "transforms/publishing/gate_kinds.py"
+_POOL = "transforms/roster/pool.py"
 _FOUNDING = "transforms/roster/founding.py"
 _JOINED = (
     "MergeTask(Table(table.numeric, table.categorical, table.cardinality, table.weights, individuals=units,"
@@ -21,7 +22,7 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         0,
     ): "of a graph only how many there are is asked, as many in each column",
     (
-        _GATE,
+        _KINDS,
         "_in_set",
         "len(known) + 1",
         "len(known) + 2",

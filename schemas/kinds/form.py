@@ -17,7 +17,8 @@ from kanonflow.schemas.policy_fields import Domain
 from kanonflow.schemas.text_form import TextForm
 
 Ends = tuple[int, int] | tuple[float, float]
-NOTHING = pa.scalar(None, pa.string())
+# Not pa.scalar: it loads pandas, which nobody has asked for.
+NOTHING = pa.nulls(1, pa.string())[0]
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 
