@@ -195,7 +195,7 @@ def cohorts(nights: Nights, output: str, people: Sequence[str]) -> dict[str, int
     policy = read_policy(str(nights.place / "policy.yaml"))
     columns = pa.schema([(name, pa.string()) for name in nights.days[0][0]])
     book = CodeBook(bind(policy, columns, text=True, source="in").column("cc_num"))
-    book.codes_of_texts(people, len(people))
+    book.codes_of_texts(people)
     key = people_key(Secret((nights.place / "secret").read_bytes()))
     digests = digests_of_codes(book, key).view(np.int64).tolist()
     entered: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What a text input says: the one statement that the run's reader and the audit's own reader both follow.
+"""What a text input says: the one statement that the run, the audit and a second reader among the tests follow.
 
 CSV files
     Encoding    UTF-8 unless the policy's ``csv`` says another; with or without a byte order mark, which is no part of

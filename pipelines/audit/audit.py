@@ -218,6 +218,7 @@ def audit(
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
         loose=figures.counted_loosely,
         foreign=foreign_entries(Path(release_dir)),
+        elsewhere=evidence.released.elsewhere,
         bounded=read_to_the_end(Path(release_dir)),
         runs=places is not None,
     )

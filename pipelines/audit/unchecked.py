@@ -16,6 +16,7 @@ class Seen:
     have more than one set of cohorts that may stand in them; bounded: a run over files.
     loose: releases whose people are known only between two bounds; None: not at all.
     foreign: entries of its directory that no run makes. runs: of a chain, that were judged as one.
+    elsewhere: other versions of pyarrow, which wrote releases.
     """
 
     matching_records: bool
@@ -30,6 +31,7 @@ class Seen:
     bounded: bool = False
     runs: bool = False
     foreign: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def recorded(self) -> bool:
@@ -139,6 +141,11 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
             f"{len(seen.foreign)} entries of the directory",
             f"no run makes them ({', '.join(seen.foreign)})",
         )
+    if seen.elsewhere:
+        yield (
+            "pages of Parquet files, byte by byte",
+            f"pyarrow {', '.join(seen.elsewhere)} wrote them; what this one reads was judged, and that sees the rest",
+        )
     if not seen.metrics:
         yield "metrics", "there are none in restricted/metrics"
     else:
@@ -165,5 +172,5 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
     yield "who has read the files", "modes are compared, not accounts, copies or times"
     yield (
         "which of several spellings the same bytes have",
-        "how rows fall into blocks of Avro, how bytes are compressed, and which pyarrow a Parquet file names",
+        "how rows fall into blocks of Avro, and how bytes are compressed there",
     )

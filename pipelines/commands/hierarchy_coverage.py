@@ -10,9 +10,10 @@ from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.rows.classify import one_array, read_column
+from kanonflow.transforms.rows.classify import one_array
 from kanonflow.transforms.rows.elements import from_ipc
 
 

@@ -26,11 +26,12 @@ from kanonflow.pipelines.run_records.other_spellings import MOST_TRIED, known_ot
 from kanonflow.pipelines.run_records.people_found import PeopleFound
 from kanonflow.pipelines.runs.input_content import input_contents
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.release.cohorts import person_digests
-from kanonflow.transforms.rows.classify import one_array, read_column
+from kanonflow.transforms.rows.classify import one_array
 from kanonflow.transforms.rows.elements import from_ipc
 
 SAMPLE_ROWS = 200_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,18 +11,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.canonical_columns import as_text, read_column
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.expected_forms import expected_instead
-from kanonflow.schemas.formatted_times import as_written
-from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.local_times import FIRST_SECOND
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
-from kanonflow.schemas.text_form import ISO
 from kanonflow.schemas.text_inputs import NO_VALUE
-from kanonflow.schemas.text_values import cast_text, render_text
-from kanonflow.schemas.typed_values import cast_typed
+from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import from_units, to_units
 from kanonflow.transforms.rows.elements import CellFault
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
@@ -153,7 +149,7 @@ def _check(
     column: BoundColumn, raw: pa.Array, source: str | None, faults: Sequence[CellFault], *, attribute: bool
 ) -> _Checked:
     """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
-    raw = _as_text(column, raw)
+    raw = as_text(column, raw)
     read, bad = read_column(column, raw, source)
     if attribute and is_text(raw.type):
         none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
@@ -183,39 +179,6 @@ def _check(
             values = pc.if_else(pa.array(outside), pa.scalar(None, read.type), read)
             problems.append((outside, "outside_domain", "outside of the declared domain"))
     return _Checked(column, raw, read, bad, values, problems, {fault.row: fault.text for fault in faults})
-
-
-def _as_text(column: BoundColumn, raw: pa.Array) -> pa.Array:
-    """Whole numbers under a format as the text that they are read as, also where a rejected row shows them."""
-    if column.from_text and column.form.format is not None and form_of(raw.type).spelled:
-        return as_written(raw, column.form.format)
-    return raw
-
-
-def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Canonical values, null where there is none, and the mask of those that should have been one.
-
-    Raises InputError: the column's type is not what the policy was bound to.
-    """
-    if column.own_type is not None:
-        own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
-        values, beyond = cast_typed(own, column.arrow_type)
-        return values, bad | beyond
-    raw, form, bad = _as_text(column, raw), column.form, np.zeros(len(raw), dtype=bool)
-    try:
-        if column.from_text and (is_text(raw.type) or raw.type == pa.null()):
-            raw, bad = cast_text(raw.cast(pa.string()), column.text_type, form)
-            form = ISO
-        values, beyond = column.values.take(raw, form)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
-        where = f"{source or 'a batch'}: column {column.name}"
-        raise InputError(
-            f"{where} has type {raw.type}, but the policy was bound to {column.arrow_type}"
-        ) from None
-    bad = bad | beyond
-    if bad.any():
-        values = pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
-    return values, bad
 
 
 def problems_of(

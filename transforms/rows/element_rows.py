@@ -32,13 +32,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.kinds.form import MILLISECONDS, Form
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.printable import printable
-from kanonflow.transforms.rows.classify import read_column
 from kanonflow.transforms.rows.elements import CellFault
 
 MISSING = "the element has no such key"

@@ -7,8 +7,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.value_units import to_units
-from kanonflow.transforms.rows.classify import ahead_of_arrival, beyond_the_calendar, one_array, read_column
+from kanonflow.transforms.rows.classify import ahead_of_arrival, beyond_the_calendar, one_array
 
 AHEAD_MS = 86_400_000
 """How far ahead of the wall clock an event may be and still count as progress: one day."""

@@ -12,8 +12,7 @@ from fractions import Fraction
 
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows
-from kanonflow.pipelines.audit.read.text_cells import Unreadable
-from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable
 from kanonflow.schemas.policy_fields import Closeness, ClosenessDistance, Diversity, DiversityKind
 
 # Entropies and distances come from sums of floats in the pipeline; they may miss a limit by this much.

@@ -29,7 +29,7 @@ from kanonflow.pipelines.audit.judge.lines import unexplained
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
-from kanonflow.pipelines.audit.read.text_cells import Unreadable
+from kanonflow.pipelines.audit.read.values import Unreadable
 
 _MOST_PAIRS = 4_000_000
 _MOST_CELLS = 64_000_000

@@ -67,7 +67,7 @@ class BoxBook:
             path = list(dict.fromkeys(row))
             if label in path:
                 below.setdefault(path[max(path.index(label) - 1, 0)], []).append(row[0])
-        return [self.book.codes_of_texts(leaves, len(leaves)).tolist() for leaves in below.values()]
+        return [self.book.codes_of_texts(leaves).tolist() for leaves in below.values()]
 
     def faults(self, numbers: np.ndarray) -> list[str]:
         """What is wrong with the boxes of these numbers, each fault once."""
@@ -116,7 +116,7 @@ class BoxBook:
         below = self._below.get(label, [])
         if not below:
             return Box(fault="a label that its hierarchy does not have")
-        codes = self.book.codes_of_texts(below, len(below)).tolist()
+        codes = self.book.codes_of_texts(below).tolist()
         return Box(codes=tuple(sorted(set(codes))), nulls=label == tree.root)
 
 

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.read_input import plain_cells
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 
@@ -138,8 +137,7 @@ def _read(path: Path, partition: str, bound: BoundPolicy, books: Sequence[CodeBo
     if len(pool):
         known = pa.ipc.open_stream(warm["pool_values"]).read_all()
         for number, (book, column) in enumerate(quasis):
-            cells = plain_cells(known.column(column.name).combine_chunks(), column.arrow_type)
-            values[:, number] = book.codes_of_objects(cells, len(pool))
+            values[:, number] = book.codes_of_canonical(known.column(column.name).combine_chunks())
     roster = None if state.get("roster") is None else tuple(state["roster"]["head"][1:])
     told = meta["waiting"] + sum(count for _, _, count in meta["batches"])
     return CarriedPartition(
@@ -163,8 +161,7 @@ def _codes(rows: pa.Table, bound: BoundPolicy, books: Sequence[CodeBook]) -> np.
         faults = [(row, json.loads(cell)) for row, cell in enumerate(told) if cell is not None]
     columns = []
     for book, column in zip(books, bound.columns, strict=True):
-        cells = plain_cells(rows.column(column.name).combine_chunks(), column.arrow_type)
-        codes = book.codes_of_objects(cells, len(cells))
+        codes = book.codes_of_canonical(rows.column(column.name).combine_chunks())
         for row, fault in faults:
             if column.name in fault["cells"]:
                 came = (fault["cells"][column.name], column.name in fault["unread"])

@@ -19,8 +19,7 @@ import numpy as np
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_input import avro_records
 from kanonflow.pipelines.audit.read.segment_chain import Corners, Head, chain_after
-from kanonflow.pipelines.audit.read.text_cells import Unreadable
-from kanonflow.pipelines.audit.read.values import CodeBook, read_object
+from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable, read_object
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 

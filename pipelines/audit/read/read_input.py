@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
-from kanonflow.pipelines.audit.read.values import CodeBook, Local
+from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
@@ -29,7 +30,6 @@ from kanonflow.schemas.text_inputs import NO_VALUE
 CHUNK_ROWS = 65_536
 _PUBLISHED_FORM = "release_conflict"
 _NO_ROW = "unparseable"
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
 
 
@@ -130,7 +130,7 @@ def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBo
             parts += found
             broken += bad
         else:
-            parts += _read_typed(path, columns.kind, bound, books)
+            parts += _read_typed(path, columns, bound, books)
     return InputRecords(_stack(parts, len(books)), broken)
 
 
@@ -247,11 +247,8 @@ def _read_csv(
         if foul:
             broken += len(foul)
             cells = [[cell for n, cell in enumerate(column) if n not in foul] for column in cells]
-        count = len(whole) - len(foul)
         parts.append(
-            np.column_stack(
-                [book.codes_of_texts(column, count) for book, column in zip(books, cells, strict=True)]
-            )
+            np.column_stack([book.codes_of_texts(column) for book, column in zip(books, cells, strict=True)])
         )
     return parts, broken
 
@@ -263,64 +260,36 @@ def _no_text(cells: list[str]) -> list[int]:
     return [n for n, cell in enumerate(cells) if _NO_TEXT.search(cell)]
 
 
-def _read_typed(path: Path, kind: str, bound: BoundPolicy, books: Sequence[CodeBook]) -> Iterator[np.ndarray]:
+def _read_typed(
+    path: Path, columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]
+) -> Iterator[np.ndarray]:
     names = bound.input_columns
-    if kind == "avro":
+    if columns.kind == "avro":
         records = avro_records(path)
         while chunk := list(islice(records, CHUNK_ROWS)):
-            yield _codes([[record.get(name) for record in chunk] for name in names], bound, books)
+            cells = [
+                _column([record.get(name) for record in chunk], columns.schema.field(name).type)
+                for name in names
+            ]
+            yield np.column_stack(
+                [book.codes_of_column(each) for book, each in zip(books, cells, strict=True)]
+            )
         return
     try:
         for batch in pq.ParquetFile(path).iter_batches(CHUNK_ROWS, columns=list(names)):
-            cells = [
-                plain_cells(
-                    batch.column(batch.schema.names.index(column.name)), column.own_type or column.arrow_type
-                )
-                for column in bound.columns
-            ]
-            yield _codes(cells, bound, books)
+            yield np.column_stack(
+                [book.codes_of_column(batch.column(name)) for book, name in zip(books, names, strict=True)]
+            )
     except (pa.ArrowException, OSError):
         raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
 
 
-def _codes(cells: list[list[Any]], bound: BoundPolicy, books: Sequence[CodeBook]) -> np.ndarray:
-    columns = []
-    for column, book, values in zip(bound.columns, books, cells, strict=True):
-        read = book.codes_of_texts if column.from_text else book.codes_of_typed
-        columns.append(read(values, len(values)))
-    return np.column_stack(columns)
-
-
-def plain_cells(array: pa.Array, kind: pa.DataType) -> list[Any]:
-    """Python values of a column of which the policy makes ``kind``. Days, instants in the unit of ``kind`` (of a date:
-    days) and times of day in microseconds are integers, and times without a zone are ``Local``: no datetime limits
-    these."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    own = array.type
-    if pa.types.is_time(own):
-        ticks = array.view(pa.int32() if pa.types.is_time32(own) else pa.int64()).to_pylist()
-        return [None if tick is None else tick * 10**6 // _PER_SECOND[own.unit] for tick in ticks]
-    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        return array.to_pylist()
-    if pa.types.is_date(own):
-        days = array.cast(pa.date32()).cast(pa.int32()).to_pylist()
-        return [_local(day, 86_400) for day in days] if pa.types.is_timestamp(kind) else days
-    if not pa.types.is_timestamp(own):
-        return array.to_pylist()
-    units = array.cast(pa.int64()).to_pylist()
-    if own.tz is None:
-        return [_local(value, 1, _PER_SECOND[own.unit]) for value in units]
-    have, want = (
-        _PER_SECOND[own.unit] * 86_400,
-        1 if pa.types.is_date(kind) else _PER_SECOND[kind.unit] * 86_400,
-    )
-    return [None if value is None else value * want // have for value in units]
-
-
-def _local(value: int | None, seconds: int, parts: int = 1) -> Local | None:
-    """value: in units of seconds / parts."""
-    return None if value is None else Local(value * seconds * 10**6 // parts)
+def _column(cells: list[Any], kind: pa.DataType) -> pa.Array:
+    """Cells as fastavro returns them, as a column of the type that the file's schema says."""
+    if kind == pa.uuid():
+        cells = [each.bytes if isinstance(each, UUID) else each for each in cells]
+        return pa.ExtensionArray.from_storage(kind, pa.array(cells, pa.binary(16)))
+    return pa.array(cells, kind)
 
 
 def _stack(parts: Sequence[np.ndarray], columns: int) -> np.ndarray:

@@ -53,7 +53,8 @@ class ReleaseHead:
 class ReleasedRows:
     """All rows of all releases. ``heads``: the releases; ``release`` int32 (m,): index into them; ``boxes``
     int32 (m, d): number of the box of each quasi-identifier; ``payload`` int32 (m, p): codes of the payload
-    fields, in the bound policy's payload order. ``unread``: files that could not be read as releases. ``groups``: with
+    fields, in the bound policy's payload order. ``elsewhere``: other versions of pyarrow that wrote some of them.
+    ``unread``: files that could not be read as releases. ``groups``: with
     cohorts that last."""
 
     heads: tuple[ReleaseHead, ...]
@@ -62,6 +63,7 @@ class ReleasedRows:
     payload: np.ndarray
     unread: int
     groups: ReleasedGroups | None = None
+    elsewhere: tuple[str, ...] = ()
 
 
 def read_releases(
@@ -87,6 +89,7 @@ def read_releases(
     payload_names = [column.published_name for column in bound.payload]
     formats: set[str] = set()
     epochs: set[str | None] = set()
+    elsewhere: set[str] = set()
     heads: list[ReleaseHead] = []
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     groups: list[ReleasedGroups] = []
@@ -110,6 +113,7 @@ def read_releases(
             unread += 1
             continue
         epochs.add(epoch)
+        elsewhere.update(filter(None, [file.elsewhere()]))
         for fault in faults:
             findings.add(fault, path.stem)
         if not whole:
@@ -149,6 +153,7 @@ def read_releases(
         ),
         unread=unread,
         groups=all_groups(groups, len(box_books), findings) if bound.policy.lasting else None,
+        elsewhere=tuple(sorted(elsewhere)),
     )
 
 

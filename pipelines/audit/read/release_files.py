@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.audit.read.header import header_faults, used_up
-from kanonflow.pipelines.audit.read.parquet_header import parquet_faults
+from kanonflow.pipelines.audit.read.parquet_header import other_writer, parquet_faults
 from kanonflow.schemas.avro_schema import PROPERTY, release_arrow_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.release_format import SCHEMA_KEY, SUFFIXES, ReleaseFormat
@@ -69,6 +69,10 @@ class AvroRelease:
         """What stands beside the rows and should not."""
         return header_faults(self._path, _of_epoch(release_avro_schema(bound), epoch))
 
+    def elsewhere(self) -> str | None:
+        """Which other pyarrow wrote it, so that its pages were not compared byte by byte."""
+        return None
+
     def content(self, bound: BoundPolicy) -> bytes:
         """The Avro encoding of the rows, one after the other, which a matching record vouches for."""
         with self._path.open("rb") as stream:
@@ -108,6 +112,10 @@ class ParquetRelease:
         schema = release_arrow_schema(bound)
         rows = pa.table([self._table.column(field.name).cast(field.type) for field in schema], schema=schema)
         return parquet_faults(self._data, rows, _of_epoch(release_avro_schema(bound), epoch))
+
+    def elsewhere(self) -> str | None:
+        """Which other pyarrow wrote it, so that its pages were not compared byte by byte."""
+        return other_writer(self._data)
 
     def content(self, bound: BoundPolicy) -> bytes:
         """The Avro encoding of the rows, one after the other, which a matching record vouches for."""

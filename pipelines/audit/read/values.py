@@ -1,55 +1,47 @@
-"""The audit's own reading of values: what a cell of a file says, as a plain Python value.
+"""Values of one field as plain Python values and as codes, wherever they come from: input, rejected row or release.
 
-The audit must not share a mistake with the pipeline, so it does not use the pipeline's casts (text_cells.py reads
-cells of text). Values of one field, wherever they come from (an input file, a rejected row, a release), become one of:
+    str, bool, float, int (whole numbers; days since 1970 of dates; instants since 1970 UTC in the type's unit;
+    microseconds since midnight of times of day; the unscaled value of decimals), bytes, None, Unreadable
 
-    str, bool, float, int (whole numbers; days since 1970 of dates; milliseconds or microseconds since 1970
-    UTC of instants, cut to the type's unit; microseconds since midnight of times of day; the unscaled value of
-    decimals), bytes, None, Unreadable
-
-and equal values get equal codes of the field's ``CodeBook``.
+Equal values get equal codes of the field's ``CodeBook``. What a cell says is read by schemas/canonical_columns.py,
+by which the run reads too; tests hold it against a second reader (tests/twin_values.py).
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.read.text_cells import (
-    EPOCH_DAY,
-    Unreadable,
-    digits_under,
-    read_text,
-    rounded,
-    since_epoch,
-    since_midnight,
-    within_calendar,
-)
 from kanonflow.schemas.bound_policy import BoundColumn
+from kanonflow.schemas.canonical_columns import as_text, read_column
 from kanonflow.schemas.policy_fields import Outside, QuasiType, Role
 from kanonflow.schemas.text_form import ISO, TextForm
 from kanonflow.schemas.text_inputs import NO_VALUE
+from kanonflow.schemas.text_values import cast_text
+from kanonflow.schemas.value_units import days_beyond_the_calendar, floor_to_unit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST_DAY, _LAST_DAY = ((each - _EPOCH.date()).days for each in (date.min, date.max))
 _PUBLISHED = (Role.SENSITIVE, Role.INSENSITIVE)
-NO_TYPED_VALUE = Unreadable("")
-"""What a typed column holds that is no value of its field: NaN, or an instant beyond the calendar. Which of them it is
-makes no difference, for all of them are rejected, and Arrow prints some of them alike."""
 
 
 @dataclass(frozen=True)
-class Local:
-    """A time of a typed column without a zone. microseconds: since 1970, as if its zone were UTC."""
+class Unreadable:
+    """A cell that is no value of its field's type; equal to another one of the same text."""
 
-    microseconds: int
+    text: str
+
+
+NO_TYPED_VALUE = Unreadable("")
+"""What a typed column holds that is no value of its field: NaN, or an instant beyond the calendar. Which of them it is
+makes no difference, for all of them are rejected, and Arrow prints some of them alike."""
 
 
 class CodesOf(dict[Any, int]):
@@ -82,34 +74,63 @@ class CodeBook:
         quasi = column.field.quasi
         counted = column.field.role in _PUBLISHED or (quasi is not None and quasi.type is QuasiType.NUMERIC)
         self._signed = pa.types.is_floating(column.arrow_type) and counted
-        self._texts = CodesOf(lambda text: self._code(read_cell(text, column)))
-        self._rejected = CodesOf(lambda text: self._code(read_rejected(text, column)))
-        self._unread = CodesOf(lambda text: self._code(read_rejected(text, column, unread=True)))
-        self._typed = CodesOf(lambda value: self._code(read_typed(value, column)))
-        self._objects = CodesOf(lambda value: self._code(read_object(value, column.arrow_type)))
+        self._objects = CodesOf(lambda value: self.code(read_object(value, column.arrow_type)))
 
-    def codes_of_texts(self, cells: Iterable[str | int | None], count: int) -> np.ndarray:
-        """Codes int32 (count,) of cells of a text file, or of whole numbers with a format; an empty cell is null."""
-        return np.fromiter(map(self._texts.__getitem__, cells), np.int32, count)
+    def codes_of_texts(self, cells: Sequence[str | None]) -> np.ndarray:
+        """Codes int32 (n,) of cells of a text file; an empty one is null."""
+        return self.codes_of_column(pa.array(cells, pa.string()))
+
+    def codes_of_column(self, raw: pa.Array) -> np.ndarray:
+        """Codes int32 (n,) of an input's column, as the policy was bound to it. O(n), and O(distinct) in Python."""
+        raw = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+        values, bad = read_column(self.column, raw, None)
+        codes = self.codes_of_canonical(values)
+        if bad.any():
+            places = np.flatnonzero(bad)
+            codes[places] = self.code(NO_TYPED_VALUE) if not self.column.from_text else -1
+            if self.column.from_text:
+                texts = as_text(self.column, raw.take(pa.array(places))).to_pylist()
+                codes[places] = [self.code(Unreadable(text)) for text in texts]
+        return codes
+
+    def codes_of_canonical(self, values: pa.Array) -> np.ndarray:
+        """Codes int32 (n,) of values of the field's own type."""
+        if pa.types.is_floating(values.type):
+            # By their bits: a dictionary takes -0.0 for 0.0.
+            numbers = np.asarray(values.fill_null(0.0))
+            bits, place = np.unique(numbers.view(f"i{numbers.itemsize}"), return_inverse=True)
+            distinct = pa.array(bits.view(numbers.dtype))
+        else:
+            encoded = values.dictionary_encode()
+            distinct, place = encoded.dictionary, np.asarray(encoded.indices.fill_null(0))
+        if not len(distinct):
+            return np.full(len(values), -1, np.int32)
+        there = np.asarray(values.is_valid())
+        used = np.zeros(len(distinct), bool)
+        used[place[there]] = True
+        plain = plain_values(distinct)
+        codes = np.array(
+            [self.code(value) if use else -1 for value, use in zip(plain, used, strict=True)], np.int32
+        )
+        return np.where(there, codes[place], -1).astype(np.int32)
 
     def codes_of_rejected(self, cells: Iterable[tuple[str | None, bool]], count: int) -> np.ndarray:
         """Codes int32 (count,) of cells of rejected rows: each with whether it is what came, or canonical text."""
-        codes = (self._unread[text] if unread else self._rejected[text] for text, unread in cells)
-        return np.fromiter(codes, np.int32, count)
-
-    def codes_of_typed(self, cells: Iterable[Any], count: int) -> np.ndarray:
-        """Codes int32 (count,) of a typed input's values as fastavro or pyarrow return them."""
-        if self._signed:
-            # A dict takes -0.0 for 0.0.
-            read = (read_typed(value, self.column) for value in cells)
-            return np.fromiter(map(self._code, read), np.int32, count)
-        return np.fromiter(map(self._typed.__getitem__, cells), np.int32, count)
+        texts, unread = zip(*cells, strict=True) if count else ((), ())
+        came = np.array(unread, bool)
+        codes = np.empty(count, np.int32)
+        for own in (came, ~came):
+            places = np.flatnonzero(own)
+            read = read_rejected([texts[place] for place in places.tolist()], self.column, unread=own is came)
+            codes[places] = [self.code(value) for value in read]
+        return codes
 
     def codes_of_objects(self, cells: Iterable[Any], count: int) -> np.ndarray:
         """Codes int32 (count,) of values of the field's own type, as releases have them."""
         if self._signed:
+            # A dict takes -0.0 for 0.0.
             read = (read_object(value, self.column.arrow_type) for value in cells)
-            return np.fromiter(map(self._code, read), np.int32, count)
+            return np.fromiter(map(self.code, read), np.int32, count)
         return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
 
     def faults(self) -> np.ndarray:
@@ -118,7 +139,18 @@ class CodeBook:
         wrong = [isinstance(value, Unreadable) or outside_domain(value, self.column) for value in self.values]
         return np.array(wrong, dtype=bool)
 
-    def _code(self, value: Any) -> int:
+    def canonical(self) -> pa.Array:
+        """All values as a column of the field's type, null where one could not be read."""
+        kind = self.column.arrow_type
+        values: list[Any] = [None if isinstance(each, Unreadable) else each for each in self.values]
+        if pa.types.is_decimal(kind):
+            return pa.array([value if value is None else _decimal(value, kind) for value in values], kind)
+        counts = pa.types.is_temporal(kind)
+        plain = (pa.int32() if pa.types.is_date(kind) else pa.int64()) if counts else kind
+        return pa.array(values, plain).cast(kind)
+
+    def code(self, value: Any) -> int:
+        """The code of a plain value."""
         if value is None:
             return -1
         if self.attribute and value in (NO_VALUE, NO_VALUE.encode()):
@@ -142,139 +174,104 @@ def outside_domain(value: Any, column: BoundColumn) -> bool:
     return not low <= value <= high
 
 
-def read_cell(cell: str | int | None, column: BoundColumn) -> Any:
-    """A cell of a text file of one field, or of a column of whole numbers with a format; of an instant whose day is all
-    that counts, the day in UTC."""
-    text = digits_under(cell, column.form.format) if isinstance(cell, int) else cell
-    if column.field.value != "timestamp" or not pa.types.is_date(column.arrow_type):
-        return read_text(text, column.arrow_type, column.form)
-    milliseconds = read_text(text, pa.timestamp("ms", tz="UTC"), column.form)
-    return milliseconds // 86_400_000 if isinstance(milliseconds, int) else milliseconds
+def plain_values(array: pa.Array) -> list[Any]:
+    """Plain values of a column of a canonical type."""
+    kind = array.type
+    if pa.types.is_temporal(kind):
+        return list(array.cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).to_pylist())
+    if pa.types.is_decimal(kind):
+        return [None if value is None else _unscaled(value, kind) for value in array.to_pylist()]
+    return list(array.to_pylist())
 
 
-def read_rejected(text: str | None, column: BoundColumn, *, unread: bool = False) -> Any:
-    """A cell of a rejected row: canonical text, in which bytes are hexadecimal, or, ``unread``, what came.
+def read_texts(texts: Sequence[str | None], kind: pa.DataType, form: TextForm = ISO) -> list[Any]:
+    """Cells of text as plain values of type ``kind``, None: null. form: how the cells are written."""
+    if pa.types.is_time(kind):
+        return [None if not text else _time(text) for text in texts]
+    values, bad = cast_text(pa.array(texts, pa.string()), kind, form)
+    if pa.types.is_timestamp(kind):
+        values, beyond = floor_to_unit(values, kind)
+        bad |= beyond
+    elif pa.types.is_date(kind):
+        bad |= days_beyond_the_calendar(values)
+    plain = plain_values(values)
+    return [
+        Unreadable(str(text)) if wrong else value
+        for text, value, wrong in zip(texts, plain, bad, strict=True)
+    ]
+
+
+def read_rejected(texts: Sequence[str | None], column: BoundColumn, *, unread: bool = False) -> list[Any]:
+    """Cells of rejected rows: canonical text, in which bytes are hexadecimal, or, ``unread``, what came.
 
     What came as text is read as such text is. What came typed is no value, or it would have been read.
     """
+    kind = column.arrow_type
+    if column.from_text and unread:
+        read = read_texts(texts, column.text_type, column.form)
+        days = pa.types.is_date(kind) and pa.types.is_timestamp(column.text_type)
+        return [each // 86_400_000 if days and isinstance(each, int) else each for each in read]
     if column.from_text:
-        return read_cell(text, column) if unread else read_text(text, column.arrow_type)
-    if text is None or unread:
-        return None if text is None else NO_TYPED_VALUE
-    value = _read_canonical(text, column.arrow_type)
-    return NO_TYPED_VALUE if isinstance(value, Unreadable) else value
-
-
-def _read_canonical(text: str, kind: pa.DataType) -> Any:
-    """Of a typed column, where what is empty is no null."""
+        return read_texts(texts, kind)
+    if unread:
+        return [None if text is None else NO_TYPED_VALUE for text in texts]
+    # Of a typed column what is empty is no null.
     if pa.types.is_string(kind):
-        return text
+        return list(texts)
     if pa.types.is_binary(kind):
-        try:
-            return bytes.fromhex(text)
-        except ValueError:
-            return NO_TYPED_VALUE
-    return read_text(text, kind)
+        return [None if text is None else _bytes(text) for text in texts]
+    read = read_texts(texts, kind)
+    return [NO_TYPED_VALUE if isinstance(each, Unreadable) else each for each in read]
 
 
-def read_object(value: Any, kind: pa.DataType, form: TextForm = ISO) -> Any:
-    """A value as fastavro or pyarrow return it. What is no value is NO_TYPED_VALUE.
+def _bytes(text: str) -> bytes | Unreadable:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return NO_TYPED_VALUE
 
-    Instants may be integers already, in the unit of ``kind`` (of a date days, of times of day microseconds); times
-    without a zone are ``datetime``, or microseconds as ``Local``.
-    """
+
+def _time(text: str) -> int | Unreadable:
+    try:
+        return _since_midnight(time.fromisoformat(text))
+    except ValueError:
+        return Unreadable(text)
+
+
+def _since_midnight(clock: time) -> int:
+    return ((clock.hour * 60 + clock.minute) * 60 + clock.second) * 10**6 + clock.microsecond
+
+
+def read_object(value: Any, kind: pa.DataType) -> Any:
+    """A value as fastavro or pyarrow return it, of a release or a record about one. What is no value is
+    NO_TYPED_VALUE."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
         number = rounded(float(value), kind)
         return number if math.isfinite(number) else NO_TYPED_VALUE
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return _day_or_instant(value, kind, form)
     if pa.types.is_decimal(kind):
-        unscaled = Fraction(value) * 10**kind.scale
-        return unscaled.numerator if unscaled.denominator == 1 else NO_TYPED_VALUE
-    if pa.types.is_time(kind):
-        microseconds = since_midnight(value) if isinstance(value, time) else value
-        return microseconds if 0 <= microseconds < 86_400 * 10**6 else NO_TYPED_VALUE
-    if pa.types.is_string(kind) and isinstance(value, bytes | UUID):
-        return str(UUID(bytes=value) if isinstance(value, bytes) else value)
-    return value
-
-
-def read_typed(value: Any, column: BoundColumn) -> Any:
-    """A value of a typed input's column: as ``read_object``, and cast to the type that the policy gives."""
-    kind = column.arrow_type
-    if column.own_type is None:
-        return read_object(value, kind, column.form)
-    own = read_object(value, column.own_type)
-    if own is None or own == NO_TYPED_VALUE:
-        return own
-    cast = _cast(own, column.own_type, kind)
-    return NO_TYPED_VALUE if cast is None else cast
-
-
-def _cast(value: Any, own: pa.DataType, kind: pa.DataType) -> Any:
-    """A plain value of one type as one of another; None: there is none. schemas/typed_values.py says which there are.
-
-    Each number is taken exactly, as a fraction; of a float that becomes a decimal it is the shortest text's.
-    """
-    if pa.types.is_string(kind):
-        whole = pa.types.is_temporal(own)
-        plain = pa.int32() if pa.types.is_date(own) else pa.int64()
-        if pa.types.is_floating(own):
-            value += 0.0  # -0.0 is 0.0
-        elif pa.types.is_decimal(own):
-            value = Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -own.scale))
-        return pa.array([value], plain if whole else own).cast(own).cast(pa.string())[0].as_py()
-    if pa.types.is_floating(own) and pa.types.is_floating(kind):
-        number = rounded(value, kind)
-        return number if math.isfinite(number) else None
-    exact = Fraction(value)
-    if pa.types.is_decimal(own):
-        exact /= 10**own.scale
-    elif pa.types.is_floating(own) and pa.types.is_decimal(kind):
-        exact = Fraction(str(np.float32(value)) if own == pa.float32() else repr(value))
-    if pa.types.is_decimal(kind):
-        exact *= 10**kind.scale
-        return exact.numerator if exact.denominator == 1 and abs(exact) < 10**kind.precision else None
-    whole_numbers = {pa.float32(): 2**24, pa.float64(): 2**53}
-    limit = whole_numbers.get(own) or whole_numbers.get(kind)
-    if limit and not pa.types.is_decimal(own) and abs(exact) >= limit:
-        return None
-    if pa.types.is_integer(kind):
-        top = 1 << kind.bit_width - 1
-        return exact.numerator if exact.denominator == 1 and -top <= exact < top else None
-    return rounded(float(exact), kind)
-
-
-def _day_or_instant(value: Any, kind: pa.DataType, form: TextForm) -> Any:
-    if isinstance(value, Local):
-        return _of_local(value.microseconds, kind, form)
+        return _unscaled(value, kind)
     if isinstance(value, datetime):
-        if value.tzinfo is None:
-            return _of_local((value - _EPOCH.replace(tzinfo=None)) // _MICROSECOND, kind, form)
-        value = _of_microseconds((value - _EPOCH) // _MICROSECOND, kind)
-    elif isinstance(value, date):
-        value = (value - EPOCH_DAY).days
-        if pa.types.is_timestamp(kind):
-            return _of_local(value * 86_400 * 10**6, kind, form)
-    return value if within_calendar(value, kind) else NO_TYPED_VALUE
+        return (value - _EPOCH) // _MICROSECOND // {"ms": 1_000, "us": 1}[kind.unit]
+    if isinstance(value, date):
+        return (value - _EPOCH.date()).days
+    return _since_midnight(value) if isinstance(value, time) else value
 
 
-def _of_local(microseconds: int, kind: pa.DataType, form: TextForm) -> Any:
-    """A time of the field's zone, counted as if that were UTC."""
-    try:
-        since = since_epoch(_EPOCH.replace(tzinfo=None) + microseconds * _MICROSECOND, form)
-    except OverflowError:
-        return NO_TYPED_VALUE
-    value = None if since is None else _of_microseconds(since, kind)
-    return NO_TYPED_VALUE if value is None or not within_calendar(value, kind) else value
+def _unscaled(value: Any, kind: pa.DataType) -> int | Unreadable:
+    unscaled = Fraction(value) * 10**kind.scale
+    return unscaled.numerator if unscaled.denominator == 1 else NO_TYPED_VALUE
 
 
-def _of_microseconds(since: int, kind: pa.DataType) -> int:
-    """An instant in the unit of ``kind``; of a date its day in UTC."""
-    per_unit = 86_400 * 10**6 if pa.types.is_date(kind) else {"ms": 1_000, "us": 1}[kind.unit]
-    return since // per_unit
+def _decimal(unscaled: int, kind: pa.DataType) -> Decimal:
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -kind.scale))
+
+
+def rounded(number: float, kind: pa.DataType) -> float:
+    """The number as a floating type holds it."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(number)) if kind == pa.float32() else number
 
 
 def _cut(value: Any, column: BoundColumn) -> Any:
@@ -297,9 +294,9 @@ def domain_ends(column: BoundColumn) -> tuple[Any, Any]:
 
 def _day(value: Any) -> str:
     """Days since 1970 as a leaf of days is spelled; nothing beyond the calendar, which has no leaf."""
-    if not isinstance(value, int) or not -719_162 <= value <= 2_932_896:
+    if not isinstance(value, int) or not _FIRST_DAY <= value <= _LAST_DAY:
         return ""
-    return (EPOCH_DAY + timedelta(days=value)).isoformat()
+    return (_EPOCH.date() + timedelta(days=value)).isoformat()
 
 
 def _category(value: Any) -> str:

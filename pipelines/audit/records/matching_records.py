@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -271,24 +270,9 @@ def _class_ids(
 
 def records_table(codes: np.ndarray, books: tuple[CodeBook, ...], bound: BoundPolicy) -> pa.Table:
     """Records, codes int32 (n, c), as a table of canonical types. O(n c)."""
-    arrays = []
-    for column, book in zip(codes.T, books, strict=True):
-        kind = book.column.arrow_type
-        values = pa.array([_arrow_value(value, kind) for value in book.values] or [None], _plain(kind))
-        taken = values.take(pa.array(column, mask=column < 0))
-        arrays.append(taken.cast(kind))
+    arrays = [
+        book.canonical().take(pa.array(column, mask=column < 0))
+        for column, book in zip(codes.T, books, strict=True)
+    ]
     fields = [bound.canonical_schema.field(place) for place in range(len(arrays))]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_date(kind):
-        return pa.int32()
-    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_time(kind) else kind
-
-
-def _arrow_value(value: Any, kind: pa.DataType) -> Any:
-    """None for what could not be read, which no matching record holds."""
-    if isinstance(value, int) and pa.types.is_decimal(kind):
-        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -kind.scale))
-    return value if isinstance(value, str | bytes | bool | int | float) else None

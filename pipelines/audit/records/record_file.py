@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from kanonflow.pipelines.audit.read.read_input import avro_records
-from kanonflow.pipelines.audit.read.text_cells import Unreadable
-from kanonflow.pipelines.audit.read.values import CodeBook, read_object
+from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable, read_object
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
 

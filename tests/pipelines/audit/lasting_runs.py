@@ -237,7 +237,7 @@ def cohort_of(run: LastingRun) -> dict[str, int]:
     bound = bind(read_policy(str(run.policy)), columns, text=True, source="rows.csv")
     book = CodeBook(bound.column("who"))
     names = sorted(set(owner_of(run).values()))
-    book.codes_of_texts(names, len(names))
+    book.codes_of_texts(names)
     digests = digests_of_codes(book, people_key(SECRET)).view(np.int64).tolist()
     cohort = {row["person"]: row["cohort"] for path in run.segments("people") for row in read(path)[1]}
     return {name: cohort[digest] for name, digest in zip(names, digests, strict=True) if digest in cohort}

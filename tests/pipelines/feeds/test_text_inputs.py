@@ -10,22 +10,22 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.read.read_input import _no_text, find_input, plain_cells, read_input
-from kanonflow.pipelines.audit.read.text_cells import Unreadable, read_text
+from kanonflow.pipelines.audit.read.read_input import _no_text, find_input, read_input
 from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
-from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable
 from kanonflow.pipelines.commands.topic_copies import _cells, _copy_json_rows
 from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
 from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.bound_policy import BoundColumn, bind
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_form import CsvForm, Fold, TextForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_VALUE
 from kanonflow.schemas.text_values import cast_text
-from kanonflow.transforms.rows.classify import read_column
 from tests.pipelines.small_runs import people
+from tests.twin_text_cells import read_text
 
 pytestmark = pytest.mark.thorough
 
@@ -696,9 +696,7 @@ def test_the_audit_reads_typed_columns_as_the_policy_says(name: str) -> None:
     """Values are the table's, None: null or no value; what is no value is told from null."""
     column, array, expected = TYPED[name]
     book = CodeBook(column)
-    cells = plain_cells(array, column.arrow_type)
-    read = book.codes_of_texts if column.from_text else book.codes_of_typed
-    codes = read(cells, len(array))
+    codes = book.codes_of_column(array)
     assert [
         None if code < 0 or book.faults()[code] else book.values[code] for code in codes.tolist()
     ] == expected

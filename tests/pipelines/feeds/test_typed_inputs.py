@@ -9,12 +9,12 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.read.read_input import plain_cells
 from kanonflow.pipelines.audit.read.values import CodeBook, read_rejected
 from kanonflow.schemas.bound_policy import BoundColumn, bind
+from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.rows.classify import read_column
+from tests.twin_values import TwinBook, plain_cells
 
 NUMBERS: dict[pa.DataType, list[Any]] = {
     pa.int32(): [0, -1, 2**31 - 1, 7],
@@ -55,7 +55,12 @@ def both_read(column: BoundColumn, array: pa.Array) -> tuple[list[str | None], l
     book = CodeBook(column)
     texts = render_text(values).to_pylist()
     came = render_text(array).to_pylist()
-    codes = book.codes_of_typed(plain_cells(array, column.own_type or column.arrow_type), len(array)).tolist()
+    codes = book.codes_of_column(array).tolist()
+    twin = TwinBook(column)
+    cells = plain_cells(array, column.own_type or column.arrow_type)
+    assert [twin.values[code] for code in twin.codes_of_typed(cells, len(array)) if code >= 0] == [
+        book.values[code] for code in codes if code >= 0
+    ]
     spelled = [
         (one, True) if wrong else (other, False) for one, other, wrong in zip(came, texts, bad, strict=True)
     ]
@@ -63,7 +68,7 @@ def both_read(column: BoundColumn, array: pa.Array) -> tuple[list[str | None], l
     assert [code >= 0 and bool(book.faults()[code]) for code in codes] == bad.tolist()
     for code, text in zip(codes, texts, strict=True):
         if text is not None:
-            assert book.values[code] == read_rejected(text, column)
+            assert book.values[code] == read_rejected([text], column)[0]
     return texts, bad.tolist()
 
 

@@ -7,7 +7,7 @@ from kanonflow.pipelines.audit.judge.load_kernels import load_kernels
 
 CODE = """
 from numba.core.dispatcher import Dispatcher
-from kanonflow.pipelines.audit import candidate_graph, concealment, matching
+from kanonflow.pipelines.audit.judge import candidate_graph, concealment, matching
 from kanonflow.pipelines.audit.judge.load_kernels import load_kernels
 load_kernels()
 kernels = [

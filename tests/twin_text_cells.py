@@ -1,14 +1,13 @@
-"""The audit's own reading of cells of text; which cell says what stands in schemas/text_inputs.py.
+"""A second reading of cells of text; which cell says what stands in schemas/text_inputs.py.
 
-Formats are Python's regular expressions and dates, where the run has Arrow's expressions and numpy. The offsets of time
-zones are Python's ``zoneinfo`` in both (decision 057): what they are made into is not.
+Formats are Python's regular expressions and dates, where the product has Arrow's expressions and numpy. The offsets of
+time zones are Python's ``zoneinfo`` in both (decision 057): what they are made into is not.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -19,6 +18,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.audit.read.values import Unreadable
 from kanonflow.schemas.text_form import BLANKS, EPOCH, ISO, Directive, Fold, TextForm, directives_of
 
 EPOCH_DAY = date(1970, 1, 1)
@@ -30,13 +30,6 @@ _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """A cell that is no value of its field's type; equal to another one of the same text."""
-
-    text: str
 
 
 def read_text(text: str | None, kind: pa.DataType, form: TextForm = ISO) -> Any:
