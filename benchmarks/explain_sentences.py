@@ -34,9 +34,9 @@ import yaml
 from benchmarks.data_sets import COMPLETE_JOURNEY, SPARKOV, DataSet, MissingDataError, data_path
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed_child
+from kanonflow.pipelines.dry_run.measures import median_widths
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
-from kanonflow.pipelines.trials.measured_release import median_widths
 from kanonflow.policies import __file__ as policies
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_file import parse_policy

@@ -39,8 +39,8 @@ from kanonflow.schemas.policy import Cohort
 from kanonflow.solvers.warm_up import warm_up_merging
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.kinds.domains import Domains, RangeDomain, SetDomain
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
-from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.corners import COHORT, corners
 from kanonflow.transforms.roster.founding import found

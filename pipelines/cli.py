@@ -372,8 +372,8 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
 
     given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
     there = any(each is not None for each in given)
-    lasting = read_policy(str(arguments.policy)).lasting
-    if there and not (arguments.matching_records or lasting):
+    epochs = read_policy(str(arguments.policy)).has_epochs
+    if there and not (arguments.matching_records or epochs):
         from kanonflow.pipelines.options.options import OptionsError
 
         raise OptionsError(
@@ -381,7 +381,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     output = arguments.restricted or arguments.release
     own = Path(output, "restricted", "secret")
-    if not there and not (lasting and own.is_file()):
+    if not there and not (epochs and own.is_file()):
         return {}
     from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
     from kanonflow.pipelines.run_records.run_directory import secret_of_run
@@ -392,7 +392,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     assert source is not None
     replaced = [each.resolve() for each in previous_sources(arguments.previous_secret)]
     secret = secret_of_run(output, source.resolve(), replaced)
-    checks: dict[str, Any] = {"people_key": people_key(secret)} if lasting else {}
+    checks: dict[str, Any] = {"people_key": people_key(secret)} if epochs else {}
     return checks | ({"recipe": recipe_check(secret)} if there and arguments.matching_records else {})
 
 
@@ -475,10 +475,14 @@ def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     chosen = {name: getattr(arguments, name) for name in Settings.__dataclass_fields__}
     settings = Settings(**chosen)
     policy = read_policy_at(arguments.policy)
-    outcomes = list(compare(policy, arguments.input, settings, **_files_as_told(arguments)))
-    tell(to_json(outcomes) if arguments.json else render(outcomes, settings))
     if arguments.plot:
-        write_front(outcomes, settings, Path(arguments.plot))
+        from kanonflow.pipelines.pages.missing_extra import needs
+
+        needs("vl_convert")
+    found = compare(policy, arguments.input, settings, **_files_as_told(arguments))
+    tell(to_json(found) if arguments.json else render(found, settings, policy))
+    if arguments.plot:
+        write_front(found, settings, policy, Path(arguments.plot))
     return DONE
 
 

@@ -38,7 +38,11 @@ from tests.mutants import ROOT, Mutant
 SECONDS = 30
 """Of CPU, beside four times as many as its tests take unchanged, after which a mutant counts as killed: it does not
 end. Of the clock ten times as many: the machine may be busy."""
-FLAGS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not cluster")
+FLAGS = (
+    *("-q", "-m", "not cluster"),
+    # Two of them collect garbage over and over, which is most of what a short trial takes.
+    *(f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "unraisableexception", "threadexception")),
+)
 
 
 class Trials:
@@ -85,6 +89,7 @@ class Trials:
                 _cache_nothing_of(str(ROOT / mutant.module))
             else:
                 _exchange(mutant)
+            gc.freeze()
             chosen = _Chosen(tests)
             paths = list(dict.fromkeys(node.split("::")[0] for node in tests))
             return int(pytest.main([*FLAGS, "-x", *paths], plugins=[chosen])), chosen.failed
@@ -99,12 +104,12 @@ class Trials:
         return code != 0
 
     def _reaching(self, mutant: Mutant, own: Sequence[str]) -> list[str]:
-        """The own tests that run a mutant's line; of one that no test is seen to run, for it is compiled or runs when
-        the module is loaded, all that run anything of the module, or all there are."""
+        """The own tests that run a mutant's line, or else anything of its module; of one that is compiled or runs when
+        the module is loaded, which nobody sees, all there are."""
         tests = [node for node in self._seconds if node.split("::")[0] in own]
         module = [node for node in tests if self._lines[node].get(mutant.module)]
         line = [node for node in module if mutant.line in self._lines[node][mutant.module]]
-        return (line if mutant.within is not None else []) or module or tests
+        return tests if mutant.within is None else line or module or tests
 
 
 class _FirstFailure:

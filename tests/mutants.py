@@ -32,60 +32,61 @@ from tests.equivalent_mutants import EQUIVALENT
 
 ROOT = Path(__file__).parents[1]
 
-RELEASE, ROSTER, WINDOWS = (
+RELEASE, PUBLISHING, ROSTER, WINDOWS = (
     "tests/transforms/release/",
+    "tests/transforms/publishing/",
     "tests/transforms/roster/",
     "tests/transforms/windows/",
 )
 RELEASING: dict[str, tuple[str, ...]] = {
-    "transforms/release/gate_frozen.py": (f"{RELEASE}test_gate_frozen.py",),
-    "transforms/release/gate.py": (f"{RELEASE}test_gate.py", f"{RELEASE}test_gate_frozen.py"),
+    "transforms/publishing/gate_frozen.py": (f"{PUBLISHING}test_gate_frozen.py",),
+    "transforms/publishing/gate.py": (f"{PUBLISHING}test_gate.py", f"{PUBLISHING}test_gate_frozen.py"),
     "transforms/roster/pool.py": (f"{ROSTER}test_pool.py",),
     "transforms/release/ledger.py": (f"{RELEASE}test_ledger.py",),
     "transforms/lineage/release_lineage.py": ("tests/transforms/lineage/test_release_lineage.py",),
     "transforms/roster/window_groups.py": (f"{ROSTER}test_window_groups.py",),
     "transforms/roster/founding.py": (f"{ROSTER}test_founding.py",),
-    "transforms/release/publish.py": (f"{RELEASE}test_publish.py",),
+    "transforms/publishing/publish.py": (f"{PUBLISHING}test_publish.py",),
     "transforms/windows/step.py": (f"{WINDOWS}test_step.py", f"{WINDOWS}test_step_in_chains.py"),
     "transforms/windows/partition_clock.py": (f"{WINDOWS}test_partition_clock.py",),
 }
 """Modules that decide what is released, with their own tests. All their mutants are tried."""
 
-_AUDIT = "tests/pipelines/audit/"
-_PLANTED = (
-    f"{_AUDIT}lasting/test_lasting.py",
-    f"{_AUDIT}test_planted_faults.py",
-    f"{_AUDIT}test_audit.py",
-)
-JUDGING: dict[str, tuple[str, ...]] = {
-    f"pipelines/audit/{name}.py": (
-        *(f"{_AUDIT}{name.rpartition('/')[0]}/test_{own}.py" for own in tests),
-        *_PLANTED,
-    )
-    for name, tests in {
-        "judge/candidate_graph": ("candidate_graph",),
-        "judge/classes": ("classes",),
-        "judge/concealment": (),
-        "judge/diversity": ("diversity",),
-        "read/header": (),
-        "judge/held": (),
-        "judge/judgement": (),
-        "judge/known": ("known",),
-        "lasting/lasting": (),
-        "lasting/lasting_groups": (),
-        "judge/matching": (),
-        "judge/metrics": (),
-        "read/order": ("order",),
-        "judge/payload": (),
-        "read/read_cohorts": (),
-        "judge/records": (),
-        "read/released_groups": (),
-        "lasting/rosters": (),
-        "read/segment_chain": (),
-        "judge/waiting": ("waiting",),
-    }.items()
+AUDIT = "pipelines/audit"
+NOT_JUDGING: dict[str, str] = {
+    "judge/load_kernels": "compiles ahead",
+    "report": "puts words to what was found",
+    "unchecked": "words alone",
+    "read/findings": "a list of faults and its words",
+    "read/text_rows": "reads rows of text; held against the product's own reading",
+    "read/values": "makes codes of values, likewise",
+    "read/read_input": "puts together what these read",
+    "read/release_files": "reads a file of releases",
+    "read/parquet_header": "reads Thrift; any other byte is refused, and planted ones are tests of the format",
+    "records/record_file": "reads a file of records",
 }
-"""Modules that judge releases, with their own tests."""
+"""Modules of the audit that decide nothing, each with what it does instead. All others judge."""
+
+
+def _judging() -> dict[str, tuple[str, ...]]:
+    tests = ROOT / "tests" / AUDIT
+    found: dict[str, tuple[str, ...]] = {}
+    for path in sorted((ROOT / AUDIT).rglob("*.py")):
+        module = path.relative_to(ROOT / AUDIT).with_suffix("")
+        if path.name == "__init__.py" or str(module) in NOT_JUDGING:
+            continue
+        # Its namesake first, then its room, then the audit as a whole.
+        files = [tests / module.parent / f"test_{module.name}.py"]
+        files += sorted((tests / module.parent).glob("test_*.py"))
+        files += [tests / each for each in _PLANTED]
+        own = dict.fromkeys(str(each.relative_to(ROOT)) for each in files if each.exists())
+        found[str(path.relative_to(ROOT))] = tuple(own)
+    return found
+
+
+_PLANTED = ("test_planted_faults.py", "test_audit.py", "lasting/test_lasting.py", "test_chain.py")
+JUDGING = _judging()
+"""Modules that judge releases, with their own tests: whatever stands in the folder, so that the list follows it."""
 
 SAMPLED = 300
 

@@ -29,7 +29,6 @@ from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.local_runners import check_local_runner
 from kanonflow.transforms.release.rejected import at_places
-from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.element_types import fields_of, records_schema
@@ -109,7 +108,8 @@ class KAnonymize(beam.PTransform):
     epoch: of the promise of ``cohort: lasting``, a number of 63 bits that no other run has; 0 where it does not matter.
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
     chain: with ``cohort: lasting``, which of the runs that continue each other it is; None: it hands nothing on.
-    known_people: of a policy that ``watches`` people over partitions, PBegin -> (partition key, digests) of whom an
+    job_start: of a stream, how often its job had begun before; metrics and rejected rows tell it. None: of no stream.
+    known_people: where people ``can_divide``, PBegin -> (partition key, digests) of whom an
     earlier run knows (``FindDividedPeople``); None: nobody.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
@@ -140,6 +140,7 @@ class KAnonymize(beam.PTransform):
         epoch: int = 0,
         continued: EarlierCohorts | None = None,
         chain: Chain | None = None,
+        job_start: int | None = None,
         known_people: beam.PTransform | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
     ) -> None:
@@ -158,6 +159,7 @@ class KAnonymize(beam.PTransform):
         self._epoch = epoch
         self._continued = continued
         self._chain = chain
+        self._job_start = job_start
         self._known_people = known_people
         self._on_unfit = on_unfit
         self._error_handler: ErrorHandler | None = None
@@ -218,7 +220,7 @@ class KAnonymize(beam.PTransform):
             )
             keyed = (woken, keyed) | "All" >> beam.Flatten()
         divided = None
-        if watches(self._bound.policy):
+        if self._bound.policy.can_divide:
             find = FindDividedPeople(self._bound, self._secret, self._known_people)
             divided = parts.parts | "People" >> find
             if records.is_bounded and not self._bound.policy.accepts_divided:
@@ -236,6 +238,7 @@ class KAnonymize(beam.PTransform):
                 continued=self._continued,
                 chain=self._chain,
                 most_state=most_state_bytes(type(records.pipeline.runner).__name__),
+                job_start=self._job_start,
             )
         ).with_outputs(*tags, main="released")
         rejected = (

@@ -1,30 +1,36 @@
 """``kanonflow compare``: what k, a method, or a rule for a sensitive field would cost on these files.
 
-Every setting is the whole product without the writing: windows, waiting rows, warm starts, publishing, the gate. What
-would be released is thrown away. The secret is a fixed one, so a comparison repeats and says nothing about a run.
-With ``rows`` the settings are tried on whole windows sampled over the files (``trials``), the same ones for all.
+Every setting is played by the product itself (``dry_run``), over the whole feed or a stretch of it, the same one for
+all. What would be released is thrown away. The secret is a fixed one: a comparison repeats and says nothing of a run.
 """
 
 import json
-import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from kanonflow.pipelines.analysis.query_error import query_errors
-from kanonflow.pipelines.analysis.released_table import ReleasedTable
-from kanonflow.pipelines.commands.front_chart import as_page, front_chart
-from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
-from kanonflow.pipelines.feeds.read_files import read_batches
-from kanonflow.pipelines.trials.measured_release import measured
-from kanonflow.pipelines.trials.trials import NOT_SECRET, FeedWindows, feed_windows, trial_feed, try_policy
-from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy, bind
+from kanonflow.pipelines.dry_run.feed import feed_of, read_feed
+from kanonflow.pipelines.dry_run.side_by_side import Played, side_by_side
+from kanonflow.pipelines.dry_run.stretch import Budget
+from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.pages.charts import line_chart
+from kanonflow.pipelines.pages.page_text import table_lines
+from kanonflow.pipelines.pages.pages import (
+    Figure,
+    Page,
+    Section,
+    Table,
+    decimal,
+    quantity,
+    render_page,
+    rows_of,
+    share,
+)
+from kanonflow.pipelines.runs.kernel_cache import compile_sets
+from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import LATTICE_METHODS, Policy
 from kanonflow.schemas.policy_fields import (
@@ -35,13 +41,11 @@ from kanonflow.schemas.policy_fields import (
     Field,
 )
 from kanonflow.schemas.policy_rules import LEAST_PART
-from kanonflow.schemas.text_form import with_delimiter
-from kanonflow.transforms.one_table import anonymize_table
-from kanonflow.transforms.rows.classify import classify
-from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.protections.needed_kernels import needed_kernels
 from kanonflow.transforms.solver_check import check_solver
 
 _SEED = 1
+_QUERIES = 200
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Settings:
     """What to compare: every combination is one run. None and (): what the policy says.
 
     field: the sensitive field that limits are for. limits: l of kind, or t of distance; l = 1 or t = 1: no rule.
-    rows: of whole windows sampled over the files, about so many at most; of a window with more, so many of its rows.
+    rows: of a stretch of the feed, about so many; of a window with more, so many of its rows.
     evaluations: a row.
     """
 
@@ -70,9 +74,10 @@ class Outcome:
     """One setting. limit: its l or t, None when none is varied.
 
     loss: (sum over releases of GCP of the hulls x rows + rejected rows) / rows. bound: mean of the releases' lower
-    bounds by rows, None when nothing was released. released: share of the rows. shown: the least l or the largest t
-    of any class. seconds: of solving. count_error, mean_error: medians of the errors of random queries
-    (``analysis/query_error.py``); None where nothing can be asked.
+    bounds by rows, None when nothing was released. released: share of the rows that fit. shown: the least l or the
+    largest t of any class. seconds: of solving. count_error, mean_error: medians of the errors of random queries
+    (``analysis/query_error.py``); None where nothing can be asked. asked_loss: mean of the loss that the policy asks
+    for; None where it is the first one.
     """
 
     method: str
@@ -86,6 +91,7 @@ class Outcome:
     seconds: float
     count_error: float | None = None
     mean_error: float | None = None
+    asked_loss: float | None = None
 
     @property
     def gap(self) -> float | None:
@@ -95,6 +101,14 @@ class Outcome:
         return self.loss / self.bound - 1.0
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """outcomes: of each setting, in their order. refused: those that the policy cannot have, each with the reason."""
+
+    outcomes: tuple[Outcome, ...]
+    refused: tuple[str, ...]
+
+
 def compare(
     policy: Policy,
     patterns: Sequence[str],
@@ -102,49 +116,58 @@ def compare(
     *,
     delimiter: str | None = None,
     input_format: str | None = None,
-) -> Iterator[Outcome]:
-    """Run every setting over the files, one after the other; yields each outcome when it is there.
+) -> Comparison:
+    """Play every setting over the files. A setting that the policy cannot have is refused, and the others are played.
 
-    Raises InputError, and PolicyError for a setting that the policy cannot have (all of them are checked first).
+    Raises InputError, and PolicyError where no setting is left. Time is measured when everything is compiled.
     """
-    policies = [
-        (limit, _with(policy, method, k, limit, settings))
-        for method, k, limit in product(
-            settings.methods or [policy.solver.method], settings.ks or [policy.k], _limits(settings)
+    asked = list(
+        product(settings.methods or [policy.solver.method], settings.ks or [policy.k], _limits(settings))
+    )
+    policies: dict[tuple[str, int, float | None], Policy] = {}
+    mistakes: dict[str, list[str]] = {}
+    for method, k, limit in asked:
+        try:
+            changed = _with(policy, method, k, limit, settings)
+            check_solver(changed)
+        except PolicyError as error:
+            mistakes[_name(method, k, limit)] = list(error.mistakes)
+        else:
+            policies[method, k, limit] = changed
+    if not policies:
+        raise PolicyError(
+            list(dict.fromkeys(each for some in mistakes.values() for each in some)), policy.name
         )
-    ]
-    for _, changed in policies:
-        check_solver(changed)
-    files = find_inputs(patterns, input_format)
-    form = with_delimiter(policy.csv, delimiter)
-    schema = input_schema(files, form)
-    bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
-    batches = [
-        from_ipc(batch.ipc) for file in files for batch in read_batches(file, list(bound.input_columns), form)
-    ]
-    table = pa.concat_tables(batches)
-    for field in policy.fields:
-        if field.name not in table.column_names:
-            # Identifiers are never read; here they stand for themselves, as the policy expects them.
-            table = table.append_column(field.name, pa.nulls(table.num_rows, pa.string()))
-    if table.num_rows == 0:
-        raise InputError("the input has no rows to compare on")
-    # As typed by the policy; what settings change plays no part in it.
-    rows = classify(table.select(list(bound.input_columns)), bound).rows
-    if settings.rows is None:
-        for limit, changed in policies:
-            yield _outcome(changed, limit, table, rows, schema.text, settings)
-        return
-    if FAULT_COLUMN in rows.column_names:
-        rows = rows.filter(pc.is_null(rows.column(FAULT_COLUMN)))
+    files, schema, bound, csv = bind_input(policy, patterns, delimiter, input_format)
+    rows = read_feed(files, bound, csv).rows
     if rows.num_rows == 0:
         raise InputError("no row of the input fits the policy; policy check says why")
-    windows = feed_windows(trial_feed(rows, bound), bound, most=settings.rows, seed=_SEED)
-    for limit, changed in policies:
-        with_limit = bind(
-            changed, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns)
-        )
-        yield _sampled_outcome(with_limit, limit, windows, settings)
+    bounds = {
+        key: bind(changed, schema.columns, text=schema.text, csv=schema.csv, source=", ".join(patterns))
+        for key, changed in policies.items()
+    }
+    compile_sets(
+        tuple(dict.fromkeys(name for each in bounds.values() for name in needed_kernels(each).sets)),
+        sys.stderr,
+    )
+    budget = Budget(rows.num_rows, rows.num_rows, rows.num_rows)
+    if settings.rows is not None:
+        budget = Budget(settings.rows, settings.rows, settings.rows)
+    played = side_by_side(
+        feed_of(rows, bound),
+        list(bounds.values()),
+        lambda _: budget,
+        queries=_QUERIES,
+        workers=1,
+        threads=settings.threads or policy.solver.threads or os.cpu_count() or 1,
+    )
+    outcomes = [_outcome(limit, each, settings) for (_, _, limit), each in zip(bounds, played, strict=True)]
+    refused = tuple(f"{name}: {'; '.join(why)}" for name, why in mistakes.items())
+    return Comparison(tuple(outcomes), refused)
+
+
+def _name(method: str, k: int, limit: float | None) -> str:
+    return f"{method}, k = {k}" + ("" if limit is None else f", limit {limit:g}")
 
 
 def _limits(settings: Settings) -> Sequence[float | None]:
@@ -192,130 +215,106 @@ def _with_limit(field: Field, limit: float, settings: Settings) -> Field:
     return replace(field, diversity=None if limit == 1 else Diversity(kind, float(limit)))
 
 
-def _outcome(
-    policy: Policy, limit: float | None, table: pa.Table, rows: pa.Table, text: bool, settings: Settings
-) -> Outcome:
-    found = anonymize_table(table, policy, NOT_SECRET, text=text, threads=settings.threads)
-    releases = [record for record in found.metrics if record["released"]]
-    bound = bind(policy, table.schema, text=text, source="the table")
-    count, lost = sum(record["rows_released"] for record in releases), len(found.rejected)
-    return _told(
-        bound,
-        limit,
-        settings,
-        releases,
-        [1.0] * len(releases),
-        lost / max(count + lost, 1),
-        rows,
-        found.released,
-    )
-
-
-def _sampled_outcome(
-    bound: BoundPolicy, limit: float | None, windows: FeedWindows, settings: Settings
-) -> Outcome:
-    """On sampled windows; rows that wait there for another one are neither released nor lost."""
-    threads = settings.threads or bound.policy.solver.threads or os.cpu_count() or 1
-    sample = try_policy(windows, bound, threads=threads)
-    rejected = measured(sample, bound, queries=0).rejected
-    return _told(
-        bound, limit, settings, sample.metrics, sample.weights, rejected, sample.due, sample.released
-    )
-
-
-def _told(
-    bound: BoundPolicy,
-    limit: float | None,
-    settings: Settings,
-    releases: Sequence[Mapping[str, Any]],
-    weights: Sequence[float],
-    rejected: float,
-    rows: pa.Table,
-    released: pa.Table,
-) -> Outcome:
-    """releases: their metrics; each counts by its rows times its weight. rejected: share of the rows that is lost.
-    rows, released: to be asked for counts and means."""
-    policy = bound.policy
-    by_rows = [record["rows_released"] * weight for record, weight in zip(releases, weights, strict=True)]
-
-    def mean(name: str) -> float | None:
-        values = [record[name] for record in releases]
-        return sum(map(operator.mul, values, by_rows)) / sum(by_rows) if releases else None
-
+def _outcome(limit: float | None, played: Played, settings: Settings) -> Outcome:
+    run, measures, policy = played.run, played.measures, played.run.bound.policy
     limits = [
         value
-        for record in releases
-        for name, value in record["diversity"].items()
+        for each in run.releases
+        for name, value in each.metrics["diversity"].items()
         if settings.field is not None and name.startswith(f"{settings.field}.")
     ]
-    names = {column.published_name: column.name for column in bound.columns}
-    errors = query_errors(rows, ReleasedTable.of(released, bound), names=names, seed=_SEED)
-    shape, share = "rows" if policy.individual is None else "individuals", 1.0 - rejected if releases else 0.0
+    released = 1.0 - measures.rejected if run.releases else 0.0
+    shape = "rows" if policy.individual is None else "individuals"
     return Outcome(
         method=policy.solver.method,
         k=policy.k,
         limit=limit,
         shape=f"classes of {shape}" if policy.closed else "graph",
-        loss=(mean("gcp_hull") or 0.0) * share + 1.0 - share,
-        bound=mean("lower_bound"),
-        released=share,
+        loss=(run.mean("gcp_hull") or 0.0) * released + 1.0 - released,
+        asked_loss=run.mean("loss_end") if policy.solver.loss != "ncp" else None,
+        bound=run.mean("lower_bound"),
+        released=released,
         shown=(max if settings.ts else min)(limits) if limits else None,
-        seconds=sum(record["solve_ms"] for record in releases) / 1000.0,
-        count_error=None if errors.count is None else errors.count.median,
-        mean_error=None if errors.mean is None else errors.mean.median,
+        seconds=sum(each.metrics["solve_ms"] for each in run.releases) / 1000.0,
+        count_error=measures.count_error,
+        mean_error=measures.mean_error,
     )
 
 
-def render(outcomes: Sequence[Outcome], settings: Settings) -> str:
-    """The outcomes as a table."""
+def _table(outcomes: Sequence[Outcome], settings: Settings, policy: Policy) -> Table:
     axis = "t" if settings.ts else "l"
-    first = ("method", "k", axis, "from", "loss", "bound", "gap", "released", f"{axis} shown")
-    head = (*first, "count off", "mean off", "seconds")
-    cells = [head]
-    for outcome in outcomes:
-        none = outcome.limit is None or outcome.limit == 1
-        cells.append(
-            (
-                outcome.method,
-                str(outcome.k),
-                "-" if none else f"{outcome.limit:g}",
-                outcome.shape,
-                f"{outcome.loss:.4f}",
-                "-" if outcome.bound is None else f"{outcome.bound:.4f}",
-                "-" if outcome.gap is None else f"{outcome.gap:.1%}",
-                f"{outcome.released:.1%}" if outcome.released else "none",
-                "-" if outcome.shown is None else f"{outcome.shown:.3g}",
-                "-" if outcome.count_error is None else f"{outcome.count_error:.1%}",
-                "-" if outcome.mean_error is None else f"{outcome.mean_error:.1%}",
-                f"{outcome.seconds:.1f}",
-            )
-        )
-    widths = [max(len(row[place]) for row in cells) for place in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
-    note = (
-        "loss: GCP of the hulls, a row that is not released counts 1. bound: no graph or classes have less."
-        " gap: to the bound of certify. count off, mean off: median error of random queries against the input."
+    head = [
+        "method",
+        "k",
+        axis,
+        "from",
+        "loss",
+        "bound",
+        "gap",
+        "released",
+        f"{axis} shown",
+        "count off",
+        "mean off",
+    ]
+    others = policy.solver.loss != "ncp"
+    rows = [
+        [
+            each.method,
+            quantity(each.k),
+            None if each.limit is None or each.limit == 1 else quantity(each.limit),
+            each.shape,
+            decimal(each.loss),
+            decimal(each.bound),
+            share(each.gap),
+            share(each.released) if each.released else "none",
+            quantity(each.shown),
+            share(each.count_error),
+            share(each.mean_error),
+            *([decimal(each.asked_loss)] if others else []),
+            decimal(each.seconds, 1),
+        ]
+        for each in outcomes
+    ]
+    head += [*([policy.solver.loss] if others else []), "seconds"]
+    caption = (
+        "loss: GCP of the hulls, a row that is not released counts 1. bound: no graph or classes have less. gap: to the"
+        " bound of certify. count off, mean off: median error of random queries against the input."
     )
-    return "\n".join([*(line.rstrip() for line in lines), note])
+    return Table("outcomes", caption, tuple(head), rows_of(rows), folded=False)
 
 
-def to_json(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as a JSON list of objects, a setting each."""
-    return json.dumps([asdict(outcome) | {"gap": outcome.gap} for outcome in outcomes], indent=1)
+def render(found: Comparison, settings: Settings, policy: Policy) -> str:
+    """The outcomes as a table, and what was refused."""
+    lines = table_lines(_table(found.outcomes, settings, policy))
+    return "\n".join([*lines, *(f"- not played, {each}" for each in found.refused)])
 
 
-def write_front(outcomes: Sequence[Outcome], settings: Settings, target: Path) -> None:
-    """Draw loss against l or t (against k when neither is varied): SVG, or HTML by the file's ending."""
+def to_json(found: Comparison) -> str:
+    """The outcomes as a JSON object: of each setting, and what was refused."""
+    outcomes = [asdict(outcome) | {"gap": outcome.gap} for outcome in found.outcomes]
+    return json.dumps({"outcomes": outcomes, "refused": list(found.refused)}, indent=1)
+
+
+def write_front(found: Comparison, settings: Settings, policy: Policy, target: Path) -> None:
+    """Draw loss against l or t (against k when neither is varied): SVG, or a page by the file's ending.
+
+    Raises InputError, MissingExtraError.
+    """
     axis = "t" if settings.ts else "l" if settings.ls else "k"
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for outcome in outcomes:
+    points: dict[str, dict[float, float]] = {}
+    for outcome in found.outcomes:
         name = outcome.method if axis == "k" else f"{outcome.method}, k = {outcome.k}"
-        x = outcome.k if outcome.limit is None else outcome.limit
-        lines.setdefault(name, []).append((x, outcome.loss))
+        points.setdefault(name, {})[outcome.k if outcome.limit is None else outcome.limit] = outcome.loss
+    x = sorted({each for line in points.values() for each in line})
     title = f"Loss against {axis}" + (f" of {settings.field}" if axis != "k" else "")
-    svg = front_chart(title, axis, "loss (rows not released count 1)", lines)
-    page = as_page(svg, title) if target.suffix.lower() in (".html", ".htm") else svg
+    chart = line_chart(title, x, {name: [line.get(each) for each in x] for name, line in points.items()})
+    text = chart.wide
+    if target.suffix.lower() in (".html", ".htm"):
+        figure = Figure(title, chart, _table(found.outcomes, settings, policy))
+        text = render_page(
+            Page(title, "What settings would cost", None, (Section("front", title, (figure,)),))
+        )
     try:
-        target.write_text(page, encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"--plot {target}: cannot be written ({error.strerror})") from error

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.explain.dependencies import dependencies, redundant
 from kanonflow.pipelines.feeds.input_files import InputFile, InputSchema, find_inputs, input_schema
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
@@ -23,7 +24,6 @@ from kanonflow.pipelines.fit.text_mends import frequent_sign, likely_encoding
 from kanonflow.pipelines.risks.lasting_risks import lasting_risks
 from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
-from kanonflow.pipelines.risks.trails import read_feed
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import DraftedField, draft_policy, value_type

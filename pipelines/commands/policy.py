@@ -152,10 +152,10 @@ def _over_files(
     if fit_only:
         return _OverFiles([*lines, f"- {_FIT_ONLY}"], table, None, told=told)
     # The risks load solvers, which whoever asks for the fit alone need not wait for.
+    from kanonflow.pipelines.dry_run.feed import read_feed
     from kanonflow.pipelines.risks.lasting_risks import lasting_risks
     from kanonflow.pipelines.risks.payload_risks import payload_risks
     from kanonflow.pipelines.risks.payload_sample import read_sample
-    from kanonflow.pipelines.risks.trails import read_feed
     from kanonflow.pipelines.risks.window_sizes import window_sizes
     from kanonflow.pipelines.runs.kernel_cache import compile_first
 

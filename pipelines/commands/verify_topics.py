@@ -14,6 +14,7 @@ from typing import Any
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.read.read_input import bind_input
 from kanonflow.pipelines.audit.report import AuditReport
+from kanonflow.pipelines.chains.feeds_read import BEGINS
 from kanonflow.pipelines.commands.topic_copies import Span, copy_releases, copy_rows
 from kanonflow.pipelines.kafka.address import (
     KafkaAddress,
@@ -23,7 +24,6 @@ from kanonflow.pipelines.kafka.address import (
 )
 from kanonflow.pipelines.kafka.input import kafka_input
 from kanonflow.pipelines.kafka.progress import decode_position
-from kanonflow.pipelines.run_records.feeds_read import BEGINS
 from kanonflow.pipelines.run_records.run_directory import epoch_of_run, read_record
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind

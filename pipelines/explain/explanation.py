@@ -18,7 +18,6 @@ from kanonflow.pipelines.explain.dependencies import redundant
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, plain_statistics
 from kanonflow.pipelines.explain.recommendations import Recommendation, recommendations
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.printable import printable
 
 if TYPE_CHECKING:
     from kanonflow.pipelines.explain.solved import Solved
@@ -47,11 +46,9 @@ class Explanation:
 
     def render(self) -> str:
         """The figures as text, the sentences at the end."""
-        lines = [self.plain.render(), *(() if self.solved is None else self.solved.render()), "what to do:"]
-        lines += [f"{number}. {told}" for number, told in enumerate(self.sentences, 1)]
-        if not self.sentences:
-            lines.append("nothing stands out.")
-        return "\n".join(printable(line) for told in lines for line in told.split("\n"))
+        from kanonflow.pipelines.explain.page import explanation_text
+
+        return explanation_text(self)
 
 
 def explain(rows: pa.Table, bound: BoundPolicy, *, quick: bool = False) -> Explanation:

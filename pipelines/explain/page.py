@@ -1,14 +1,17 @@
-"""The explanation as a page: what to do, then the drawings and tables that it rests on, without a record's value."""
+"""The explanation as a page or as text: what to do, and the drawings and tables that it rests on, without a record's
+value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kanonflow.pipelines.dry_run.measures import FieldWidth, in_words
 from kanonflow.pipelines.explain.explanation import Explanation
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics
-from kanonflow.pipelines.explain.solved import Solved, Tried, sample_told
+from kanonflow.pipelines.explain.solved import MOST_PEOPLE, Solved, Tried
 from kanonflow.pipelines.explain.variants import Group
 from kanonflow.pipelines.pages.charts import bars, line_chart
+from kanonflow.pipelines.pages.page_text import text_of
 from kanonflow.pipelines.pages.pages import (
     Block,
     Cell,
@@ -25,7 +28,6 @@ from kanonflow.pipelines.pages.pages import (
     rows_of,
     share,
 )
-from kanonflow.pipelines.trials.measures import FieldWidth, in_words
 from kanonflow.schemas.durations import format_duration
 
 _LOSS = (
@@ -34,22 +36,37 @@ _LOSS = (
 )
 
 
+def explanation_text(found: Explanation) -> str:
+    """The lines for a terminal, the sentences at the end."""
+    first, *others = _sections(found, drawn=False)
+    return "\n".join([f"{_feed(found)}", *text_of([others[-1], *others[:-1], first])])
+
+
 def explanation_page(found: Explanation, policy: str) -> str:
     """The HTML. policy: its name. Raises MissingExtraError."""
-    sections = [Section("todo", "What to do", tuple(_to_do(found)))]
-    if found.solved is not None:
-        sections += _of_solved(found.solved)
-    sections.append(Section("feed", "What the feed is like", tuple(_of_feed(found.plain))))
-    people = f"{found.plain.rows:,} rows of {found.plain.people:,} people, k = {found.plain.k}"
+    sections = _sections(found, drawn=True)
     foot = ("Made by kanonflow explain. Nothing was released, and no value of a record is told.",)
     return render_page(
-        Page(f"{policy}: {people}", "What other policies would do", None, tuple(sections), foot)
+        Page(f"{policy}: {_feed(found)}", "What other policies would do", None, tuple(sections), foot)
     )
 
 
-def _to_do(found: Explanation) -> Iterator[Block]:
+def _feed(found: Explanation) -> str:
+    return f"{found.plain.rows:,} rows of {found.plain.people:,} people, k = {found.plain.k}"
+
+
+def _sections(found: Explanation, *, drawn: bool) -> list[Section]:
+    """drawn: with drawings, which take longer to make than all the rest."""
+    sections = [Section("todo", "What to do", tuple(_to_do(found, table=drawn)))]
+    if found.solved is not None:
+        sections += _of_solved(found.solved, drawn=drawn)
+    sections.append(Section("feed", "What the feed is like", tuple(_of_feed(found.plain, drawn=drawn))))
+    return sections
+
+
+def _to_do(found: Explanation, *, table: bool) -> Iterator[Block]:
     yield Items(found.sentences) if found.sentences else Paragraph("Nothing stands out.")
-    if found.recommendations:
+    if found.recommendations and table:
         yield Table(
             "recommendations",
             "What each sentence changes, and what it gains",
@@ -70,14 +87,17 @@ def _change(change: object) -> str:
     return "; ".join(parts)
 
 
-def _of_solved(solved: Solved) -> Iterator[Section]:
+def _of_solved(solved: Solved, *, drawn: bool) -> Iterator[Section]:
     grid = solved.of(Group.GRID)
-    how = "; ".join(sample_told(*each) for each in solved.samples)
-    told: list[Block] = [Paragraph(f"Solved: {how}; drawn with seed {solved.seed}. {_LOSS}")]
+    played = [Paragraph(f"Played: {'; '.join(solved.played)}. {_LOSS}")]
+    if solved.left_out:
+        later = f"Up to the first {MOST_PEOPLE:,} people; {solved.left_out:,} rows came later."
+        played.append(Paragraph(later))
+    tables: list[Block] = [*played]
     if len({each.variant.policy.window_ms for each in grid}) > 1:
-        told.append(_grid(grid))
-    told.append(_table("grid", "k and windows: loss, shares and median widths", grid))
-    yield Section("grid", "k and the window", tuple(told))
+        tables.append(_grid(grid, drawn=drawn))
+    tables.append(_table("grid", "k and windows: loss, shares and median widths", grid))
+    yield Section("grid", "k and the window", tuple(tables))
     titles = {
         Group.WITHOUT: ("without", "Without a field", "Loss of the other fields without one, and of all"),
         Group.DELAY: ("delay", "How long rows may wait", "By max_delay: loss, shares and median widths"),
@@ -94,7 +114,7 @@ def _of_solved(solved: Solved) -> Iterator[Section]:
             tried = (next(each for each in grid if not each.variant.change), *tried)
         names = [_short(each) for each in tried]
         figures = _table(anchor, caption, tried)
-        chart = bars(caption, names, [each.measures.loss for each in tried])
+        chart = bars(caption, names, [each.measures.loss for each in tried]) if drawn else None
         blocks.append(Figure("Loss", chart, figures))
         refused = [f"{each.name} was not tried: {each.why}" for each in solved.refused if each.group is group]
         if refused:
@@ -109,7 +129,7 @@ def _short(each: Tried) -> str:
     return each.variant.name if each.variant.change else f"{each.variant.name} *"
 
 
-def _grid(grid: Sequence[Tried]) -> Figure:
+def _grid(grid: Sequence[Tried], *, drawn: bool) -> Figure:
     lengths = sorted({each.variant.policy.window_ms or 0 for each in grid})
     ks = sorted({each.variant.policy.k for each in grid})
     found = {(each.variant.policy.k, each.variant.policy.window_ms or 0): each.measures.cost for each in grid}
@@ -118,16 +138,15 @@ def _grid(grid: Sequence[Tried]) -> Figure:
     series = {f"k = {k}": [found.get((k, length)) for length in lengths] for k in ks}
     rows = [(name, *(decimal(value) for value in values)) for name, values in series.items()]
     table = Table("loss_by_k_and_window", said, ("", *windows), rows_of(rows))
-    return Figure(
-        "Loss by k and window, rejected rows counted as lost", line_chart(said, windows, series), table
-    )
+    chart = line_chart(said, windows, series) if drawn else None
+    return Figure("Loss by k and window, rejected rows counted as lost", chart, table)
 
 
 def _table(name: str, caption: str, tried: Sequence[Tried]) -> Table:
     fields: list[str] = []
     for each in tried:
         fields += [width.field for width in each.measures.fields if width.field not in fields]
-    head = ("", "loss", "rejected", "at once", "held", "counts off", "means off", *fields)
+    head = ("", "loss", "rejected", "at once", "counts off", "means off", *fields)
     return Table(f"tried_{name}", caption, head, rows_of(_row(each, fields) for each in tried))
 
 
@@ -139,7 +158,6 @@ def _row(each: Tried, fields: Sequence[str]) -> tuple[Cell, ...]:
         decimal(found.loss),
         share(found.rejected),
         share(found.at_once),
-        share(found.held),
         share(found.count_error),
         share(found.mean_error),
         *(_width(widths.get(name)) for name in fields),
@@ -150,7 +168,7 @@ def _width(width: FieldWidth | None) -> Cell:
     return None if width is None or width.median is None else Number(width.median, in_words(width))
 
 
-def _of_feed(plain: PlainStatistics) -> Iterator[Block]:
+def _of_feed(plain: PlainStatistics, *, drawn: bool) -> Iterator[Block]:
     if plain.windows:
         names = [format_duration(each.length_ms) for each in plain.windows]
         caption = f"People a window, and windows with fewer than k = {plain.k}"
@@ -166,7 +184,7 @@ def _of_feed(plain: PlainStatistics) -> Iterator[Block]:
             for name, each in zip(names, plain.windows, strict=True)
         ]
         head = ("window", "windows", "median", "a tenth below", "too few", "rows in these")
-        chart = bars(caption, names, [each.median for each in plain.windows])
+        chart = bars(caption, names, [each.median for each in plain.windows]) if drawn else None
         yield Figure("People a window (median)", chart, Table("windows", caption, head, rows_of(rows)))
     single = [each for each in plain.alone if len(each.fields) == 1]
     if single:
@@ -177,11 +195,11 @@ def _of_feed(plain: PlainStatistics) -> Iterator[Block]:
             ("fields", "share"),
             rows_of((" x ".join(each.fields), share(each.share)) for each in plain.alone),
         )
-        chart = bars(
-            caption, [each.fields[0] for each in single], [each.share for each in single], percent=True
-        )
-        alone = any(each.share for each in single)
-        yield Figure("Whom fields single out", chart if alone else None, everything)
+        chart = None
+        if drawn and any(each.share for each in single):
+            names = [each.fields[0] for each in single]
+            chart = bars(caption, names, [each.share for each in single], percent=True)
+        yield Figure("Whom fields single out", chart, everything)
     found = [
         *(
             (f"{each.dependent} follows from {' and '.join(each.by)}", share(each.share))

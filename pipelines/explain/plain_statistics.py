@@ -24,15 +24,11 @@ from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWi
 from kanonflow.pipelines.fit.column_facts import codes_of
 from kanonflow.pipelines.risks.field_values import ranks_of
 from kanonflow.pipelines.risks.payload_measures import order_within, own_repeats
-from kanonflow.pipelines.terminal.aligned_columns import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.durations import format_duration
-from kanonflow.schemas.printable import printable
 from kanonflow.schemas.value_units import to_units
 
 Int64s = NDArray[np.int64]
 
-_MOST_PAIRS = 5
 OWN_LIMIT = 0.1
 """Share of rows, above what chance gives, that carry a value which their person alone repeats."""
 RISES = 0.95
@@ -76,57 +72,6 @@ class PlainStatistics:
         for name in ("windows", "alone", "nulls", "follows", "names", "tells", "rises"):
             told[name] = [each._asdict() for each in getattr(self, name)]
         return told | {"own": None if self.own is None else self.own._asdict()}
-
-    def render(self) -> str:
-        """The figures as text."""
-        lines = [f"{self.rows:,} rows of {self.people:,} people, k = {self.k}"]
-        lines += [*self._of_windows(), *self._of_alone(), *self._of_fields()]
-        return "\n".join(map(printable, lines))
-
-    def _of_windows(self) -> Iterator[str]:
-        if not self.windows:
-            return
-        yield "people a window:"
-        head = ("window", "windows", "median", "a tenth below", f"fewer than {self.k}", "rows in these")
-        table = [head]
-        for each in self.windows:
-            own = " (the policy's)" if self.own == each else ""
-            table.append(
-                (
-                    format_duration(each.length_ms) + own,
-                    f"{each.windows:,}",
-                    f"{each.median:,.0f}",
-                    f"{each.tenth:,.0f}",
-                    f"{each.small:.1%}",
-                    f"{each.rows_in_small:.1%}",
-                )
-            )
-        yield from aligned(table, left=(0,))
-
-    def _of_alone(self) -> Iterator[str]:
-        single = [each for each in self.alone if len(each.fields) == 1]
-        pairs = sorted((each for each in self.alone if len(each.fields) == 2), key=lambda each: -each.share)
-        rest = [each for each in self.alone if len(each.fields) > 2]
-        if single:
-            yield "people whose value nobody else has:"
-            table = [
-                (" x ".join(each.fields) if len(each.fields) < 3 else "all of them", f"{each.share:.1%}")
-                for each in (*single, *pairs[:_MOST_PAIRS], *rest)
-            ]
-            yield from aligned([("fields", "share"), *table], left=(0,))
-
-    def _of_fields(self) -> Iterator[str]:
-        for each in self.nulls:
-            if each.share:
-                yield f"- {each.field}: missing in {each.share:.1%} of the rows"
-        for found in self.follows:
-            yield f"- {found.dependent} follows from {' and '.join(found.by)} ({found.share:.1%})"
-        for found in self.tells:
-            yield f"- {found.by[0]} tells {found.dependent} ({found.share:.1%} of the rows)"
-        for each in self.names:
-            yield f"- {each.field}: {each.share:.1%} of the rows carry a value that their person alone repeats"
-        for each in self.rises:
-            yield f"- {each.field}: rank correlation with time {each.share:.2f}"
 
 
 def plain_statistics(rows: pa.Table, bound: BoundPolicy) -> PlainStatistics:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kanonflow.pipelines.dry_run.measures import FieldWidth, Measures, in_words
 from kanonflow.pipelines.explain.dependencies import Dependency, redundant
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, Share
 from kanonflow.pipelines.explain.variants import Group
-from kanonflow.pipelines.trials.measures import FieldWidth, Measures, in_words
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.durations import format_duration
 

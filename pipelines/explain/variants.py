@@ -81,7 +81,9 @@ def _asked(
 ) -> Iterator[tuple[Group, str, dict[str, Any], str]]:
     own = policy.window_ms
     for k in sorted({*KS, policy.k}):
-        for window in sorted({*windows, own}) if own is not None else [None]:
+        # Shorter windows lose more and are many to play: with the policy's k alone.
+        lengths = [each for each in sorted({*windows, own or 0}) if k == policy.k or each >= (own or 0)]
+        for window in lengths if own is not None else [None]:
             change: dict[str, Any] = {} if k == policy.k else {"k": k, **_room_for(policy, k)}
             if window is not None and window != own:
                 change["window"] = format_duration(window)

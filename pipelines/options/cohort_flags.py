@@ -82,7 +82,7 @@ def refuse_carry_for_streams(flags: Sequence[str]) -> None:
 
 
 def _refusal(message: str) -> Exception:
-    from kanonflow.pipelines.run_records.continued_run import ContinueError
+    from kanonflow.pipelines.chains.continued_run import ContinueError
 
     return ContinueError(message)
 

@@ -45,12 +45,16 @@ def add_compare(
         help="of t (default: the policy's, or equal)",
     )
     compare.add_argument(
-        "--rows", type=int, metavar="N", help="only whole windows sampled over the files, of about N rows"
+        "--rows", type=int, metavar="N", help="only a stretch of whole windows, of about N rows"
     )
     compare.add_argument("--evaluations", type=float, help="search budget: evaluations a row")
     compare.add_argument("--threads", type=int, help="solver threads (default: cores)")
     add_json(compare)
-    compare.add_argument("--plot", metavar="FILE", help="draw loss against l or t (or k): .svg or .html")
+    compare.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw loss against l or t (or k): .svg or .html (pip install 'kanonflow[report]')",
+    )
 
 
 def _list(kind: type) -> Callable[[str], list[Any]]:

@@ -497,7 +497,7 @@ def _add_explain(commands: Any) -> None:
         allow_abbrev=False,
         help="say what a feed is like under a policy, what others would lose on it, and what to change",
         description="Counts people a window, people who are alone, fields that follow from others and payload that"
-        " tells too much; solves whole windows sampled over the feed under another k, window, max_delay, protection,"
+        " tells too much; plays stretches of the feed under another k, window, max_delay, protection,"
         " and without each field; and says in at most five sentences what to do. Nothing is released.",
         epilog=EXIT_CODES,
     )

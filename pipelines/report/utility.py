@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from kanonflow.pipelines.analysis.query_error import QueryErrors, Spread, query_errors
 from kanonflow.pipelines.analysis.released_table import read_release
+from kanonflow.pipelines.dry_run.feed import MOST_FEED_ROWS, read_feed
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.pages.charts import columns
 from kanonflow.pipelines.pages.pages import Block, Cell, Figure, Paragraph, Table, count, rows_of, share
-from kanonflow.pipelines.risks.trails import MOST_FEED_ROWS, read_feed
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 

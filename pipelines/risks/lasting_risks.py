@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.dry_run.feed import FeedRows
 from kanonflow.pipelines.risks.bundle_guess import (
     ALL_ROWS,
     BundleGuess,
@@ -51,7 +52,7 @@ from kanonflow.pipelines.risks.feed_people import (
 from kanonflow.pipelines.risks.field_values import field_values
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
-from kanonflow.pipelines.risks.trails import Feed, Trails, trails_of
+from kanonflow.pipelines.risks.trails import Trails, trails_of
 from kanonflow.pipelines.terminal.aligned_columns import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
@@ -312,7 +313,7 @@ class LastingRisks:
                 )
 
 
-def lasting_risks(feed: Feed, bound: BoundPolicy) -> LastingRisks:
+def lasting_risks(feed: FeedRows, bound: BoundPolicy) -> LastingRisks:
     """Measure a feed under a policy of ``cohort: lasting``. Deterministic.
 
     Time: near linear in the rows, and some foundings of at most ``cohort_simulation.MOST_PEOPLE`` people.

@@ -1,64 +1,17 @@
-"""A feed as trails: who has rows in which windows of which partition. Read whole, up to a limit."""
+"""A feed as trails: who has rows in which windows of which partition."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.feeds.csv_files import PLAIN
-from kanonflow.pipelines.feeds.input_files import InputFile
-from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.text_form import CsvForm
-from kanonflow.transforms.rows.classify import classify
-from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import window_numbers
 
-MOST_FEED_ROWS = 2_000_000
-
 Numbers = NDArray[np.int64]
-
-
-class Feed(NamedTuple):
-    """rows: canonical rows in the order of the files. left_out: rows of the files beyond the limit."""
-
-    rows: pa.Table
-    left_out: int = 0
-
-
-def read_feed(
-    files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN, most: int = MOST_FEED_ROWS
-) -> Feed:
-    """All rows of the files that the policy does not reject, or as many whole windows as the first ``most`` hold.
-
-    Where rows are left out, so are those of the latest window that was read: it may not be whole.
-    Raises InputError: a file is damaged.
-    """
-    names = [column.name for column in bound.columns]
-    tables = [bound.canonical_schema.empty_table().select(names)]
-    wanted, beyond = most, 0
-    for file in files:
-        for batch in read_batches(file, bound.input_columns, form, bound.attributes):
-            rows = from_ipc(batch.ipc)
-            if wanted <= 0:
-                beyond += rows.num_rows
-                continue
-            beyond += max(0, rows.num_rows - wanted)
-            tables.append(classify(rows.slice(0, wanted), bound, source=file.name).rows.select(names))
-            wanted -= rows.num_rows
-    kept = pa.concat_tables(tables).combine_chunks()
-    time = bound.policy.time
-    if beyond and time is not None and kept.num_rows:
-        windows = window_numbers(kept.column(time.name), bound.policy)
-        whole = windows < windows.max()
-        beyond += int((~whole).sum())
-        kept = kept.filter(pa.array(whole)).combine_chunks()
-    return Feed(kept, beyond)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The rejected rows of a run, each once: without those of releases that were withheld and whose rows are out since."""
+"""The rejected rows of a run, each once: without those of wrong states whose rows are in other books since."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import fastavro
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.settled_releases import settled_releases
+from kanonflow.schemas.settled_releases import RejectedParts, settled_releases
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.lineage.published_slots import parked_partitions
 from kanonflow.transforms.sinks.sinks import metrics_directory, rejected_directory, restricted_directory
@@ -23,12 +23,11 @@ def unsettled_rejected(output: str) -> Iterator[Mapping[str, Any]]:
     """
     ended = FileSystems.exists(FileSystems.join(restricted_directory(output), "ended"))
     settled = settled_releases(_records(metrics_directory(output)), parked_partitions(output), ended=ended)
-    file_of: dict[str, str] = {}
-    for record, path in _with_paths(rejected_directory(output)):
-        part = record.get("part")
-        # A part in two files came again from an older checkpoint: the same rows.
-        if part is None or (part not in settled and file_of.setdefault(part, path) == path):
-            yield record
+    parts, folder = RejectedParts(settled), rejected_directory(output)
+    if settled.lines:
+        for record, path in _with_paths(folder):
+            parts.meet(record, path)
+    yield from (record for record, path in _with_paths(folder) if parts.counts(record, path))
 
 
 def _records(folder: str) -> Iterator[Mapping[str, Any]]:

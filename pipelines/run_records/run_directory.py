@@ -20,7 +20,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -28,15 +28,15 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.run_records import feeds_read
-from kanonflow.pipelines.run_records.chain_record import (
+from kanonflow.pipelines.chains import feeds_read
+from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
     ChainAsked,
     chain_of,
     chain_record,
     refuse_other_epoch,
 )
-from kanonflow.pipelines.run_records.continued_run import (
+from kanonflow.pipelines.chains.continued_run import (
     ContinueError,
     EarlierRun,
     cohorts_record,
@@ -47,14 +47,22 @@ from kanonflow.pipelines.run_records.continued_run import (
     refuse_cohorts,
     refuse_continued,
 )
-from kanonflow.pipelines.run_records.continuing_input import ContinuingInput, judge
-from kanonflow.pipelines.run_records.feeds_read import BEGINS, begin_after, feeds_of_chain
+from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
+from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
+from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
+from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
+from kanonflow.pipelines.chains.read_before import keyed
+from kanonflow.pipelines.run_records.beginning import (
+    Beginning,
+    Found,
+    NotBegunError,
+    RunDirectoryError,
+    StreamStart,
+    decided,
+)
 from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
-from kanonflow.pipelines.run_records.individual_type import resumed_type, type_on_record
-from kanonflow.pipelines.run_records.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
-from kanonflow.pipelines.run_records.read_before import keyed
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -82,6 +90,9 @@ _JUDGED = ("read", "people")
 """What a run that continues another found out of its input before it began; one that resumes has the same input."""
 
 
+_STARTS = "job_starts"
+"""How often a stream's job had begun before the last time."""
+
 _NAMES = 2
 """How releases are named (``seeds.release_id``): 2, by window and part. 1 counted them; under the other way of naming a
 window that is made again would pass beside the file that is there."""
@@ -108,12 +119,6 @@ _REJECTED_FILES = 2
 batch, and such a run, begun again, would find none of them under the new names."""
 
 
-class RunDirectoryError(Exception):
-    """The output directory cannot be used for this run; the message says why and what to do."""
-
-    exit_code = 2
-
-
 @dataclass(frozen=True)
 class RunDirectory:
     """A directory that is ready to be written to. notes: what the user should know, one sentence each.
@@ -122,6 +127,7 @@ class RunDirectory:
     epoch: with ``cohort: lasting``, of the promise: a number of 63 bits that a resumed run has again.
     continued: whether the run began with the cohorts of another. people: of those, who was found in its input.
     chain: which of its chain it is.
+    job_start: of a stream, how often its job had begun before.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
     """
 
@@ -134,54 +140,7 @@ class RunDirectory:
     people: PeopleFound | None = None
     begins: str = ""
     chain: Chain | None = None
-
-
-@dataclass(frozen=True)
-class StreamStart:
-    """How a stream begins.
-
-    sink: where its releases go: ``files``, or the name of a topic. job: its name and cluster.
-    from_state: whether it goes on from a checkpoint or savepoint, or takes over a running job. how: the flag that
-    would say so on its runner. goes_on: whether a job, as an earlier start recorded it, still runs. rewinds: whether it
-    goes on from an older state on purpose. chosen: whether its source's address says where to begin.
-    """
-
-    sink: str
-    job: Mapping[str, str]
-    from_state: bool
-    how: str
-    goes_on: Callable[[Mapping[str, str]], bool]
-    rewinds: bool = False
-    chosen: bool = False
-
-
-class NotBegunError(Exception):
-    """A stream's job is not there, and wrote nothing but into the directory. reason: why."""
-
-    def __init__(self, reason: Exception) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
-
-
-def _refuse_stream(output: str, stream: StreamStart, record: Mapping[str, Any]) -> None:
-    if not stream.from_state:
-        raise RunDirectoryError(
-            f"{output} holds a stream that has begun, and this one would read the feed from its beginning: without"
-            " its state a stream makes other releases of the same rows, and both would be out. Go on from its last"
-            f" checkpoint or savepoint with {stream.how}, or choose another --output for rows that no release holds"
-        )
-    job = record.get("job")
-    if isinstance(job, dict) and stream.goes_on(job):
-        raise RunDirectoryError(
-            f"{output}: the job {job.get('name')} that writes there still runs; stop it with a savepoint and go on"
-            " from that"
-        )
-    if stream.rewinds and record.get("slots") != _SLOTS:
-        raise RunDirectoryError(
-            f"{output}: --rewind: an earlier build began this stream, which did not write down what releases were built"
-            " on. What an older state makes again could not be told from what is published: go on from the last"
-            " checkpoint or savepoint"
-        )
+    job_start: int = 0
 
 
 @contextlib.contextmanager
@@ -230,114 +189,188 @@ def open_run_directory(
         OpenPlaceError: others could read, or have prepared, what a new run keeps in ``restricted/``.
     """
     restricted = restricted_directory(output)
-    record = read_record(restricted)
-    # A stream's state may hold rows before anything was released.
-    begun = record is not None and (stream is not None or "job" in record or bool(record.get("elsewhere")))
-    used = begun or holds_output(output)
-    if used and not resume:
-        raise RunDirectoryError(
-            f"{output} holds the output of another run, or another stream has begun there, or a run that may go on"
-            " elsewhere. Choose another --output, or continue that run with --resume: rows must not be published twice."
-            " (anonymize --second-release does it all the same, and says what it costs.)"
-        )
-    if used:
+    there = read_record(restricted)
+    begins = decided(
+        output, _found(output, there, resume, stream, continues is not None, bool(previous)), there, stream
+    )
+    record = there if begins.used else None
+    if record is not None:
         refuse_continued(output)
-    if used and stream is not None:
-        _refuse_stream(output, stream, record or {})
-    if used and record is None:
-        raise RunDirectoryError(
-            f"{output} holds releases but no restricted/run.json, so the run cannot be continued;"
-            " choose another --output"
-        )
     earlier = None
-    if continues is not None and not used:
+    if continues is not None and begins is Beginning.CONTINUE:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
         earlier = _earlier_run(continues, output, policy, bound, continuing)
-    fed = _fed(record if used else None, earlier, inputs, stream)
-    if previous and not (used and record is not None) and earlier is None:
-        raise RunDirectoryError(
-            "--previous-secret: for a run that goes on with --resume, and none began here"
-        )
-    if not used:
-        refuse_open_places(output)
-    strangers = foreign_files(output)
-    make_output_directories(output, policy)
-    if used:
-        close_own_secret(output)
-    else:  # what was laid there meanwhile
-        refuse_open_places(output)
+    run = _Run(output, policy, inputs, stream, previous, bound, continuing, asked, record, earlier)
+    fed = _fed(record, earlier, inputs, stream)
+    strangers = _prepare(output, policy, begins)
     with contextlib.ExitStack() as locks:
         locks.enter_context(lock_directory(restricted))
         if earlier is not None:
             locks.enter_context(lock_directory(restricted_directory(earlier.directory)))
             secret = _secret_to_continue(restricted, earlier, secret)
-        if not used:
+        if not begins.used:
             forget_divided_people(output)
-        secret, notes = _find_secret(restricted, secret, resumed=used)
+        secret, notes = _secret(run, restricted, secret)
         notes += strangers_note(output, strangers)
-        if used and record is not None:
-            secret, told = continued_secret(record, secret, previous, rotates=stream is not None)
-            notes += told
-        elif earlier is not None:
-            secret, told = continued_secret(earlier.record, secret, previous, rotates=True)
-            notes += told
-            if secret.lasting.commit() != earlier.record["secret"]:
-                raise ContinueError(
-                    f"--continue {earlier.directory}: its people are known by another secret, and under this one nobody"
-                    " would be. Give the secret of that run; a new one together with those that it used before"
-                    " (--previous-secret)"
-                )
         this = _record_of(policy, inputs, secret) | fed
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
+        chain, told = chain_of(asked, policy, record, earlier)
         epoch, continued = 0, False
-        resumed = record if used else None
-        chain, told = chain_of(asked, policy, resumed, earlier)
-        if policy.lasting:
-            if earlier is not None:
-                judged = judge(earlier, this["input"], secret, continuing, fed.get(BEGINS, ""))
-                this |= judged.record()
-                notes += judged.notes()
-            elif resumed is not None:
-                this |= {name: resumed[name] for name in _JUDGED if name in resumed}
-            epoch, continued, told_of_epoch = _begin_epoch(output, resumed, earlier, asked)
-            notes += (*told_of_epoch, *told)
-            this |= {"epoch": epoch_text(epoch), "continued": continued, **chain_record(chain, resumed)}
-            if resumed is not None and "cohorts" in resumed:
-                if told_type := resumed_type(resumed["cohorts"], bound):
-                    raise RunDirectoryError(f"{output} cannot be resumed: {told_type}")
-                this |= {"cohorts": (type_on_record(bound) if bound else {}) | resumed["cohorts"]}
-            elif bound is not None:
-                this |= {"cohorts": cohorts_record(bound, earlier)}
-        if stream is not None:
-            this |= {"sink": stream.sink, "job": dict(stream.job)}
-            if used and record is not None and record.get("slots") != this["slots"]:
-                notes += (_WITHOUT_SLOTS,)
-                this |= {"slots": record.get("slots")}  # of all its releases, or it says nothing
-        else:
-            this |= {"rejected_files": _REJECTED_FILES, **({"elsewhere": True} if elsewhere else {})}
-        if used and record is not None:
-            if stream is not None and record.get("kanonflow") != this["kanonflow"]:
-                notes += (f"Begun by kanonflow {record.get('kanonflow')}, resumed by {this['kanonflow']}.",)
-                record = {**record, "kanonflow": this["kanonflow"]}
-            _refuse_differences(output, record, this)
-            notes += ("Resuming: releases that exist already are left as they are.",)
-        told_before = {name: record[name] for name in _KEPT if record is not None and name in record}
+        if policy.has_epochs:
+            epoch, continued, lasting, told = _lasting(run, this, secret, chain, told)
+            this |= lasting
+            notes += told
+        of_feed, told = _of_feed(run, this, elsewhere=elsewhere)
+        this |= of_feed
+        notes += told
+        if record is not None:
+            notes += _resumed(run, record, this)
+        told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
         try:
             same = [
                 this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
             ]
-            run = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
+            digest = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
             people = people_of_record(this.get("people"))
             yield RunDirectory(
-                output, secret, notes, run, epoch, continued, people, fed.get(BEGINS, ""), chain
+                output,
+                secret,
+                notes,
+                digest,
+                epoch,
+                continued,
+                people,
+                fed.get(BEGINS, ""),
+                chain,
+                int(this.get(_STARTS, 0)),
             )
         except NotBegunError as error:
-            if is_local(restricted) and not used and not holds_output(output):
+            if is_local(restricted) and not begins.used and not holds_output(output):
                 os.unlink(os.path.join(restricted, "run.json"))
             raise error.reason from None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What was asked of a run, and what it goes on from: record: its own run.json, where it began before; earlier: the
+    run that a new one continues."""
+
+    output: str
+    policy: Policy
+    inputs: Sequence[Mapping[str, Any]]
+    stream: StreamStart | None
+    previous: Sequence[Secret]
+    bound: BoundPolicy | None
+    continuing: ContinuingInput | None
+    asked: ChainAsked
+    record: dict[str, Any] | None
+    earlier: EarlierRun | None
+
+
+def _found(
+    output: str,
+    record: Mapping[str, Any] | None,
+    resume: bool,
+    stream: StreamStart | None,
+    continues: bool,
+    previous: bool,
+) -> Found:
+    told = record or {}
+    return Found(
+        recorded=record is not None,
+        taken="job" in told or bool(told.get("elsewhere")),
+        published=holds_output(output),
+        slots=told.get("slots") == _SLOTS,
+        resume=resume,
+        stream=stream is not None,
+        from_state=stream is not None and stream.from_state,
+        rewinds=stream is not None and stream.rewinds,
+        continues=continues,
+        previous=previous,
+    )
+
+
+def _prepare(output: str, policy: Policy, begins: Beginning) -> Any:
+    """Make the folders; what lies there and no run made."""
+    if not begins.used:
+        refuse_open_places(output)
+    strangers = foreign_files(output)
+    make_output_directories(output, policy)
+    if begins.used:
+        close_own_secret(output)
+    else:  # what was laid there meanwhile
+        refuse_open_places(output)
+    return strangers
+
+
+def _secret(run: _Run, restricted: str, given: Secret | None) -> tuple[Secret, tuple[str, ...]]:
+    """The secret of the run with those that it replaced, and what to tell of it."""
+    secret, notes = _find_secret(restricted, given, resumed=run.record is not None)
+    if run.record is not None:
+        secret, told = continued_secret(run.record, secret, run.previous, rotates=run.stream is not None)
+        return secret, notes + told
+    if run.earlier is None:
+        return secret, notes
+    secret, told = continued_secret(run.earlier.record, secret, run.previous, rotates=True)
+    if secret.lasting.commit() != run.earlier.record["secret"]:
+        raise ContinueError(
+            f"--continue {run.earlier.directory}: its people are known by another secret, and under this one nobody"
+            " would be. Give the secret of that run; a new one together with those that it used before"
+            " (--previous-secret)"
+        )
+    return secret, notes + told
+
+
+def _lasting(
+    run: _Run, this: Mapping[str, Any], secret: Secret, chain: Chain | None, told: tuple[str, ...]
+) -> tuple[int, bool, dict[str, Any], tuple[str, ...]]:
+    """Of cohorts that last: the epoch, whether it began with the cohorts of another run, what run.json says of it, and
+    what the user is told. told: of its place in the chain."""
+    record, earlier, bound = run.record, run.earlier, run.bound
+    says: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    if earlier is not None:
+        judged = judge(earlier, this["input"], secret, run.continuing, this.get(BEGINS, ""))
+        says, notes = says | judged.record(), judged.notes()
+    elif record is not None:
+        says |= {name: record[name] for name in _JUDGED if name in record}
+    epoch, continued, told_of_epoch = _begin_epoch(run.output, record, earlier, run.asked)
+    says |= {"epoch": epoch_text(epoch), "continued": continued, **chain_record(chain, record)}
+    if record is not None and "cohorts" in record:
+        if told_type := resumed_type(record["cohorts"], bound):
+            raise RunDirectoryError(f"{run.output} cannot be resumed: {told_type}")
+        says |= {"cohorts": (type_on_record(bound) if bound else {}) | record["cohorts"]}
+    elif bound is not None:
+        says |= {"cohorts": cohorts_record(bound, earlier)}
+    return epoch, continued, says, (*notes, *told_of_epoch, *told)
+
+
+def _of_feed(
+    run: _Run, this: Mapping[str, Any], *, elsewhere: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What run.json says of a stream, or of a run over files, and what the user is told."""
+    if run.stream is None:
+        return {"rejected_files": _REJECTED_FILES, **({"elsewhere": True} if elsewhere else {})}, ()
+    starts = 0 if run.record is None else int(run.record.get(_STARTS, 0)) + 1
+    says: dict[str, Any] = {"sink": run.stream.sink, "job": dict(run.stream.job), _STARTS: starts}
+    if run.record is None or run.record.get("slots") == this["slots"]:
+        return says, ()
+    return says | {"slots": run.record.get("slots")}, (
+        _WITHOUT_SLOTS,
+    )  # of all its releases, or it says nothing
+
+
+def _resumed(run: _Run, record: dict[str, Any], this: dict[str, Any]) -> tuple[str, ...]:
+    """What the user is told of a run that began before. Raises RunDirectoryError: it was another one."""
+    notes: tuple[str, ...] = ()
+    if run.stream is not None and record.get("kanonflow") != this["kanonflow"]:
+        notes = (f"Begun by kanonflow {record.get('kanonflow')}, resumed by {this['kanonflow']}.",)
+        record = {**record, "kanonflow": this["kanonflow"]}
+    _refuse_differences(run.output, record, this)
+    return (*notes, "Resuming: releases that exist already are left as they are.")
 
 
 def _fed(

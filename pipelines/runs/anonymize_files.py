@@ -19,13 +19,13 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
+from kanonflow.pipelines.chains.chain_record import ChainAsked
+from kanonflow.pipelines.chains.continued_run import refuse_second_successor
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
 from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
-from kanonflow.pipelines.run_records.chain_record import ChainAsked
-from kanonflow.pipelines.run_records.continued_run import refuse_second_successor
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
@@ -198,7 +198,7 @@ def anonymize_files(
         ):
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
-        if policy.lasting:
+        if policy.has_epochs:
             create_if_absent(end_file(options.output), b"", private=True)
         seconds = time.perf_counter() - begin
         divided = divided_people(options.output)
@@ -260,6 +260,7 @@ def kanonymize(
     epoch: int = 0,
     continued: ContinuedCohorts | None = None,
     chain: Chain | None = None,
+    job_start: int | None = None,
     known_people: beam.PTransform | None = None,
     on_unfit: Callable[[LastRows], None] | None = None,
 ) -> beam.PTransform:
@@ -275,6 +276,7 @@ def kanonymize(
         epoch=epoch,
         continued=continued,
         chain=chain,
+        job_start=job_start,
         known_people=known_people,
         on_unfit=on_unfit,
     )
@@ -361,7 +363,7 @@ def connect(
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if is_dataflow(runner) and (ends is not None or (unwatched and bound.policy.lasting)):
+    if is_dataflow(runner) and (ends is not None or (unwatched and bound.policy.has_epochs)):
         # It keeps a watermark behind every sink, so nothing has to stand between them and the end.
         silence = tuple(done) | "KAnonymize/Silence" >> Silence(ends)
         _ = silence | "End" >> TellEnd(output, partial(durable_boundary, DEFAULT_RUNNER))

@@ -7,9 +7,9 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.chains.continued_run import ContinueError
+from kanonflow.pipelines.chains.feeds_read import feeds_of_chain, same_source
 from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition, name_digest
-from kanonflow.pipelines.run_records.continued_run import ContinueError
-from kanonflow.pipelines.run_records.feeds_read import feeds_of_chain, same_source
 from kanonflow.pipelines.run_records.run_directory import read_record
 from kanonflow.transforms.sinks.sinks import restricted_directory
 

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.chains.continuing_input import ContinuingInput
+from kanonflow.pipelines.chains.individual_type import individual_type
+from kanonflow.pipelines.chains.other_spellings import MOST_TRIED, known_otherwise
+from kanonflow.pipelines.chains.people_found import PeopleFound
 from kanonflow.pipelines.feeds.directory_listing import list_arrived
 from kanonflow.pipelines.feeds.input_files import InputFile, format_of
 from kanonflow.pipelines.feeds.polled_source import CHUNK_ROWS, PolledSource
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.pipelines.options.options import RunOptions
-from kanonflow.pipelines.run_records.continuing_input import ContinuingInput
-from kanonflow.pipelines.run_records.individual_type import individual_type
-from kanonflow.pipelines.run_records.other_spellings import MOST_TRIED, known_otherwise
-from kanonflow.pipelines.run_records.people_found import PeopleFound
 from kanonflow.pipelines.runs.input_content import input_contents
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.canonical_columns import read_column
@@ -99,8 +99,7 @@ def people_among(
     Cells that are no id are nobody's. Ids that nobody knows are tried in other spellings, where they are text.
     O(rows + people log people).
     """
-    assert bound.policy.individual is not None
-    column = bound.column(bound.policy.individual.name)
+    column = bound.column(bound.policy.cohorts.individual.name)
     seen = np.empty(0, dtype=np.uint64)
     unknown: list[str] = []
     text = individual_type(bound) == "string"
@@ -119,8 +118,7 @@ def people_among(
 
 
 def _individual(bound: BoundPolicy) -> tuple[str, ...]:
-    assert bound.policy.individual is not None
-    return (bound.policy.individual.name,)
+    return (bound.policy.cohorts.individual.name,)
 
 
 def _ids_of_files(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> Iterator[pa.Array]:

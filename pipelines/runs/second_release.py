@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kanonflow.pipelines.chains.chain_record import NOTHING_ASKED, ChainAsked
+from kanonflow.pipelines.chains.continuing_input import ContinuingInput
 from kanonflow.pipelines.options.options import RunOptions
-from kanonflow.pipelines.run_records.chain_record import NOTHING_ASKED, ChainAsked
-from kanonflow.pipelines.run_records.continuing_input import ContinuingInput
 from kanonflow.pipelines.run_records.released_again import LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (
     RunDirectory,

@@ -22,6 +22,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineState
 
+from kanonflow.pipelines.chains.chain_record import ChainAsked
 from kanonflow.pipelines.feeds.polled_source import ReadPolled
 from kanonflow.pipelines.flink.failures import restore_refusal
 from kanonflow.pipelines.flink.flags import flag_value, is_flink
@@ -31,10 +32,10 @@ from kanonflow.pipelines.flink.jobs import cancel_jobs, cluster_address, is_aliv
 from kanonflow.pipelines.flink.stable_ids import keep_ids
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
-from kanonflow.pipelines.run_records.chain_record import ChainAsked
+from kanonflow.pipelines.run_records.beginning import NotBegunError, StreamStart
 from kanonflow.pipelines.run_records.refused_state import GoneFeedError, LostInputError, RefusedState
 from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
-from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart, open_run_directory
+from kanonflow.pipelines.run_records.run_directory import open_run_directory
 from kanonflow.pipelines.runs.anonymize_files import (
     RunFailedError,
     all_metrics,
@@ -223,6 +224,7 @@ def stream_feed(
                 epoch=directory.epoch,
                 continued=continued_cohorts(directory, bound),
                 chain=directory.chain,
+                job_start=directory.job_start,
                 known_people=known_people(seen, policy, shipped),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
             ),

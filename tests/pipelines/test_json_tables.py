@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.commands.compare import Outcome, to_json
+from kanonflow.pipelines.commands.compare import Comparison, Outcome, to_json
 from kanonflow.pipelines.commands.forget import Forgotten
 from kanonflow.pipelines.options import options
 from kanonflow.pipelines.runs import anonymize_files
@@ -100,7 +100,9 @@ def test_a_streams_ledger() -> None:
 def test_what_a_comparison_found() -> None:
     """An object a setting; what is not known is null."""
     outcome = Outcome("auto", 5, None, "graph", 0.25, None, 1.0, None, 1.5)
-    (told,) = json.loads(to_json([outcome]))
+    told = json.loads(to_json(Comparison((outcome,), ("magic: no",))))
+    assert told["refused"] == ["magic: no"]
+    (told,) = told["outcomes"]
     assert (told["method"], told["loss"], told["bound"], told["gap"]) == ("auto", 0.25, None, None)
 
 

@@ -37,7 +37,7 @@ CLASSES = {
     " peer_retention linked_candidates guaranteed_candidates candidates_min tied_edges diversity domains versions"
     " cohorts people_known pool people_entered groups_merged groups_kept epoch_candidates gcp_newcomers"
     " outdated_values activity_candidates rows_over_share candidates_of_rows candidates_of_people"
-    " changed_before_entry purchase_candidates chain_place state_bytes",
+    " changed_before_entry purchase_candidates chain_place state_bytes job_start",
 }
 SCHEMA = metrics_schema()
 EVALUATIONS = 20  # a row, as feed_policy has them

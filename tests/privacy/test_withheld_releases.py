@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,11 @@ def conflicting(output: Path) -> tuple[BoundPolicy, DrivenPartitions, DrivenPart
     return bound, step, other
 
 
-def failures(folder: Path, output: Path, bound: BoundPolicy) -> list[str]:
-    """What the audit says of the releases in ``output`` over the feed of ``two_lines``, written into ``folder``."""
+def failures(folder: Path, output: Path, bound: BoundPolicy, feed: Sequence[Row] | None = None) -> list[str]:
+    """What the audit says of the releases in ``output`` over a feed, written into ``folder``; that of ``two_lines``."""
     (folder / "policy.yaml").write_text(yaml.safe_dump(to_mapping(bound.policy)))
-    rows = [
-        {name: each[name] for name in each if name != "event"} for hour in two_lines()[1] for each in hour
-    ]
+    feed = [each for hour in two_lines()[1] for each in hour] if feed is None else feed
+    rows = [{name: each[name] for name in each if name != "event"} for each in feed]
     with (folder / "rows.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -218,6 +218,93 @@ def test_what_the_right_state_has_not_come_to_is_not_settled(tmp_path: Path) -> 
     publish(tmp_path, bound, step)
     assert summarize_stream(str(tmp_path)).rejected == {}
     assert failures(tmp_path, tmp_path, bound) == []
+
+
+def wrong_and_right(output: Path, *, again: bool) -> tuple[BoundPolicy, list[Row], DrivenPartitions]:
+    """A wrong state rejects rows that the right one releases: as late, and for want of peers; the right one rejects a
+    row of its own. The policy, the feed, and the right state's last step.
+
+    again: what each wrote is written a second time, by other starts of the job.
+    """
+    bound, hours = two_lines()
+    late, lonely = row(98, 4, 0.7), row(97, 97, 10.5)
+    feed = [*(each for hour in hours for each in hour), late]
+    feed += [row(70 + who, 70 + who, 7.5) for who in range(4)] + [lonely]
+
+    def right(start: int) -> DrivenPartitions:
+        step = DrivenPartitions(bound, SECRET, job_start=start)
+        step.send(feed)
+        return step
+
+    step = right(0)
+    step.advance(START + HOUR)
+    publish(output, bound, step)
+    for start in (1, 2) if again else (1,):
+        stray = DrivenPartitions(bound, SECRET, job_start=start)
+        stray.send([*hours[0][:3], hours[1][0], hours[2][0]])
+        stray.advance(START + 3 * HOUR)
+        stray.send([late])
+        stray.finish()
+        assert {reason for _, reason in stray.refused()} == {"late", "too_few_peers"}
+        publish(output, bound, stray)
+    assert summarize_stream(str(output)).rejected.keys() == {"late", "too_few_peers", "release_conflict"}
+    for mark in (output / "restricted/parked").iterdir():
+        mark.unlink()
+    for start in (3, 4) if again else (3,):
+        step = right(start)
+        step.finish()
+        publish(output, bound, step)
+    return bound, feed, step
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_wrong_state_rejected_is_settled_too(tmp_path: Path, again: bool) -> None:
+    """Rows that it came to reject are in the books of the right one: released; and what that one rejects stays, though
+    the wrong one rejected it, too."""
+    bound, feed, step = wrong_and_right(tmp_path, again=again)
+    told = [(each["row"]["reference"], each["reason"]) for each in rejected_rows(str(tmp_path))]
+    assert told == step.refused() == [("r97", "too_few_peers")]
+    summary = summarize_stream(str(tmp_path))
+    assert (summary.rows_released, summary.rejected) == (len(feed) - 1, {"too_few_peers": 1})
+    assert failures(tmp_path, tmp_path, bound, feed) == []
+
+
+def test_what_the_right_state_rejects_counts_though_a_wrong_one_rejected_it(tmp_path: Path) -> None:
+    """The same rows under the same name: of two lines the one that is not settled counts, in whichever file."""
+    bound, hours = two_lines()
+    lonely = row(97, 97, 4.5)
+    right, stray = (DrivenPartitions(bound, SECRET, job_start=start) for start in range(2))
+    right.send([*hours[0], *hours[1]])
+    right.advance(START + 2 * HOUR)
+    right.send([lonely, *(row(70 + who, 70 + who, 9.5) for who in range(4))])
+    right.finish()
+    stray.send([*hours[0][:3], *hours[1]])
+    stray.advance(START + 2 * HOUR)
+    stray.send([lonely])
+    stray.finish()
+    publish(tmp_path, bound, right)
+    publish(tmp_path, bound, stray)
+    for mark in (tmp_path / "restricted/parked").iterdir():
+        mark.unlink()
+    assert summarize_stream(str(tmp_path)).rejected == {"too_few_peers": 1}
+
+
+def test_a_line_that_published_is_not_settled(tmp_path: Path) -> None:
+    """What it rejected before its releases were withheld is in no other books."""
+    bound, hours = two_lines()
+    right, other = (DrivenPartitions(bound, SECRET, job_start=start) for start in range(2))
+    right.send(hours[0])
+    right.advance(START + HOUR)
+    publish(tmp_path, bound, right)
+    other.send([*hours[0], *hours[1][:3], row(97, 97, 4.5)])
+    other.finish()
+    publish(tmp_path, bound, other)
+    right.send([*hours[1], *hours[2], *(row(70 + who, 70 + who, 9.5) for who in range(4))])
+    right.finish()
+    publish(tmp_path, bound, right)
+    for mark in (tmp_path / "restricted/parked").iterdir():
+        mark.unlink()
+    assert summarize_stream(str(tmp_path)).rejected["too_few_peers"] == 1
 
 
 def test_verify_counts_what_the_metrics_withhold(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ LARGE_PART = 1_000
 """Rows of a part that a run over files does not hold back: many wrong rows must not fill a worker's memory."""
 
 _LAYOUT = 1
-_LEADS_BACK = ("line", "raw", "header", "expected", "unread")
+_LEADS_BACK = ("line", "raw", "header", "expected", "unread", "states")
 _KEY = b"rejected"
 
 
@@ -79,7 +79,8 @@ def part_id(rejected: RejectedRows) -> str:
     """What these rows have in common and with no others: a digest of their name and content; without a name, chance."""
     if not rejected.name:
         return uuid.uuid4().hex
-    # How a row leads back is found by reading its file once more, which may fail: it is no part of what the row is.
+    # How a row leads back is found by reading its file once more, which may fail: it is no part of what the row is. Nor
+    # is which start of the job met it.
     own = [
         {key: value for key, value in record.items() if key not in _LEADS_BACK} for record in rejected.records
     ]

@@ -3,7 +3,8 @@
     OUT/release/<release_id>.avro               released rows (.parquet where the run says so)
     OUT/restricted/metrics/<release_id>.avro    one record; if the policy makes metrics public, what may be
                                                 known of a release also in OUT/metrics. Of a release that was
-                                                withheld: withheld-<release_id>-<digest of its rows>.avro
+                                                withheld: withheld-<release_id>-<digest of its rows>.avro, and
+                                                the start of the stream's job; of none: unreleased-<release_id>
     OUT/restricted/rejected/<name>.avro         rejected rows: raw data
     OUT/restricted/cohorts/...                  who entered with a release (lineage/committed_rosters.py)
     OUT/restricted/carried/PARTITION.state      what a run leaves for the one that continues it (windows/chain.py); it
@@ -396,9 +397,10 @@ class _WriteMetrics(beam.DoFn):
 
     def process(self, record: Mapping[str, Any]) -> Iterable[str]:
         name, digest = record["release_id"], record.get("digest")
-        if digest is not None and not record["released"]:
+        if not record["released"]:
             # Under a name of its own: a release of this id may be there, or come when the right state goes on.
-            name = f"withheld-{version_name(name, digest)}"
+            start = f"-{record['job_start']}" if record.get("job_start") else ""
+            name = f"unreleased-{name}" if digest is None else f"withheld-{version_name(name, digest)}{start}"
         path = FileSystems.join(metrics_directory(self._output), f"{name}.avro")
         create_if_absent(path, records_file([record], self._schema, name), private=True)
         # Of a window that released nothing, the mere existence of a file would show that rows were left out.

@@ -52,12 +52,13 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.settled_releases import states_name
 from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
-from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
-from kanonflow.transforms.release.release_window import Clock, WindowResult
+from kanonflow.transforms.protections.needed_kernels import Kernels, needed_kernels
+from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.due import Clock
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.release.window_structures import holds_hierarchies, needed_kernels, solver_shape
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
@@ -96,27 +97,16 @@ def _tell_compiling() -> Told:
 
 
 @functools.cache
-def _load_kernels(
-    sets: tuple[str, ...],
-    shape: str | None,
-    names: tuple[str, ...],
-    *,
-    ruled: bool,
-    hierarchies: bool,
-    loss: str,
-    merging: bool,
-) -> None:
-    """Load the kernels of a policy's shape: once a process, and by one thread of it, while others wait.
+def _load_kernels(kernels: Kernels) -> None:
+    """Load the kernels of a policy: once a process, and by one thread of it, while others wait.
 
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
-    sets: compiled first where no cache holds them. names: of its method and start.
+    What no cache holds is compiled first.
     """
     begin = time.monotonic()
-    if compile_ahead(sets, _tell_compiling()):
+    if compile_ahead(kernels.sets, _tell_compiling()):
         _LOGGER.warning("compiled kernels for this policy in %.0f s", time.monotonic() - begin)
-    warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss, names=names)
-    if merging:
-        warm_up_merging(hierarchies=hierarchies)
+    kernels.load()
 
 
 class _Rosters:
@@ -176,11 +166,16 @@ class SolveWindows(beam.DoFn):
 
     Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
     one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of a value of it.
+    job_start: which start of a stream's job it is; None: it is no stream's.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
     ROSTER = BagStateSpec("roster", BytesCoder())
     DUE = TimerSpec("kanonflow_window_due", TimeDomain.WATERMARK)
+
+    is_materialize_values_do_fn = True
+    """Beam's switch among local runners hands no pipeline to Prism that holds a step which says so, for reasons of
+    Beam's own; ours is that Prism has open faults with timers, by which windows are released (``local_runners``)."""
 
     _step: PartitionStep
 
@@ -196,6 +191,7 @@ class SolveWindows(beam.DoFn):
         continued: EarlierCohorts | None = None,
         chain: Chain | None = None,
         most_state: int = most_state_bytes(""),
+        job_start: int | None = None,
     ) -> None:
         self._bound = bound
         self._source = secret
@@ -207,6 +203,7 @@ class SolveWindows(beam.DoFn):
         self._continued = continued
         self._chain = chain
         self._sizes = StateSizes(most_state)
+        self._job_start = job_start
         self._met: set[bytes] = set()
         self._rosters = _Rosters()
         self._late = Metrics.counter(NAMESPACE, "rows_late")
@@ -220,17 +217,8 @@ class SolveWindows(beam.DoFn):
         What no cache holds is compiled first, on all cores: by one worker of a machine, for which the others wait.
         """
         self._step = self.partition_step()
-        policy = self._bound.policy
         with _LOADING:
-            _load_kernels(
-                needed_kernels(self._bound),
-                solver_shape(policy),
-                (policy.solver.method, policy.solver.start),
-                ruled=bool(policy.ruled),
-                hierarchies=holds_hierarchies(self._bound),
-                loss=policy.solver.loss,
-                merging=policy.lasting,
-            )
+            _load_kernels(needed_kernels(self._bound))
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""
@@ -270,7 +258,7 @@ class SolveWindows(beam.DoFn):
             rows = from_ipc(ipc)
             self._late.inc(rows.num_rows)
             refused = self._step.refuse(key, before, rows, places_from_bytes(places))
-            yield beam.pvalue.TaggedOutput(REJECTED_TAG, refused)
+            yield beam.pvalue.TaggedOutput(REJECTED_TAG, self._told(key, refused))
         else:
             bags.add(arrival.bag, arrival.late, ipc)
 
@@ -321,7 +309,7 @@ class SolveWindows(beam.DoFn):
                 # Before it goes out: a runner that writes at once would publish what it cannot go on from.
                 size = self._sizes.check(key, made.warm, warm.writes(made.warm))
                 weighed = made._replace(metrics={**made.metrics, "state_bytes": size})
-                yield from self._emit(weighed, action)
+                yield from self._emit(key, weighed, action)
             elif isinstance(made, CarriedState):
                 self._carried_out.inc(made.rows)
                 yield beam.pvalue.TaggedOutput(CARRIED_TAG, made)
@@ -338,18 +326,26 @@ class SolveWindows(beam.DoFn):
             self._published.refuse_older(key, clock.last_end)
             self._met.add(key)
 
-    def _emit(self, result: WindowResult, action: Action) -> Iterator[Any]:
+    def _told(self, key: bytes, rejected: RejectedRows) -> RejectedRows:
+        """With the line of states that rejected them: what of it turns out wrong is settled by that."""
+        if self._job_start is None:
+            return rejected
+        states = states_name(key.hex(), self._job_start)
+        return rejected._replace(records=tuple({**record, "states": states} for record in rejected.records))
+
+    def _emit(self, key: bytes, result: WindowResult, action: Action) -> Iterator[Any]:
         """Outputs inside the window that closed, so that windowing them again finds it."""
         self._gauges.finished(result.metrics, self._step.window_end(action))
         stamp = Timestamp(micros=(action.at - 1) * 1000)
-        name = result.metrics["release_id"]
+        metrics = {**result.metrics, "job_start": self._job_start or 0}
         outputs: list[Any] = []
         if result.release is not None:
-            told = result.release._replace(metrics=result.metrics, matching_record=result.matching_record)
+            told = result.release._replace(metrics=metrics, matching_record=result.matching_record)
             outputs.append(told)
-        outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, result.metrics))
+        outputs.append(beam.pvalue.TaggedOutput(METRICS_TAG, metrics))
         if result.rejected:
-            outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, RejectedRows(name, tuple(result.rejected))))
+            rejected = self._told(key, RejectedRows(metrics["release_id"], tuple(result.rejected)))
+            outputs.append(beam.pvalue.TaggedOutput(REJECTED_TAG, rejected))
         for output in outputs:
             if isinstance(output, beam.pvalue.TaggedOutput):
                 yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))

@@ -16,6 +16,7 @@ import numpy as np
 
 from kanonflow.pipelines.audit.judge.candidate_graph import CandidateGraph
 from kanonflow.pipelines.audit.judge.concealment import Concealment, GroupMembers
+from kanonflow.pipelines.audit.read.equal_rows import runs
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def check_classes(
     releases, first = np.unique(release[row_of_pair], return_index=True)
     for number, start, stop in zip(releases, first, [*first[1:], len(row_of_pair)], strict=True):
         records = record_of_pair[start:stop]
-        taken, entry = _expand(members.indptr[records], members.indptr[records + 1])
+        taken, entry = runs(members.indptr[records], members.indptr[records + 1])
         row, individual = row_of_pair[start:stop][taken], members.individual[entry]
         count = members.count[entry]
         pairs, place = np.unique(np.column_stack([row, individual]), axis=0, return_inverse=True)
@@ -67,14 +68,6 @@ def check_classes(
             elif not filled:
                 unfilled.append(group)
     return ClassFaults(*(np.array(found, np.int64) for found in (unshared, unfilled, scattered)))
-
-
-def _expand(start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of all slices start:stop one after the other, and which slice each belongs to (first)."""
-    length = stop - start
-    taken = np.repeat(np.arange(len(start)), length)
-    offset = np.arange(len(taken)) - np.repeat(np.cumsum(length) - length, length)
-    return taken, start[taken] + offset
 
 
 def can_be_shared(least: np.ndarray, most: np.ndarray, rows: int, k: int) -> tuple[bool, bool]:

@@ -8,6 +8,7 @@ from kanonflow.pipelines.audit.judge.candidate_graph import CandidateGraph, RowG
 from kanonflow.pipelines.audit.judge.classes import ClassFaults
 from kanonflow.pipelines.audit.judge.concealment import Concealment
 from kanonflow.pipelines.audit.judge.matching import Placement
+from kanonflow.pipelines.audit.read.equal_rows import extreme
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 
@@ -77,8 +78,7 @@ def judge_starts(
     findings: Findings,
 ) -> None:
     """``starts`` int64 (releases,): number of the window that each release names as its oldest record's."""
-    oldest = np.full(len(heads), np.iinfo(np.int64).max)
-    np.minimum.at(oldest, rows.release, concealment.oldest_window)
+    oldest = extreme(np.minimum, rows.release, concealment.oldest_window, len(heads))
     late = np.flatnonzero(oldest > starts)
     if len(late):
         findings.add("window_start is older than any record that may be in the release", *_ids(heads, late))

@@ -24,7 +24,7 @@ from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import MetricsAccess, Policy, Protection
-from kanonflow.schemas.settled_releases import settled_releases, version_name
+from kanonflow.schemas.settled_releases import Settled, settled_releases, version_name
 
 _DIGITS = 3
 _PUBLIC_DOC = "What may be known of a release beside its rows."
@@ -113,13 +113,13 @@ def _records(metrics: Path) -> Iterator[dict[str, Any]]:
         yield from avro_records(path)
 
 
-def told_settled(restricted: Path) -> frozenset[str]:
-    """The releases that the metrics tell of as published, or as withheld and since settled, as id and digest."""
+def told_settled(restricted: Path) -> Settled:
+    """The releases that the metrics tell of as published, or as withheld and since settled, and the wrong lines."""
     parked = frozenset(path.name for path in (restricted / "parked").glob("*"))
     return settled_releases(_records(restricted / "metrics"), parked, ended=(restricted / "ended").exists())
 
 
-def told_withheld(metrics: Path, settled: frozenset[str]) -> int | None:
+def told_withheld(metrics: Path, settled: Settled) -> int | None:
     """Rows that the metrics tell of as withheld, without those of releases that are settled; None: no metrics.
 
     Records of builds that did not tell are not asked.
@@ -130,7 +130,7 @@ def told_withheld(metrics: Path, settled: frozenset[str]) -> int | None:
         return None
     for record in records:
         name = version_name(record["release_id"], str(record.get("digest")))
-        if record.get("digest") and not record.get("released", True) and name not in settled:
+        if record.get("digest") and not record.get("released", True) and name not in settled.releases:
             told[name] = record["rows_rejected"].get(_WITHHELD, 0)
     return sum(told.values())
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from kanonflow.pipelines.audit.judge.candidate_graph import CandidateGraph
 from kanonflow.pipelines.audit.judge.concealment import Concealment, GroupMembers
+from kanonflow.pipelines.audit.read.equal_rows import runs
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 
@@ -71,9 +72,5 @@ def people_of_graph(
     where = np.repeat(np.arange(releases), [len(own) for own in records])
     record = np.concatenate([np.zeros(0, np.int64), *records]).astype(np.int64)
     certain = (np.bincount(record, minlength=len(resting)) == 1) & ~resting
-    length = np.diff(members.indptr)[record]
-    pair = np.repeat(np.arange(len(record)), length)
-    place = (
-        np.arange(len(pair)) - np.repeat(np.cumsum(length) - length, length) + members.indptr[record][pair]
-    )
+    pair, place = runs(members.indptr[record], members.indptr[record + 1])
     return people_of_pairs(where[pair], members.individual[place], certain[record][pair], releases)

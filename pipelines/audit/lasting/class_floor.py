@@ -27,7 +27,7 @@ from kanonflow.pipelines.audit.read.boxes import (
     encode_records,
     outside_boxes,
 )
-from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows, runs
 from kanonflow.pipelines.audit.read.findings import Findings
 
 
@@ -92,8 +92,7 @@ def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads:
     spans = (groups.end - groups.start) // size
     most = np.where(ground.closing[groups.release], spans, policy.waiting_ms // size + 2)
     spans = np.clip(spans, 0, most)[group]
-    unit = np.repeat(np.arange(len(group)), spans)
-    offset = np.arange(len(unit)) - np.repeat(np.cumsum(spans) - spans, spans)
+    unit, offset = runs(np.zeros_like(spans), spans)
     covered = groups.start[group][unit] + (offset + 1) * size
     own = ground.end[payloads.record]
     brought, _, _ = group_rows(np.column_stack([payloads.number, own, individual[payloads.record]]))
@@ -104,8 +103,7 @@ def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads:
     asked = number[unit] * stride + rank[: len(unit)]
     start = np.searchsorted(keys, asked, side="left")
     length = np.minimum(np.searchsorted(keys, asked, side="right") - start, k)
-    which = np.repeat(np.arange(len(unit)), length)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(length) - length, length) + start[which]
+    which, place = runs(start, start + length)
     who = individual[payloads.record][brought][place]
     pairs, _, _ = group_rows(np.column_stack([group[unit][which], who]))
     return np.bincount(group[unit][which][pairs], minlength=len(groups.release))
@@ -118,8 +116,7 @@ def _people_in_boxes(ground: LastingGround, people: InputPeople) -> np.ndarray:
     there = np.flatnonzero(rows.readable)
     keys = np.column_stack([rows.partition[there], people.individual[there], rows.values[there]])
     first, of_row, _ = group_rows(keys)
-    since = np.full(len(first), np.iinfo(np.int64).max)
-    np.minimum.at(since, of_row, rows.end[there])
+    since = extreme(np.minimum, of_row, rows.end[there], len(first))
     points = Points(rows.values[there][first], rows.partition[there][first], since)
     who = people.individual[there][first].astype(np.int64)
     boxes = Boxes(groups.boxes, ground.partition[groups.release], made[groups.release])

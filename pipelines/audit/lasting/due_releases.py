@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.pipelines.audit.read.equal_rows import group_rows, runs
 
 _MOST_PASSES = 8
 
@@ -102,8 +102,7 @@ def _admissible(
     most = windows.waiting // windows.size + 2
     spans = (windows.end - windows.start) // windows.size
     spans = np.clip(spans, 0, np.where(windows.closing[windows.release], spans, most))[rows.group]
-    unit = np.repeat(np.arange(len(release)), spans)
-    offset = np.arange(len(unit)) - np.repeat(np.cumsum(spans) - spans, spans)
+    unit, offset = runs(np.zeros_like(spans), spans)
     covered = windows.start[rows.group][unit] + (offset + 1) * windows.size
     first, _, _ = group_rows(np.column_stack([rows.number[unit], covered, want_of[unit]]))
     unit, covered = unit[first], covered[first]
@@ -113,9 +112,7 @@ def _admissible(
     order = np.argsort(key, kind="stable")
     asked = number * stride + rank[len(unit) :]
     start = np.searchsorted(key[order], asked, side="left")
-    length = np.searchsorted(key[order], asked, side="right") - start
-    record = np.repeat(np.arange(len(number)), length)
-    place = np.arange(len(record)) - np.repeat(np.cumsum(length) - length, length) + start[record]
+    record, place = runs(start, np.searchsorted(key[order], asked, side="right"))
     found = unit[order][place]
     made, turn = windows.made[release[found]], windows.turn[release[found]]
     may = (made >= end[record]) & (turn >= entry[record])

@@ -35,7 +35,7 @@ from kanonflow.pipelines.audit.lasting.due_releases import Due, Rows, Windows, d
 from kanonflow.pipelines.audit.lasting.frozen_hulls import hull_faults, judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.read.boxes import encode_records
-from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows, runs
 from kanonflow.pipelines.audit.read.findings import Findings
 
 _MOST_SETS = 512
@@ -146,10 +146,10 @@ def _visits(ground: LastingGround, due: Due, record: np.ndarray, number: np.ndar
         due.release[first],
         cohort[first],
         certain,
-        _extreme(np.minimum, visit[sure], end[sure], count),
-        _extreme(np.maximum, visit[sure], end[sure], count),
-        _extreme(np.minimum, visit, end, count),
-        _extreme(np.maximum, visit, end, count),
+        extreme(np.minimum, visit[sure], end[sure], count),
+        extreme(np.maximum, visit[sure], end[sure], count),
+        extreme(np.minimum, visit, end, count),
+        extreme(np.maximum, visit, end, count),
         np.bincount(visit[people][seen], minlength=count),
         np.bincount(visit[people], minlength=count),
         visit[entries],
@@ -157,13 +157,6 @@ def _visits(ground: LastingGround, due: Due, record: np.ndarray, number: np.ndar
         np.bincount(entry[sure], minlength=len(entries)),
         most,
     )
-
-
-def _extreme(of: np.ufunc, at: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
-    info = np.iinfo(np.int64)
-    told = np.full(count, info.max if of is np.minimum else info.min)
-    of.at(told, at, values)
-    return told
 
 
 class _Search:
@@ -198,7 +191,8 @@ class _Search:
             (visits.first[visit] >= groups.start[group] + size) & (visits.last[visit] <= groups.end[group])
         )
         group, visit = group[fits], visit[fits]
-        pair, entry = _expand(visits.visit, visit)
+        borders = (np.searchsorted(visits.visit, visit, side) for side in ("left", "right"))
+        pair, entry = runs(*borders)
         stride = int(max(rows.number.max(initial=0), visits.number.max(initial=0))) + 1
         units = rows.group * stride + rows.number
         wants = group[pair] * stride + visits.number[entry]
@@ -376,14 +370,6 @@ class _Search:
                 self._narrowed.alive[own[~inside]] = False
 
 
-def _expand(owner: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of each asked owner one after the other: the place of who asked, and the entry. owner: ascending."""
-    start = np.searchsorted(owner, asked, side="left")
-    length = np.searchsorted(owner, asked, side="right") - start
-    who = np.repeat(np.arange(len(asked)), length)
-    return who, np.arange(len(who)) - np.repeat(np.cumsum(length) - length, length) + start[who]
-
-
 def _wishes(cover: Cover, told: Narrowed, groups: np.ndarray) -> dict[int, Wish]:
     """What each of these groups still asks for, beside the cohorts that it has."""
     chosen = np.zeros(len(cover.group), bool)
@@ -472,8 +458,8 @@ def _sides(ground: LastingGround, group: np.ndarray, cohort: np.ndarray) -> Iter
                     yield has[cohort]
             continue
         there = own >= 0
-        least = _extreme(np.minimum, owner[there], own[there], len(null))[cohort]
-        most = _extreme(np.maximum, owner[there], own[there], len(null))[cohort]
+        least = extreme(np.minimum, owner[there], own[there], len(null))[cohort]
+        most = extreme(np.maximum, owner[there], own[there], len(null))[cohort]
         told = [book.boxes[number] for number in ground.groups.boxes[group, field].tolist()]
         asked = np.flatnonzero(np.array([box.low is not None for box in told], bool) & (most >= 0))
         values = readable_values(book)
@@ -496,8 +482,8 @@ def _wrong_windows(
     """Bool (s,): no rows of the cohorts of a set are as old, or as young, as the group's window says."""
     size = ground.policy.window_ms
     assert size is not None
-    first = _extreme(np.minimum, owner, visits.first_any[visit], len(group))
-    last = _extreme(np.maximum, owner, visits.last_any[visit], len(group))
+    first = extreme(np.minimum, owner, visits.first_any[visit], len(group))
+    last = extreme(np.maximum, owner, visits.last_any[visit], len(group))
     wrong: np.ndarray = (first - size > ground.groups.start[group]) | (last < ground.groups.end[group])
     return wrong
 
@@ -520,8 +506,8 @@ def _judge(
     wrong = _wrong_windows(ground, visits, chosen, place, visit)
     note_groups(ground, chosen[wrong], "have a window that is not that of their rows", findings)
     judge_hulls(ground, chosen, place, visits.cohort[visit], findings)
-    first = _extreme(np.minimum, place, visits.first[visit], len(chosen)) - policy.window_ms
-    last = _extreme(np.maximum, place, visits.last[visit], len(chosen))
+    first = extreme(np.minimum, place, visits.first[visit], len(chosen)) - policy.window_ms
+    last = extreme(np.maximum, place, visits.last[visit], len(chosen))
     sure = np.bincount(place, weights=visits.people[visit], minlength=len(chosen)) >= policy.k
     sure &= (first == groups.start[chosen]) & (last == groups.end[chosen])
     told = np.zeros(len(followed), bool)

@@ -25,7 +25,7 @@ from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_gro
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
-from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows, runs
 from kanonflow.pipelines.audit.read.findings import Findings
 
 MOST_CANDIDATES = 16
@@ -116,9 +116,7 @@ def _candidates(ground: LastingGround, payloads: Payloads) -> tuple[_Candidates,
     many = stop - start > MOST_CANDIDATES
     followed = np.ones(len(groups.release), bool)
     followed[group[many]] = False
-    length = np.where(many, 0, stop - start)
-    unit = np.repeat(np.arange(len(group)), length)
-    place = np.arange(len(unit)) - np.repeat(np.cumsum(length) - length, length) + start[unit]
+    unit, place = runs(start, np.where(many, start, stop))
     # Of rows with too many none is looked for, and none is missed.
     wanted = np.where(many, 0, wanted)
     return _Candidates(
@@ -190,10 +188,9 @@ def _judge_listed(ground: LastingGround, pairs: _Candidates, listed: np.ndarray,
     people = np.unique(np.column_stack([group, ground.person[pairs.record]]), axis=0)[:, 0]
     few = listed & (np.bincount(people, minlength=len(listed)) < policy.k)
     note_groups(ground, np.flatnonzero(few), f"have rows of fewer than k = {policy.k} people", findings)
-    first = np.full(len(listed), np.iinfo(np.int64).max)
-    last = np.full(len(listed), np.iinfo(np.int64).min)
-    np.minimum.at(first, group, ground.end[pairs.record])
-    np.maximum.at(last, group, ground.end[pairs.record])
+    first, last = (
+        extreme(of, group, ground.end[pairs.record], len(listed)) for of in (np.minimum, np.maximum)
+    )
     wrong = listed & ((first - policy.window_ms != groups.start) | (last != groups.end))
     note_groups(ground, np.flatnonzero(wrong), "have a window that is not that of their rows", findings)
     total = max(len(rosters.members), 1)

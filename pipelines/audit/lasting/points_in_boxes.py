@@ -10,6 +10,7 @@ import numpy as np
 from kanonflow.pipelines.audit.judge.candidate_graph import RecordGroups, RowGroups, candidate_graph
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.boxes import BoxBook, encode_boxes, encode_records, outside_boxes
+from kanonflow.pipelines.audit.read.equal_rows import runs
 
 _MOST_TESTS = 100_000_000
 _EVER = -(2**62)
@@ -101,7 +102,4 @@ def cohorts_in_boxes(
 
 def corners_of(rosters: Rosters, cohorts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The corners of some cohorts one after the other: the place of each one's cohort among them, and its own place."""
-    length = rosters.starts[cohorts + 1] - rosters.starts[cohorts]
-    owner = np.repeat(np.arange(len(cohorts)), length)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
-    return owner, rosters.starts[cohorts][owner] + offset
+    return runs(rosters.starts[cohorts], rosters.starts[cohorts + 1])

@@ -24,6 +24,7 @@ from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.settled_releases import NOTHING_SETTLED, RejectedParts, Settled
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.schemas.text_inputs import NO_VALUE
 
@@ -135,29 +136,31 @@ def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBo
 
 
 def read_rejected(
-    folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], settled: Container[str] = ()
+    folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], settled: Settled = NOTHING_SETTLED
 ) -> RejectedRecords:
     """All rejected rows in ``folder``/*.avro (none if there is no folder), or below it of several runs. Raises
     InputError.
 
-    settled: releases, as id and digest, whose rows are no rejected ones any more, though they were withheld once.
+    settled: what a wrong state made, whose rows are no rejected ones any more.
     """
     parts: list[np.ndarray] = []
     reasons: list[str] = []
     broken = conflicts = 0
-    file_of: dict[tuple[Path, str], Path] = {}
-    for path in sorted(folder.rglob("*.avro")):
+    paths = sorted(folder.rglob("*.avro"))
+    parts_in = {each.parent: RejectedParts(settled) for each in paths}
+    for path in paths if settled.lines else ():
+        for record in avro_records(path):
+            parts_in[path.parent].meet(record, path.name)
+    for path in paths:
         rows: list[dict[str, Any]] = []
         came: list[Container[str]] = []
         for record in avro_records(path):
-            # A part in two files came again from an older checkpoint: the same rows.
-            part = record.get("part")
-            if part is not None and file_of.setdefault((path.parent, part), path) != path:
+            if not parts_in[path.parent].counts(record, path.name):
                 continue
             if record.get("reason") == _NO_ROW:
                 broken += 1
             elif record.get("reason") == _PUBLISHED_FORM:
-                conflicts += part is None or part not in settled
+                conflicts += 1
             else:
                 rows.append(record.get("row") or {})
                 came.append(frozenset(record.get("unread") or ()))

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.canonical_columns import as_text, read_column
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.policy_fields import Outside, QuasiType, Role
 from kanonflow.schemas.text_form import ISO, TextForm
 from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import cast_text
-from kanonflow.schemas.value_units import days_beyond_the_calendar, floor_to_unit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -189,11 +189,8 @@ def read_texts(texts: Sequence[str | None], kind: pa.DataType, form: TextForm = 
     if pa.types.is_time(kind):
         return [None if not text else _time(text) for text in texts]
     values, bad = cast_text(pa.array(texts, pa.string()), kind, form)
-    if pa.types.is_timestamp(kind):
-        values, beyond = floor_to_unit(values, kind)
-        bad |= beyond
-    elif pa.types.is_date(kind):
-        bad |= days_beyond_the_calendar(values)
+    values, beyond = form_of(kind).take(values, ISO)
+    bad = bad | beyond
     plain = plain_values(values)
     return [
         Unreadable(str(text)) if wrong else value

@@ -17,6 +17,7 @@ from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
+from kanonflow.pipelines.audit.read.equal_rows import extreme
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.records.record_file import ReadMatchingRecord
 
@@ -67,9 +68,7 @@ class RecordedCohorts:
         groups, size = self._ground.groups, self._ground.policy.window_ms
         assert size is not None
         own, place = np.unique(group, return_inverse=True)
-        first, last = np.full(len(own), np.iinfo(np.int64).max), np.full(len(own), np.iinfo(np.int64).min)
-        np.minimum.at(first, place, end)
-        np.maximum.at(last, place, end)
+        first, last = (extreme(of, place, end, len(own)) for of in (np.minimum, np.maximum))
         wrong = (first - size != groups.start[own]) | (last != groups.end[own])
         if wrong.any():
             yield f"{int(wrong.sum())} groups have a window that is not that of their rows"

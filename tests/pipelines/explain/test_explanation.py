@@ -80,7 +80,7 @@ def test_an_honest_feed_is_left_alone() -> None:
     assert found.sentences == ()
     plain = found.plain
     assert (plain.follows, plain.tells, plain.names, plain.rises) == ((), (), (), ())
-    assert "nothing stands out" in found.render()
+    assert "Nothing stands out." in found.render()
 
 
 @pytest.mark.parametrize("as_json", [False, True])

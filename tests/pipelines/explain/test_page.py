@@ -47,7 +47,8 @@ def test_every_figure_of_a_drawing_stands_in_a_table(solved: Explanation) -> Non
     costs = {each.variant.name: each.measures.cost for each in solved.solved.of(Group.GRID)}
     for row, exact in zip(grid.rows, grid.exact, strict=True):
         for place, length in enumerate(grid.head[1:], 1):
-            assert float(exact[place]) == costs[f"{row[0].replace(' =', '')}, window {length}"]
+            name = f"{row[0].replace(' =', '')}, window {length}"
+            assert (float(exact[place]) if place in exact else None) == costs.get(name)
     (own,) = (each for each in solved.solved.of(Group.GRID) if not each.variant.change)
     for name, group in (("grid", Group.GRID), ("without", Group.WITHOUT), ("protection", Group.PROTECTION)):
         table, tried = page.tables[f"tried_{name}"], solved.solved.of(group)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
+from kanonflow.pipelines.dry_run.measures import FieldWidth, Measures
 from kanonflow.pipelines.explain.alone import Alone
 from kanonflow.pipelines.explain.dependencies import Dependency
 from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWindows
@@ -16,8 +16,6 @@ from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, Share
 from kanonflow.pipelines.explain.recommendations import Recommendation, recommendations
 from kanonflow.pipelines.explain.solved import Solved, Tried
 from kanonflow.pipelines.explain.variants import Group, Variant, variants
-from kanonflow.pipelines.trials.measures import FieldWidth, Measures
-from kanonflow.pipelines.trials.sampled_windows import WindowSample
 from kanonflow.schemas.bound_policy import BoundPolicy
 from tests.pipelines.explain.planted_feed import HONEST, canonical, honest_rows
 
@@ -39,7 +37,7 @@ def measures(loss: float, district: float = 4.0, job: float = 6.0, **given: Any)
         FieldWidth("job", "days", job * YEAR, loss),
     )
     rejected, at_once = given.pop("rejected", 0.0), given.pop("at_once", 0.9)
-    return Measures(3, 1_000, loss, at_once, rejected, 0.0, None, None, given.pop("fields", fields), **given)
+    return Measures(3, 1_000, loss, at_once, rejected, None, None, given.pop("fields", fields), **given)
 
 
 def plain(**given: Any) -> PlainStatistics:
@@ -64,8 +62,7 @@ def solved(
     left = dict(others)
     tried = [_tried(each, own, left) for each in asked]
     assert not left, "no such variant"
-    none = np.empty(0, dtype=np.int64)
-    return Solved(own, tuple(tried), refused, ((DAY, WindowSample(none, none, none, 0)),), 1_000, 0, 1)
+    return Solved(own, tuple(tried), refused, ("windows of 1d",), 1_000, 0)
 
 
 def _tried(variant: Variant, own: Measures, left: dict[tuple[Group, str], Measures]) -> Tried:

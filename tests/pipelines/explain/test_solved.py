@@ -10,6 +10,7 @@ import pyarrow.csv
 import pytest
 
 from kanonflow.pipelines import cli
+from kanonflow.pipelines.dry_run.feed import feed_of
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.explain.solved import first_people, lengths_within, solve_variants
 from kanonflow.pipelines.explain.variants import Group
@@ -85,12 +86,13 @@ def test_lengths_that_a_feed_has() -> None:
 def test_large_feeds_end_where_the_first_people_have_come() -> None:
     """So that founding them takes its time; rows of these people that come later are left out as well."""
     rows, bound = canonical(honest_rows(200, 20), HONEST)
-    kept, left = first_people(rows, bound, 60)
-    assert kept.num_rows + left == rows.num_rows
-    assert len(kept.column("who").unique()) == 60
+    feed = feed_of(rows, bound)
+    early, left = first_people(feed, bound, 60)
+    assert early.rows.num_rows + left == rows.num_rows
+    assert len(early.rows.column("who").unique()) == early.people == 60
     times = np.sort(np.asarray(rows.column("when").cast("int64")))
-    assert np.asarray(kept.column("when").cast("int64")).max() == times[kept.num_rows - 1]
-    assert first_people(rows, bound, 200) == (rows, 0)
+    assert np.asarray(early.rows.column("when").cast("int64")).max() == times[early.rows.num_rows - 1]
+    assert first_people(feed, bound, 200) == (feed, 0)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -112,8 +114,8 @@ def test_the_command_solves(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
             "without",
             "protection",
         }
-        assert told["solved"]["samples"][0]["window_ms"] is None
+        assert told["solved"]["played"][0].startswith("the whole input")
     else:
         assert "the whole input" in out
-        assert "without a field" in out
+        assert "Loss of the other fields without one" in out
     assert "d1 " not in out

@@ -13,8 +13,8 @@ import pyarrow.csv
 import pytest
 
 from kanonflow.pipelines import cli
+from kanonflow.pipelines.dry_run.feed import FeedRows
 from kanonflow.pipelines.risks.lasting_risks import LastingRisks, lasting_risks
-from kanonflow.pipelines.risks.trails import Feed
 from tests.pipelines.risks.toy_feeds import BEGIN, kept_rows, toy_bound
 
 pytestmark = pytest.mark.thorough
@@ -71,7 +71,7 @@ def measured(*payload: str, later: int = 0, **head: Any) -> LastingRisks:
     table = feed(later)
     fields = {**FIELDS, **head.pop("fields", {})}
     bound = toy_bound(table, k=K, payload=payload, fields=fields, **head)
-    return lasting_risks(Feed(kept_rows(table, bound)), bound)
+    return lasting_risks(FeedRows(kept_rows(table, bound)), bound)
 
 
 def mistakes(risks: LastingRisks) -> list[str]:
@@ -186,7 +186,7 @@ def test_fewer_people_than_a_cohort_have_nothing_to_simulate() -> None:
     bound = toy_bound(table, k=K, payload=["amount"], fields=FIELDS, **WAITING)
     rows = kept_rows(table, bound)
     for some in (rows, rows.slice(0, 0)):
-        assert "nobody would enter" in lasting_risks(Feed(some), bound).render()
+        assert "nobody would enter" in lasting_risks(FeedRows(some), bound).render()
 
 
 def test_a_field_is_blamed_where_only_all_together_name_the_person() -> None:

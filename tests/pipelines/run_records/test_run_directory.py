@@ -229,6 +229,18 @@ def test_a_run_over_files_without_slots_is_not_resumed(open_it: Callable[..., An
         open_it(resume=True)
 
 
+def test_each_start_of_a_stream_has_a_number(open_it: Callable[..., Any], tmp_path: Path) -> None:
+    """0, 1, 2: also after the record of a build that did not count. A run over files has none."""
+    assert open_it(stream=start()).job_start == 0
+    numbers = [open_it(stream=start(from_state=True), resume=True).job_start for _ in range(2)]
+    assert numbers == [1, 2]
+    path = tmp_path / "out" / "restricted" / "run.json"
+    record = json.loads(path.read_text())
+    del record["job_starts"]
+    path.write_text(json.dumps(record))
+    assert open_it(stream=start(from_state=True), resume=True).job_start == 1
+
+
 def test_a_stream_without_slots_goes_on_and_does_not_rewind(
     open_it: Callable[..., Any], tmp_path: Path
 ) -> None:

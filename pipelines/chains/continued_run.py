@@ -1,0 +1,407 @@
+"""``--continue DIR``: a run that begins with the cohorts of an earlier one, in the same epoch.
+
+    OUT/restricted/run.json      has what a later run must agree with (``cohorts``), and which of its chain this one is
+    OUT/restricted/cohorts/...   begins as a copy of DIR's, so that a chain of runs needs its last directory only
+    DIR/restricted/carried/...   what was left of each partition (``windows/chain``); it is copied beside the cohorts
+    DIR/restricted/ended         says that all of it is there
+
+A run of a build that carried nothing over has cohorts alone: who was seen there and did not enter is new here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.text_values import render_text
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.files.create_if_absent import (
+    Outcome,
+    create_if_absent,
+    is_local,
+    make_directory,
+    read_whole,
+)
+from kanonflow.transforms.files.state_versions import StateError
+from kanonflow.transforms.kinds.range_values import range_values
+from kanonflow.transforms.lineage.committed_rosters import (
+    BOXES,
+    CARRIED,
+    CONTINUED,
+    GROUPS,
+    PEOPLE,
+    cohorts_directory,
+    segment_file,
+)
+from kanonflow.transforms.roster.cohort_files import people_of_file
+from kanonflow.transforms.roster.continued import Continued
+from kanonflow.transforms.roster.continued_cohorts import read_continued
+from kanonflow.transforms.sinks.sinks import CARRIED_SUFFIX, carried_directory
+from kanonflow.transforms.windows.chain import (
+    CarriedState,
+    carried_from_bytes,
+    refuse_other_roster,
+    windows_of,
+)
+
+CONTINUED_BY = "continued_by.json"
+ENDED = "ended"
+"""Of a run that has done all it was to do: the file that says so, in ``restricted/``."""
+_SEGMENT = re.compile(rf"(\d{{6}}){re.escape(BOXES)}")
+_GROUPS = re.compile(rf"(-?\d+)(?:-(\d+))?{re.escape(GROUPS)}")
+
+
+class ContinueError(Exception):
+    """The run that --continue names cannot be continued by this one; the message says why and what to do."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """The run to continue. directory: its output. record: its run.json. bound: the policy of the new run.
+
+    epoch: of both.
+    """
+
+    directory: str
+    record: Mapping[str, Any]
+    bound: BoundPolicy
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """By partition's name, the file of what was left of it."""
+        pattern = FileSystems.join(carried_directory(self.directory), f"*{CARRIED_SUFFIX}")
+        paths = (each.path for each in FileSystems.match([pattern])[0].metadata_list)
+        return {FileSystems.split(path)[1].removesuffix(CARRIED_SUFFIX): path for path in sorted(paths)}
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that goes on."""
+        return int(self.record["epoch"], 16)
+
+
+def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dict[str, Any]:
+    """What run.json holds for a run that continues this one. earlier: the run that this one continues."""
+    policy = bound.policy
+    size = policy.cohorts.cohort_size
+    if earlier is not None:
+        size = min(size, earlier.record["cohorts"]["cohort_size"])
+    return {
+        "individual": policy.cohorts.individual.name,
+        "quasi": [
+            [column.name, _kind(column.field.quasi), str(column.arrow_type)] for column in bound.quasis
+        ],
+        "partition_by": list(policy.partition_by),
+        "cohort_size": size,
+        **type_on_record(bound),
+    }
+
+
+def _kind(quasi: Any) -> str:
+    return str(quasi.type)
+
+
+def earlier_run(
+    directory: str,
+    output: str,
+    record: Mapping[str, Any] | None,
+    bound: BoundPolicy,
+    individual_type: str | None = None,
+) -> EarlierRun:
+    """The run to continue.
+
+    record: its run.json, None: there is none. individual_type: what --individual-type says of it.
+
+    Raises ContinueError: it is no run with cohorts that last, or one whose people or boxes mean something else.
+    """
+    if not bound.policy.has_epochs:
+        raise ContinueError(
+            "--continue: for a policy with cohort: lasting; this one puts nobody together for good"
+        )
+    if _place(directory) == _place(output):
+        raise ContinueError(
+            "--continue: DIR is --output itself; to go on with a run that stopped say --resume"
+        )
+    if record is None:
+        raise ContinueError(f"--continue {directory}: no run's output, it has no restricted/run.json")
+    ended = FileSystems.exists(FileSystems.join(directory, "restricted", ENDED))
+    if "job" in record and not ended:
+        raise ContinueError(
+            f"--continue {directory}: a stream writes there whose feed has not ended. End it with kanonflow stop (on"
+            " Dataflow, a drain does it, too), or go on with it by --resume: two runs must not take newcomers into one"
+            " roster. If its job is gone, resume from its last checkpoint or savepoint, and stop that; without one"
+            " nobody can tell which rows of its source are out, and reading it again would publish them a second time"
+        )
+    if "chain" in record and not ended:
+        elsewhere = (
+            ". If it is a job on another machine, wait for restricted/ended, which it writes behind its last release"
+            if record.get("elsewhere")
+            else ""
+        )
+        raise ContinueError(
+            f"--continue {directory}: that run has not ended, and what waits there would be lost; go on with it by"
+            f" --resume first{elsewhere}"
+        )
+    before = record.get("cohorts")
+    nobody = "chain" not in record and not any(_partitions(directory))
+    if not isinstance(before, dict) or "epoch" not in record or nobody:
+        raise ContinueError(
+            f"--continue {directory}: it has no cohorts; its policy was not cohort: lasting, or nobody entered. Leave"
+            " the flag out, and an epoch begins"
+        )
+    now = cohorts_record(bound)
+    differences = [
+        f"{what} ({before[name]} there, {now[name]} here)"
+        for name, what in (("individual", "the individual"), ("partition_by", "partition_by"))
+        if before[name] != now[name]
+    ]
+    there, here = ({name: kinds for name, *kinds in each["quasi"]} for each in (before, now))
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    if names or list(there) != list(here):
+        fields = ", ".join(names) or "their order"
+        differences.append(f"the quasi-identifiers or their types ({fields})")
+    if bound.policy.k > before["cohort_size"]:
+        differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
+    if differences:
+        raise ContinueError(
+            f"--continue {directory}: its cohorts do not fit this policy, which differs in {'; '.join(differences)}."
+            " Put that back, or leave the flag out: an epoch begins then, and what was published before and what will"
+            " be are not covered together"
+        )
+    if told := type_difference(before, bound, individual_type):
+        raise ContinueError(f"--continue {directory}: {told}")
+    return EarlierRun(directory, record, bound)
+
+
+def known_people(earlier: EarlierRun) -> NDArray[np.uint64]:
+    """The digests of everybody in the cohorts of the earlier run, sorted. Raises ContinueError: a file is damaged."""
+    found = [np.empty(0, dtype=np.uint64)]
+    for _, folder in _partitions(earlier.directory):
+        for number in range(_files_of(folder)[0]):
+            try:
+                found.append(
+                    people_of_file(read_whole(FileSystems.join(folder, segment_file(number, PEOPLE))))
+                )
+            except (StateError, OSError) as error:
+                raise _unreadable(earlier, error) from None
+    return np.unique(np.concatenate(found))
+
+
+class Copied(NamedTuple):
+    """What a run begins with. people: who is known. pool: who waits for an intake. rows: those that were carried over.
+
+    carries: whether the earlier run left anything but its cohorts.
+    """
+
+    people: int
+    pool: int
+    rows: int
+    carries: bool
+
+
+def copy_cohorts(earlier: EarlierRun, output: str) -> Copied:
+    """Begin the cohorts of ``output`` with those of the earlier run, and with what it carried over.
+
+    Every segment is read first, so that nothing is copied of a run that is damaged. Copying again changes nothing.
+    Raises ContinueError: a file is damaged, a value lies outside of a declared domain, rows that wait do not fit the
+    policy, or other cohorts are there.
+    """
+    people, pool, rows, copied = 0, 0, 0, set()
+    left, folders = earlier.carried, dict(_partitions(earlier.directory))
+    for name in sorted({*folders, *left}):
+        folder = folders.get(name, FileSystems.join(cohorts_directory(earlier.directory), name))
+        segments, groups = _files_of(folder)
+        if name in left:
+            groups = None  # it is part of what was left
+        try:
+            found = read_continued(folder, segments, groups, left.get(name), earlier.bound, earlier.epoch)
+            roster = found.roster
+            state = None if found.carried is None else carried_from_bytes(found.carried)
+            if state is not None:
+                refuse_other_roster(state, bytes.fromhex(name), roster.head)
+        except (StateError, OSError) as error:
+            raise _unreadable(earlier, error) from None
+        if roster.head.epoch != earlier.epoch:
+            raise ContinueError(
+                f"--continue {earlier.directory}: its cohorts are of another epoch than its run.json"
+            )
+        _refuse_outside(earlier, found)
+        people += roster.head.people
+        if state is not None:
+            _refuse_rows(earlier, state)
+            rows += state.rows
+            pool += 0 if state.warm.roster is None else state.warm.roster.pool.people.size
+        _copy(folder, FileSystems.join(cohorts_directory(output), name), segments, groups, found.carried)
+        copied.add(name)
+    if {name for name, _ in _partitions(output)} != copied:
+        raise _others(output)
+    return Copied(people, pool, rows, bool(left) or "chain" in earlier.record)
+
+
+def copied_notes(earlier: EarlierRun, copied: Copied) -> tuple[str, ...]:
+    """What to tell of it."""
+    note = f"The epoch of {earlier.directory} goes on: {copied.people:,} people are known from there"
+    if not copied.carries:
+        return (
+            f"{note}. An earlier build made it, which kept nothing of who had been seen and did not enter: they are new"
+            " here.",
+        )
+    note += f", {copied.pool:,} wait for an intake" if copied.pool else ""
+    note += f"; {copied.rows:,} rows that waited there are part of this run" if copied.rows else ""
+    return (f"{note}.",)
+
+
+def _refuse_rows(earlier: EarlierRun, state: CarriedState) -> None:
+    """Raise ContinueError if rows that wait, or the clock that they wait by, mean nothing under the policy now."""
+    policy, schema = earlier.bound.policy, earlier.bound.canonical_schema
+    if state.clock is not None and state.windows != windows_of(policy):
+        raise ContinueError(
+            f"--continue {earlier.directory}: rows wait there under another window, offset or max_delay than this"
+            " policy's. Put that back for one run without --carry, which ends their waiting; the run after it may"
+            " change them"
+        )
+    tables = [batch.rows for batch in state.batches]
+    tables += [] if state.warm.waiting is None else [state.warm.waiting]
+    for table in tables:
+        other = set(zip(table.schema.names, table.schema.types, strict=True)) ^ set(
+            zip(schema.names, schema.types, strict=True)
+        )
+        if other:
+            names = ", ".join(sorted({name for name, _ in other}))
+            raise ContinueError(
+                f"--continue {earlier.directory}: rows wait there that have other fields, or other types of them, than"
+                f" this policy ({names}). Put that back for one run without --carry, which ends their waiting"
+            )
+
+
+def refuse_second_successor(directory: str, output: str) -> None:
+    """Raise ContinueError if another run than that of ``output`` continues a directory: before anything is read."""
+    mark = FileSystems.join(directory, "restricted", CONTINUED_BY)
+    if not FileSystems.exists(mark):
+        return
+    try:
+        told = json.loads(read_whole(mark))["output"]
+    except (ValueError, KeyError, TypeError):
+        told = None
+    if told != _place(output):
+        raise _continued_already(directory)
+
+
+def _continued_already(directory: str) -> ContinueError:
+    return ContinueError(
+        f"--continue {directory}: another run continues it already (restricted/{CONTINUED_BY} names its output)."
+        " Continue that one, or, if nothing of it was published, delete that file"
+    )
+
+
+def continue_once(earlier: EarlierRun, output: str) -> None:
+    """Write down in the earlier run's directory that this one continues it.
+
+    Raises ContinueError: another one does. Why: two runs that go on from the same cohorts take in newcomers each by
+    itself, and what both publish of one person is not covered together. A run that begins again may.
+    """
+    mark = FileSystems.join(earlier.directory, "restricted", CONTINUED_BY)
+    told = json.dumps({"output": _place(output)}).encode()
+    if create_if_absent(mark, told, private=True) is Outcome.DIFFERENT:
+        raise _continued_already(earlier.directory)
+
+
+def refuse_continued(output: str) -> None:
+    """Raise ContinueError if another run continues the run of ``output``: it must not take anybody in any more."""
+    if FileSystems.exists(FileSystems.join(output, "restricted", CONTINUED_BY)):
+        raise ContinueError(
+            f"{output}: another run continues its cohorts (restricted/{CONTINUED_BY} names its output), and both would"
+            " take newcomers in. Go on with that one, or, if nothing of it was published, delete that file"
+        )
+
+
+def refuse_cohorts(output: str) -> None:
+    """Raise ContinueError if a directory without releases holds cohorts: of a run that continued another."""
+    if any(_partitions(output)):
+        raise _others(output)
+
+
+def _copy(folder: str, target: str, segments: int, groups: str | None, carried: bytes | None) -> None:
+    make_directory(target, private=True)
+    files = [segment_file(number, kind) for number in range(segments) for kind in (PEOPLE, BOXES)]
+    copies = {
+        name: read_whole(FileSystems.join(folder, name)) for name in [*files, *([groups] if groups else [])]
+    }
+    if carried is not None:
+        copies[CARRIED] = carried
+    began = {"segments": segments, "groups": groups, "carried": carried is not None}
+    # Last: a partition is begun once it is there.
+    copies[CONTINUED] = json.dumps(began).encode()
+    for name, data in copies.items():
+        if create_if_absent(FileSystems.join(target, name), data, private=True) is Outcome.DIFFERENT:
+            raise _others(os.path.dirname(os.path.dirname(os.path.dirname(target))))
+
+
+def _unreadable(earlier: EarlierRun, error: Exception) -> ContinueError:
+    return ContinueError(
+        f"--continue {earlier.directory}: its cohorts cannot be read ({error}). Leave the flag out, and an epoch begins"
+    )
+
+
+def _others(output: str) -> ContinueError:
+    return ContinueError(f"{output} holds cohorts of another run, though no release; choose another --output")
+
+
+def _refuse_outside(earlier: EarlierRun, found: Continued) -> None:
+    """Raise ContinueError if a frozen value lies outside of a domain that the policy declares now."""
+    corners = found.roster.corners
+    if corners is None:
+        return
+    for column in earlier.bound.quasis:
+        values = whole(corners.column(column.name))
+        outside = False
+        if column.domain is not None:
+            numbers, valid = range_values(values)
+            outside = bool(((numbers < column.domain[0]) | (numbers > column.domain[1]))[valid].any())
+        elif column.categories is not None:
+            texts = render_text(values.unique().drop_null()).to_pylist()
+            outside = bool(np.setdiff1d(texts, column.categories).size)
+        if outside:
+            raise ContinueError(
+                f"--continue {earlier.directory}: field {column.name} has values there outside of the domain that this"
+                " policy declares; declare a domain that holds them"
+            )
+
+
+def _partitions(output: str) -> Iterator[tuple[str, str]]:
+    """Name and folder of each partition that has a segment, or began with something of an earlier run."""
+    folder, marks = cohorts_directory(output), (segment_file(0, BOXES), CONTINUED)
+    if is_local(folder):
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    else:
+        patterns = [FileSystems.join(folder, "*", mark) for mark in marks]
+        found = [each.path for match in FileSystems.match(patterns) for each in match.metadata_list]
+        names = sorted({FileSystems.split(FileSystems.split(path)[0])[1] for path in found})
+    for name in names:
+        place = FileSystems.join(folder, name)
+        if any(FileSystems.exists(FileSystems.join(place, mark)) for mark in marks):
+            yield name, place
+
+
+def _files_of(folder: str) -> tuple[int, str | None]:
+    """How many segments a partition's folder has, and its newest file of groups."""
+    found = FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list
+    names = [FileSystems.split(each.path)[1] for each in found]
+    numbers = [int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))]
+    ends = [(int(match[2] or 0), int(match[1]), name) for name in names if (match := _GROUPS.fullmatch(name))]
+    return max(numbers, default=-1) + 1, max(ends)[2] if ends else None
+
+
+def _place(directory: str) -> str:
+    return os.path.realpath(directory) if is_local(directory) else directory.rstrip("/")

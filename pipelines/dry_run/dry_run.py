@@ -1,0 +1,232 @@
+"""A policy played over a stretch of a feed by the product itself: steps, solvers, boxes and gate; nothing is written.
+
+    dry_run(feed, bound, stretch) -> DryRun     releases with their metrics, and who is in which cohort
+
+No rule of release stands here: rows arrive at partitions in memory, these do what is due, and it is written down. The
+secret is a fixed one, so that a dry run repeats and says nothing of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.dry_run.feed import Feed
+from kanonflow.pipelines.dry_run.stretch import Stretch
+from kanonflow.schemas.avro_schema import release_arrow_schema
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
+from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.text_values import render_text
+from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.protections.release_window import WindowResult
+from kanonflow.transforms.release.cohorts import person_digests
+from kanonflow.transforms.release.ledger import own_ends
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.roster import Roster
+from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.split import split
+from kanonflow.transforms.secret.seeds import Secret, partition_key, people_key
+from kanonflow.transforms.windows.partition_clock import window_end, window_number
+from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
+from kanonflow.transforms.windows.step import PartitionStep
+
+NOT_SECRET = Secret(b"kanonflow compare publishes nothing at all")
+NEVER = np.iinfo(np.int64).max
+Numbers = NDArray[np.int64]
+
+
+class PlayedWindow(NamedTuple):
+    """What a window, or a part of one, came to.
+
+    weight: of its rows, as of ``Stretch``. metrics: a record of metrics.avsc. rejected: rows. put_off: rows of the
+    window itself that wait for another. release: its rows, as Arrow IPC bytes; None: nothing went out.
+    """
+
+    weight: float
+    metrics: dict[str, Any]
+    rejected: int
+    put_off: int
+    release: bytes | None
+
+
+class PlayedPartition(NamedTuple):
+    """number: of the feed's. roster: at the end; None: it has none. entered: the window of each of its segments."""
+
+    number: int
+    roster: Roster | None
+    entered: tuple[int, ...]
+
+
+class Cohorts(NamedTuple):
+    """Who is together at the end of what was played. A member is one of the feed's.
+
+    cohort: int64 (m,), of each member, 0 .. c-1; -1: in none. entered: int64 (m,), with which window; ``NEVER``.
+    sizes: int64 (c,), people of each. intakes: people of each intake.
+    """
+
+    cohort: Numbers
+    entered: Numbers
+    sizes: Numbers
+    intakes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """windows: those that count. partitions: what was played of each."""
+
+    bound: BoundPolicy
+    windows: tuple[PlayedWindow, ...]
+    partitions: tuple[PlayedPartition, ...]
+
+    @property
+    def releases(self) -> tuple[PlayedWindow, ...]:
+        """Windows that released something."""
+        return tuple(each for each in self.windows if each.release is not None)
+
+    @cached_property
+    def released(self) -> pa.Table:
+        """The rows of all of them, in the release's Arrow schema."""
+        tables = [from_ipc(each.release) for each in self.windows if each.release is not None]
+        return pa.concat_tables([release_arrow_schema(self.bound).empty_table(), *tables])
+
+    def mean(self, name: str) -> float | None:
+        """A figure of the metrics, by rows of the feed; None: no release has it."""
+        return self.mean_of([each.metrics[name] for each in self.releases])
+
+    def mean_of(self, values: Sequence[float | None]) -> float | None:
+        """The mean of a value of each release, by rows of the feed; those without one are left out."""
+        pairs = [
+            (value, each.weight * each.metrics["rows_released"])
+            for value, each in zip(values, self.releases, strict=True)
+            if value is not None
+        ]
+        return (
+            float(sum(value * rows for value, rows in pairs) / sum(rows for _, rows in pairs))
+            if pairs
+            else None
+        )
+
+    @property
+    def rejected(self) -> float:
+        """The share of the rows that leaves the feed, of all that leave; 0 where nothing leaves."""
+        lost = sum(each.weight * each.rejected for each in self.windows)
+        out = sum(each.weight * each.metrics["rows_released"] for each in self.releases)
+        return lost / (lost + out) if lost else 0.0
+
+    @property
+    def at_once(self) -> float:
+        """The share of the rows that is not put off to a later window than its own."""
+        new = sum(each.weight * each.metrics["rows_new"] for each in self.windows)
+        return 1.0 - sum(each.weight * each.put_off for each in self.windows) / new if new else 1.0
+
+
+def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 1) -> DryRun:
+    """Play a stretch of a feed under a policy. Deterministic, but for deadlines.
+
+    bound: its windows, partitions and individual are the feed's, its fields are among the feed's.
+    Time: that of releasing the rows that are played.
+    """
+    step = PartitionStep(bound, NOT_SECRET, threads, compressed=False)
+    places = np.flatnonzero(stretch.played)
+    places = places[np.argsort(feed.partition[places], kind="stable")]
+    rows = _as_bound(feed.rows.take(pa.array(places)), bound)
+    windows: list[PlayedWindow] = []
+    played: list[PlayedPartition] = []
+    begins = np.flatnonzero(np.diff(feed.partition[places], prepend=-1))
+    for begin, end in pairwise([*begins.tolist(), places.size]):
+        number = int(feed.partition[places[begin]])
+        own, weight = stretch.of(number)
+        partition = _partition(step, rows.slice(begin, end - begin), bound)
+        if not bound.policy.lasting:
+            partition.warm_state = _domains_before(
+                feed, number, int(feed.window[places[begin:end]].min()), bound
+            )
+        roster, entered = None, []
+        for result in _fired(partition, stretch.end(number), bound.policy):
+            at = _number(result.metrics["window_end"], bound.policy)
+            roster = result.roster
+            if result.segment is not None:
+                entered.append(at)
+            # What leaves between two windows leaves because of the one before.
+            counts = float(weight[max(int(np.searchsorted(own, at, side="right")) - 1, 0)])
+            if counts:
+                windows.append(_played(result, counts, bound))
+        played.append(PlayedPartition(number, roster, tuple(entered)))
+    return DryRun(bound, tuple(windows), tuple(played))
+
+
+def _partition(step: PartitionStep, rows: pa.Table, bound: BoundPolicy) -> PartitionInMemory:
+    """A partition at which its rows have arrived."""
+    parts = split(rows, bound)
+    partition = PartitionInMemory(step, partition_key(NOT_SECRET, parts[0][0]))
+    for _, window, part in parts:
+        partition.arrive(window, pa.Table.from_batches([part]))
+    return partition
+
+
+def _domains_before(feed: Feed, partition: int, window: int, bound: BoundPolicy) -> WarmState:
+    """What was seen of running domains before a window."""
+    before = (feed.partition == partition) & (feed.window < window)
+    return WarmState(domains=encode(feed.rows.filter(pa.array(before)), bound, None, {}).domains)
+
+
+def _fired(partition: PartitionInMemory, end: int | None, policy: Policy) -> Iterator[WindowResult]:
+    """All results up to those of a window; None: to the end of the feed."""
+    if end is None:
+        yield from partition.finish()
+        return
+    until = window_end(end, policy) + policy.out_of_orderness_ms
+    while partition.fires_at is not None and partition.fires_at <= until:
+        yield from partition.fire()
+
+
+def _number(end: int | None, policy: Policy) -> int:
+    return 0 if end is None else window_number(end, policy)
+
+
+def _played(result: WindowResult, weight: float, bound: BoundPolicy) -> PlayedWindow:
+    metrics, put_off = result.metrics, 0
+    if metrics["rows_waiting"] and result.warm.waiting is not None:
+        put_off = int((own_ends(result.warm.waiting, bound) == metrics["window_end"]).sum())
+    rejected = sum(metrics["rows_rejected"].values())
+    release = None if result.release is None else result.release.ipc
+    return PlayedWindow(weight, metrics, rejected, put_off, release)
+
+
+def cohorts_of(run: DryRun, feed: Feed) -> Cohorts:
+    """The cohorts of a feed's members, as a dry run has left them. A digest for each person."""
+    policy = run.bound.policy
+    assert policy.individual is not None
+    first = pa.array(np.unique(feed.who, return_index=True)[1])
+    names = render_text(feed.rows.column(policy.individual.name).take(first).combine_chunks()).to_pylist()
+    digests = person_digests([str(name) for name in names], people_key(NOT_SECRET))
+    cohort, entered = np.full(feed.home.size, -1), np.full(feed.home.size, NEVER)
+    sizes: list[Numbers] = [np.empty(0, dtype=np.int64)]
+    intakes: list[int] = []
+    for number, roster, windows in run.partitions:
+        if roster is None or not windows:
+            continue
+        own = np.flatnonzero(feed.home == number)
+        place = roster.cohorts_of(digests[feed.person[own]])
+        own, place = own[place >= 0], place[place >= 0]
+        generation = roster.generation[place]
+        cohort[own] = place + sum(each.size for each in sizes)
+        entered[own] = np.array(windows)[generation]
+        intakes += np.bincount(generation, minlength=len(windows)).tolist()
+        sizes.append(roster.members)
+    return Cohorts(cohort, entered, np.concatenate(sizes), tuple(intakes))
+
+
+def _as_bound(rows: pa.Table, bound: BoundPolicy) -> pa.Table:
+    """The fields that the policy keeps. Rows whose quasi-identifiers were at fault are not told apart here."""
+    kept = rows.select([column.name for column in bound.columns])
+    if bound.policy.lasting:
+        kept = kept.append_column(FAULT_COLUMN, pa.nulls(rows.num_rows, pa.string()))
+    return kept.cast(bound.canonical_schema).combine_chunks()

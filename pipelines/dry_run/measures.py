@@ -1,0 +1,170 @@
+"""A dry run in figures: shares of rows, loss, how wide each field is published, with words, and errors of queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.analysis.coverage import RangeColumn
+from kanonflow.pipelines.analysis.query_error import query_errors
+from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from kanonflow.pipelines.dry_run.dry_run import DryRun
+from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+
+Float64s = NDArray[np.float64]
+_SEED = 1
+_DAY_MS = 86_400_000
+_YEAR_DAYS = 365.25
+_LEAST_YEARS = 2
+
+
+class FieldWidth(NamedTuple):
+    """One quasi-identifier as it is published.
+
+    median: of the rows' boxes, the end less the beginning in ``unit`` (days, ms, or the field's own numbers), or of
+    sets and labels how many values ("values"). None: no row has a value. ncp: mean of the boxes' share of the domain.
+    """
+
+    field: str
+    unit: str
+    median: float | None
+    ncp: float
+
+
+@dataclass(frozen=True)
+class Measures:
+    """A policy on the windows that count.
+
+    windows, rows: that were played and count. loss: GCP of the published boxes, by rows; None: nothing went out.
+    at_once: share of the rows that is not put off to a later window. rejected: share that leaves the feed.
+    count_error, mean_error: medians of random queries (``analysis/query_error.py``); None where nothing is asked.
+    fields: in the policy's order.
+    """
+
+    windows: int
+    rows: int
+    loss: float | None
+    at_once: float
+    rejected: float
+    count_error: float | None
+    mean_error: float | None
+    fields: tuple[FieldWidth, ...]
+
+    @property
+    def cost(self) -> float:
+        """The loss, where a row that is rejected loses all."""
+        return 1.0 if self.loss is None else self.loss * (1.0 - self.rejected) + self.rejected
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return figures | {"cost": self.cost, "fields": [each._asdict() for each in self.fields]}
+
+
+def measured(run: DryRun, rows: pa.Table, *, queries: int) -> Measures:
+    """The figures of a dry run. rows: those whose own window counts, canonical. queries: to be asked of both; 0: none.
+
+    O(queries x rows).
+    """
+    bound = run.bound
+    table = ReleasedTable.of(run.released, bound)
+    names = {column.published_name: column.name for column in bound.columns}
+    errors = query_errors(rows, table, names=names, queries=queries, seed=_SEED) if queries else None
+    weights = np.repeat(
+        [each.weight for each in run.releases], [each.metrics["rows_released"] for each in run.releases]
+    )
+    return Measures(
+        windows=len({each.metrics["window_end"] for each in run.releases}),
+        rows=rows.num_rows,
+        loss=run.mean("gcp"),
+        at_once=run.at_once,
+        rejected=run.rejected,
+        count_error=None if errors is None or errors.count is None else errors.count.median,
+        mean_error=None if errors is None or errors.mean is None else errors.mean.median,
+        fields=tuple(
+            FieldWidth(
+                column.name,
+                _unit(column),
+                _median(_widths(table, column), weights),
+                run.mean_of([each.metrics["ncp"][column.name] for each in run.releases]) or 0.0,
+            )
+            for column in bound.quasis
+        ),
+    )
+
+
+def median_widths(released: pa.Table, bound: BoundPolicy) -> dict[str, float | None]:
+    """The median width of each quasi-identifier of released rows, as ``FieldWidth`` has it."""
+    table = ReleasedTable.of(released, bound)
+    return {
+        column.name: _median(_widths(table, column), np.ones(released.num_rows)) for column in bound.quasis
+    }
+
+
+def _widths(table: ReleasedTable, column: BoundColumn) -> Float64s:
+    """Of each row, float64 (n,); NaN where its box has no value."""
+    boxes = table.column(column.published_name)
+    if isinstance(boxes, RangeColumn):
+        # Halved first: the width of two finite doubles can be infinite.
+        half = boxes.high.astype(np.float64) / 2 - boxes.low.astype(np.float64) / 2
+        wide = np.minimum(half, np.finfo(np.float64).max / 2) * 2
+        kind = column.arrow_type
+        if pa.types.is_timestamp(kind):
+            wide /= {"s": 1e-3, "ms": 1.0, "us": 1e3, "ns": 1e6}[kind.unit]
+        elif pa.types.is_decimal(kind):
+            wide /= 10.0**kind.scale
+        return np.where(boxes.valued, wide, np.nan)
+    return np.diff(boxes.starts)[boxes.of_row].astype(np.float64)
+
+
+def _median(values: Float64s, weights: Float64s) -> float | None:
+    """The least value that at least half of the weight is not above; None: there is none."""
+    there = np.flatnonzero(~np.isnan(values))
+    if not there.size:
+        return None
+    order = there[np.argsort(values[there], kind="stable")]
+    total = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(total, total[-1] / 2)]])
+
+
+def _unit(column: BoundColumn) -> str:
+    if not column.in_ranges:
+        return "values"
+    if pa.types.is_date(column.arrow_type):
+        return "days"
+    return "ms" if pa.types.is_timestamp(column.arrow_type) else "number"
+
+
+def in_words(width: FieldWidth, other: FieldWidth | None = None) -> str:
+    """A median width for people: 2.4 years, 40 days, 6 hours, 3 values, 0.5. other: of one it stands beside, whose
+    unit it has if that is the larger."""
+    value = width.median
+    if value is None:
+        return "nothing"
+    largest = max(value, (other.median or 0.0) if other is not None else 0.0)
+    if width.unit == "values":
+        return f"{value:,.0f} value" + ("s" if value != 1 else "")
+    if width.unit == "number":
+        return f"{_round(value)}"
+    days = 1.0 if width.unit == "days" else 1.0 / _DAY_MS
+    for unit, size in _spans(width.unit):
+        if largest * days >= _LEAST_YEARS * size or (unit, size) == _spans(width.unit)[-1]:
+            number = _round(value * days / size)
+            return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
+    raise AssertionError
+
+
+def _spans(unit: str) -> tuple[tuple[str, float], ...]:
+    spans = (("years", _YEAR_DAYS), ("days", 1.0), ("hours", 1 / 24), ("minutes", 1 / 1440))
+    return spans[:2] if unit == "days" else spans
+
+
+def _round(value: float) -> str:
+    """Two digits, or all whole ones."""
+    if value < 1:
+        return f"{value:.2g}"
+    return f"{value:,.0f}" if round(value, 1) >= 10 or value == int(value) else f"{value:.1f}"
