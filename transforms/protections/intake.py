@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN
-from kanonflow.transforms.columns.encode import Domains
 from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.publishing.gate import GateError
 from kanonflow.transforms.publishing.gate_frozen import check_segment
 from kanonflow.transforms.release.candidates import in_time

@@ -189,9 +189,8 @@ def read_texts(texts: Sequence[str | None], kind: pa.DataType, form: TextForm = 
     if pa.types.is_time(kind):
         return [None if not text else _time(text) for text in texts]
     values, bad = cast_text(pa.array(texts, pa.string()), kind, form)
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        values, beyond = form_of(kind).take(values, ISO)
-        bad |= beyond
+    values, beyond = form_of(kind).take(values, ISO)
+    bad = bad | beyond
     plain = plain_values(values)
     return [
         Unreadable(str(text)) if wrong else value
