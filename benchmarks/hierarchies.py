@@ -39,8 +39,8 @@ from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.one_table import anonymize_table
-from kanonflow.transforms.release.boxes import field_ncp, gcp, hull_boxes
-from kanonflow.transforms.release.full_domain import lattice_of_rows
+from kanonflow.transforms.protections.levels import lattice_of_rows
+from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.secret.seeds import Secret
 

@@ -37,8 +37,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-import kanonflow.transforms.release.lasting_window as lasting_window
-import kanonflow.transforms.release.release_window as fresh_window
+import kanonflow.transforms.protections.afresh as afresh
+import kanonflow.transforms.protections.intake as intake
+import kanonflow.transforms.protections.lasting as lasting
+import kanonflow.transforms.protections.release_window as window
 import kanonflow.transforms.roster.window_groups as grouping
 from benchmarks.call_log import CallLog, watch
 from benchmarks.data_sets import (
@@ -60,7 +62,7 @@ from kanonflow.schemas.policy import Cohort, Policy
 from kanonflow.solvers.merging.merging import EVALUATIONS_PER_ROW, MergeTask, merge_cohorts
 from kanonflow.solvers.warm_up import warm_up_merging
 from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
-from kanonflow.transforms.release.boxes import Boxes, box_columns
+from kanonflow.transforms.publishing.boxes import Boxes, box_columns
 
 SEED = 1
 SETTLED = 3
@@ -113,9 +115,11 @@ def course(source: Source, cohort: Cohort, cohort_size: int | None = None) -> Co
         source.policy, cohort=cohort, cohort_size=cohort_size, intake=None, max_outdated=None, partition_by=()
     )
     watched = (
-        (lasting_window, ("found", "window_groups", "issue")),
+        (intake, ("found",)),
+        (lasting, ("window_groups",)),
         (grouping, ("merge_cohorts",)),
-        (fresh_window, ("solve", "issue")),
+        (afresh, ("solve",)),
+        (window, ("issue",)),
     )
     with watch(*watched) as log:
         made, spent = timed(anonymize_table, source.table, policy, SECRET, text=True, threads=1)

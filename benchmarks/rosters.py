@@ -38,8 +38,8 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Cohort
 from kanonflow.solvers.warm_up import warm_up_merging
 from kanonflow.transforms.columns.encode import Domains, RangeDomain, SetDomain, encode
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
-from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.corners import COHORT, corners
 from kanonflow.transforms.roster.founding import found

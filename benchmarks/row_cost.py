@@ -45,7 +45,12 @@ _TABLE = """
 import json, time
 import pyarrow as pa, pyarrow.csv
 import kanonflow.transforms.one_table as one_table
-import kanonflow.transforms.release.lasting_window as window
+try:
+    from kanonflow.transforms.protections import intake, lasting
+except ImportError:
+    # A tree of before protections were objects.
+    import kanonflow.transforms.protections.lasting as intake
+    lasting = intake
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_file import load_policy
@@ -57,17 +62,17 @@ names = pyarrow.csv.open_csv(path).schema.names
 texts = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
 table = pyarrow.csv.read_csv(path, convert_options=texts)
 spent = {}
-def watched(name):
-    original = getattr(window, name)
+def watched(module, name):
+    original = getattr(module, name)
     def call(*args, **kwargs):
         begin = time.process_time()
         try:
             return original(*args, **kwargs)
         finally:
             spent[name] = spent.get(name, 0.0) + time.process_time() - begin
-    setattr(window, name, call)
+    setattr(module, name, call)
 one_table.anonymize_table(table, policy, secret, text=True, threads=1)
-watched("found"); watched("window_groups")
+watched(intake, "found"); watched(lasting, "window_groups")
 begin = time.process_time()
 one_table.anonymize_table(table, policy, secret, text=True, threads=1)
 whole = time.process_time() - begin

@@ -22,10 +22,13 @@ import kanonflow.solvers.shapes.classes as solve_classes
 import kanonflow.solvers.shapes.graphs as solve_graph
 import kanonflow.solvers.structures.graph as graphs
 import kanonflow.solvers.structures.partition as partitions
+import kanonflow.transforms.protections.afresh as releasing
+import kanonflow.transforms.protections.row as rows_alone
+import kanonflow.transforms.protections.window as closed
+import kanonflow.transforms.publishing.publish as publishing
+import kanonflow.transforms.release.account as accounting
 import kanonflow.transforms.release.candidates as gathering
 import kanonflow.transforms.release.issue as issuing
-import kanonflow.transforms.release.publish as publishing
-import kanonflow.transforms.release.release_window as releasing
 from benchmarks.call_log import CallLog, watch
 from benchmarks.data_sets import (
     DAY_MS,
@@ -38,6 +41,7 @@ from benchmarks.data_sets import (
     read_feed,
     with_window,
 )
+from benchmarks.one_window import release_window
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from benchmarks.window_chain import PARTITION, SECRET, chain
@@ -60,7 +64,8 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("people: digests", cohorts, "person_digests"),
     ("canonical order", gathering, "canonical_order"),
     ("encode", releasing, "encode"),
-    ("warm start: old structure", releasing, "earlier_structure"),
+    ("warm start: old structure", closed, "warm_classes"),
+    ("warm start: old structure", rows_alone, "warm_graph"),
     ("solve: group rows", solve_graph, "group_rows"),
     ("solve: k-d tree", solve_graph, "build_tree"),
     ("solve: neighbours", solve_graph, "nearest_units"),
@@ -91,9 +96,10 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("publish: gate", publishing, "check_release"),
     ("publish: order of content", publishing, "published_order"),
     ("publish: other", issuing, "publish"),
-    ("cohorts", issuing, "next_cohorts"),
-    ("metrics", releasing, "window_metrics"),
-    ("metrics", releasing, "release_metrics"),
+    ("cohorts", closed, "class_cohorts"),
+    ("cohorts", rows_alone, "graph_cohorts"),
+    ("metrics", accounting, "window_metrics"),
+    ("metrics", accounting, "release_metrics"),
     ("release as Arrow IPC", issuing, "to_ipc"),
 )
 Times = dict[str, float]
@@ -123,9 +129,7 @@ def one_release(feed: Feed, warm: WarmState, number: int) -> tuple[Times, float]
     times["state: read"] = spent.cpu
     wall = spent.wall
     with watch(*watched.values(), log=log):
-        result, whole = timed(
-            releasing.release_window, window.rows, feed.bound, again, SECRET, slot, threads=1
-        )
+        result, whole = timed(release_window, window.rows, feed.bound, again, SECRET, slot, threads=1)
     inside = by_stage(log)
     times |= inside | {"other": whole.cpu - sum(inside.values())}
     _, spent = timed(result.warm.to_bytes)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import ADULT, DAY_MS, SPARKOV, data_path, example_policy, read_feed
+from benchmarks.one_window import release_window
 from benchmarks.rivals.stream_rows import REUSED, SUPPRESSED, StreamRelease
 from benchmarks.stopwatch import timed
 from benchmarks.window_chain import PARTITION, SECRET
@@ -20,7 +21,6 @@ from kanonflow.schemas.policy import Policy, Protection
 from kanonflow.schemas.policy_fields import Field, QuasiType, Role
 from kanonflow.solvers.problem.table import Table
 from kanonflow.transforms.columns.encode import encode
-from kanonflow.transforms.release.release_window import release_window
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.split import window_numbers
 from kanonflow.transforms.secret.seeds import ReleaseSlot

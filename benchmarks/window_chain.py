@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import kanonflow.transforms.release.release_window as module
+import kanonflow.transforms.protections.afresh as module
 from benchmarks.call_log import CallLog, watch
 from benchmarks.data_sets import Feed
+from benchmarks.one_window import release_window
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
@@ -116,7 +117,7 @@ def chain(feed: Feed, bound: BoundPolicy | None = None) -> Iterator[Step]:
     for number, window in enumerate(feed.windows):
         slot = ReleaseSlot(PARTITION, window.end_ms, number)
         with watch((module, ["solve"]), (cohorts, ["person_digests"])) as log:
-            result = module.release_window(window.rows, bound, warm, SECRET, slot, threads=1)
+            result = release_window(window.rows, bound, warm, SECRET, slot, threads=1)
         problem, solution, cpu = _posed(log, window.end_ms or 0)
         warm = result.warm
         yield Step(window.rows.num_rows, problem, solution, cpu, warm, result.metrics)

@@ -372,8 +372,8 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
 
     given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
     there = any(each is not None for each in given)
-    lasting = read_policy(str(arguments.policy)).lasting
-    if there and not (arguments.matching_records or lasting):
+    epochs = read_policy(str(arguments.policy)).has_epochs
+    if there and not (arguments.matching_records or epochs):
         from kanonflow.pipelines.options.options import OptionsError
 
         raise OptionsError(
@@ -381,7 +381,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     output = arguments.restricted or arguments.release
     own = Path(output, "restricted", "secret")
-    if not there and not (lasting and own.is_file()):
+    if not there and not (epochs and own.is_file()):
         return {}
     from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
     from kanonflow.pipelines.run_records.run_directory import secret_of_run
@@ -392,7 +392,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     assert source is not None
     replaced = [each.resolve() for each in previous_sources(arguments.previous_secret)]
     secret = secret_of_run(output, source.resolve(), replaced)
-    checks: dict[str, Any] = {"people_key": people_key(secret)} if lasting else {}
+    checks: dict[str, Any] = {"people_key": people_key(secret)} if epochs else {}
     return checks | ({"recipe": recipe_check(secret)} if there and arguments.matching_records else {})
 
 

@@ -109,7 +109,7 @@ class BoundPolicy:
     def canonical_schema(self) -> pa.Schema:
         """Names and canonical types of the kept fields, of lasting cohorts FAULT_COLUMN last; every field nullable."""
         fields = [pa.field(column.name, column.arrow_type) for column in self.columns]
-        if self.policy.lasting:
+        if self.policy.read_once:
             fields.append(pa.field(FAULT_COLUMN, pa.string()))
         return pa.schema(fields)
 
@@ -120,9 +120,9 @@ class BoundPolicy:
 
     @property
     def attributes(self) -> frozenset[str]:
-        """Names of the fields of which nothing is read of an individual that is known: of lasting cohorts the
+        """Names of the fields that are read once of an individual, when it enters: of lasting cohorts the
         quasi-identifiers, else none. A cell of one that is no value is handed on (schemas/text_inputs.py)."""
-        return frozenset(column.name for column in self.quasis) if self.policy.lasting else frozenset()
+        return frozenset(field.name for field in self.policy.read_once)
 
     @property
     def quasis(self) -> tuple[BoundColumn, ...]:
@@ -190,15 +190,14 @@ def _name_mistakes(policy: Policy, names: list[str]) -> Iterator[str]:
 
 def _published_name_mistakes(policy: Policy) -> Iterator[str]:
     published = {field.name for field in (*policy.quasis, *policy.payload)}
-    reserved = (*RESERVED, "class_id") if policy.lasting else RESERVED
+    reserved = (*RESERVED, *policy.group_columns)
     taken: dict[str, str] = dict.fromkeys(reserved, "the release itself")
-    if policy.lasting:
-        for field in policy.quasis:
-            if avro_name(field.name) in OF_COHORTS:
-                yield (
-                    f"fields.{field.name}: restricted/cohorts has a column {avro_name(field.name)} of its own beside "
-                    "the quasi-identifiers; rename the field in the input, or say cohort: window"
-                )
+    for field in policy.read_once:
+        if avro_name(field.name) in OF_COHORTS:
+            yield (
+                f"fields.{field.name}: restricted/cohorts has a column {avro_name(field.name)} of its own beside the "
+                "quasi-identifiers; rename the field in the input, or say cohort: window"
+            )
     for name in sorted(published):
         published_name = avro_name(name)
         if published_name in taken:

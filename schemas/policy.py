@@ -10,6 +10,7 @@ from typing import Any
 
 from kanonflow.schemas.avro_names import renamed
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.lasting_policy import LastingPolicy, there
 from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
@@ -134,6 +135,38 @@ class Policy:
         return self.cohort is Cohort.LASTING
 
     @property
+    def cohorts(self) -> LastingPolicy:
+        """What the policy says of cohorts that last, of which nothing is missing. Raises LookupError: it has none."""
+        return LastingPolicy(
+            there(self.individual),
+            there(self.time),
+            there(self.window_ms),
+            there(self.cohort_size),
+            there(self.intake),
+            there(self.max_outdated),
+        )
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Columns of a release, of type long, that name the group of each row."""
+        return ("class_id",) if self.lasting else ()
+
+    @property
+    def read_once(self) -> tuple[Field, ...]:
+        """The fields that are read of each person once, when it enters, and of nobody who is known."""
+        return self.quasis if self.lasting else ()
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether what is promised is promised over the releases of an epoch, which they name."""
+        return self.lasting
+
+    @property
+    def can_divide(self) -> bool:
+        """Whether somebody can have rows in more than one partition, and a promise is lost by that."""
+        return self.lasting and bool(self.partition_by)
+
+    @property
     def accepts_divided(self) -> bool:
         """Whether people with rows in more than one partition are accepted: a field of ``partition_by`` says it."""
         return any(self.field(name).accept_risk is not None for name in self.partition_by)
@@ -163,6 +196,11 @@ class Policy:
     def individual(self) -> Field | None:
         """The field that says whom a record belongs to; None: each record is its own individual."""
         return self._with_role(Role.INDIVIDUAL)
+
+    @property
+    def owner(self) -> tuple[str, ...]:
+        """The name of that field, if there is one."""
+        return () if self.individual is None else (self.individual.name,)
 
     @property
     def time(self) -> Field | None:

@@ -19,8 +19,8 @@ from apache_beam.transforms.window import TimestampedValue
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
+from kanonflow.transforms.protections.protection_of import protection_of
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.release.window_structures import solver_shape
 from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc, to_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret, partition_key
@@ -163,7 +163,7 @@ class DrivenPartitions(_Watermark):
             bound, secret, 1, matching_records, published=published, clock=clock, job_start=job_start
         )
         # Loading kernels means solving something: once a shape and process.
-        shape = (solver_shape(bound.policy), bool(bound.policy.ruled))
+        shape = (protection_of(bound.policy).shape, bool(bound.policy.ruled))
         if shape in _WARM:
             self.step._step = self.step.partition_step()
         else:

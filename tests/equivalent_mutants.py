@@ -3,8 +3,13 @@
 (module, function, expression, what it becomes, number of the equal one within the function): the reason
 """
 
-_GATE, _POOL = "transforms/release/gate.py", "transforms/roster/pool.py"
-_PUBLISH, _LINEAGE = "transforms/release/publish.py", "transforms/lineage/release_lineage.py"
+_GATE, _POOL = "transforms/publishing/gate.py", "transforms/roster/pool.py"
+_FOUNDING = "transforms/roster/founding.py"
+_JOINED = (
+    "MergeTask(Table(table.numeric, table.categorical, table.cardinality, table.weights, individuals=units,"
+    " heights=table.heights), rows=members, active=members, k=size, seed={seed}, evaluations=0)"
+)
+_PUBLISH, _LINEAGE = "transforms/publishing/publish.py", "transforms/lineage/release_lineage.py"
 _WAYS = "a shorter way to the same order: without it the cells of all rows are ranked"
 
 EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
@@ -22,7 +27,42 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "len(known) + 2",
         0,
     ): "codes of pairs need a width above the largest code",
-    (_POOL, "Pool.having_seen", "-1", "-2", 0): "a place that is masked; which one is not read",
+    (
+        _POOL,
+        "Pool.having_seen",
+        "np.append(False, ranks[1:] != ranks[:-1])",
+        "np.append(True, ranks[1:] != ranks[:-1])",
+        0,
+    ): "the first of all is the first of its owner, which is masked",
+    (
+        _FOUNDING,
+        "_labels",
+        "cut_near(table, PART, size, distinct=False)",
+        "cut_near(table, PART, size, distinct=True)",
+        0,
+    ): "a person is one point, and so never more than a k-th of a part",
+    (
+        _FOUNDING,
+        "_labels",
+        "(np.empty(people, dtype=np.int64), 0.0, 0)",
+        "(np.empty(people, dtype=np.int64), 0.0, 1)",
+        0,
+    ): "labels are numbered anew by who is first",
+    (
+        _FOUNDING,
+        "_labels",
+        "int(own.max()) + 1",
+        "int(own.max()) + 2",
+        0,
+    ): "labels are numbered anew by who is first",
+    (
+        _FOUNDING,
+        "_everybody",
+        _JOINED.format(seed=0),
+        _JOINED.format(seed=1),
+        0,
+    ): "without evaluations nothing is drawn",
+    (_POOL, "Pool.having_seen", "-1", "-2", 2): "a place that is masked; which one is not read",
     (
         _LINEAGE,
         "judge",

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.rows.elements import Release
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret

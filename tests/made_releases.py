@@ -19,7 +19,7 @@ from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.avro_encoding import avro_file
 from kanonflow.transforms.columns.parquet_encoding import parquet_file
-from kanonflow.transforms.release.boxes import box_columns, hull_boxes, snapped_boxes
+from kanonflow.transforms.publishing.boxes import box_columns, hull_boxes, snapped_boxes
 
 K = 3
 DAY_MS = 86_400_000

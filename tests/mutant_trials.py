@@ -104,12 +104,12 @@ class Trials:
         return code != 0
 
     def _reaching(self, mutant: Mutant, own: Sequence[str]) -> list[str]:
-        """The own tests that run a mutant's line; of one that no test is seen to run, for it is compiled or runs when
-        the module is loaded, all that run anything of the module, or all there are."""
+        """The own tests that run a mutant's line, or else anything of its module; of one that is compiled or runs when
+        the module is loaded, which nobody sees, all there are."""
         tests = [node for node in self._seconds if node.split("::")[0] in own]
         module = [node for node in tests if self._lines[node].get(mutant.module)]
         line = [node for node in module if mutant.line in self._lines[node][mutant.module]]
-        return (line if mutant.within is not None else []) or module or tests
+        return tests if mutant.within is None else line or module or tests
 
 
 class _FirstFailure:

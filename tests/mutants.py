@@ -32,20 +32,21 @@ from tests.equivalent_mutants import EQUIVALENT
 
 ROOT = Path(__file__).parents[1]
 
-RELEASE, ROSTER, WINDOWS = (
+RELEASE, PUBLISHING, ROSTER, WINDOWS = (
     "tests/transforms/release/",
+    "tests/transforms/publishing/",
     "tests/transforms/roster/",
     "tests/transforms/windows/",
 )
 RELEASING: dict[str, tuple[str, ...]] = {
-    "transforms/release/gate_frozen.py": (f"{RELEASE}test_gate_frozen.py",),
-    "transforms/release/gate.py": (f"{RELEASE}test_gate.py", f"{RELEASE}test_gate_frozen.py"),
+    "transforms/publishing/gate_frozen.py": (f"{PUBLISHING}test_gate_frozen.py",),
+    "transforms/publishing/gate.py": (f"{PUBLISHING}test_gate.py", f"{PUBLISHING}test_gate_frozen.py"),
     "transforms/roster/pool.py": (f"{ROSTER}test_pool.py",),
     "transforms/release/ledger.py": (f"{RELEASE}test_ledger.py",),
     "transforms/lineage/release_lineage.py": ("tests/transforms/lineage/test_release_lineage.py",),
     "transforms/roster/window_groups.py": (f"{ROSTER}test_window_groups.py",),
     "transforms/roster/founding.py": (f"{ROSTER}test_founding.py",),
-    "transforms/release/publish.py": (f"{RELEASE}test_publish.py",),
+    "transforms/publishing/publish.py": (f"{PUBLISHING}test_publish.py",),
     "transforms/windows/step.py": (f"{WINDOWS}test_step.py", f"{WINDOWS}test_step_in_chains.py"),
     "transforms/windows/partition_clock.py": (f"{WINDOWS}test_partition_clock.py",),
 }

@@ -68,7 +68,7 @@ def avro_rows(rows: list[dict], schema: dict) -> list[bytes]:
     return out
 
 
-# ---- boxes (transforms/release/boxes.py)
+# ---- boxes (transforms/publishing/boxes.py)
 
 
 def hull(values: list) -> tuple[list, bool]:

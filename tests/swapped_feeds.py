@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
-from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.roster import segment_from_bytes
 from kanonflow.transforms.roster.window_groups import no_groups

@@ -29,7 +29,6 @@ from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.local_runners import check_local_runner
 from kanonflow.transforms.release.rejected import at_places
-from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.element_types import fields_of, records_schema
@@ -110,7 +109,7 @@ class KAnonymize(beam.PTransform):
     continued: of that epoch, whom an earlier run has put together (``ContinuedCohorts``); None: nobody is known.
     chain: with ``cohort: lasting``, which of the runs that continue each other it is; None: it hands nothing on.
     job_start: of a stream, how often its job had begun before; metrics and rejected rows tell it. None: of no stream.
-    known_people: of a policy that ``watches`` people over partitions, PBegin -> (partition key, digests) of whom an
+    known_people: where people ``can_divide``, PBegin -> (partition key, digests) of whom an
     earlier run knows (``FindDividedPeople``); None: nobody.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
@@ -221,7 +220,7 @@ class KAnonymize(beam.PTransform):
             )
             keyed = (woken, keyed) | "All" >> beam.Flatten()
         divided = None
-        if watches(self._bound.policy):
+        if self._bound.policy.can_divide:
             find = FindDividedPeople(self._bound, self._secret, self._known_people)
             divided = parts.parts | "People" >> find
             if records.is_bounded and not self._bound.policy.accepts_divided:

@@ -12,7 +12,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.release.cohorts import people_in
-from kanonflow.transforms.roster.first_partitions import FirstPartitions, Sightings, refusal, watches
+from kanonflow.transforms.roster.first_partitions import FirstPartitions, Sightings, refusal
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.data_frames import as_table
 from kanonflow.transforms.rows.elements import from_ipc
@@ -65,7 +65,7 @@ def anonymize_table(
     for values, number, part in split(classified.rows, bound):
         key = partition_key(secret, values)
         partitions.setdefault(key, PartitionInMemory(step, key)).arrive(number, pa.Table.from_batches([part]))
-    if watches(policy) and not policy.accepts_divided:
+    if policy.can_divide and not policy.accepts_divided:
         _refuse_divided(classified.rows, bound, secret)
     released: list[pa.Table] = []
     metrics: list[dict[str, Any]] = []
@@ -83,10 +83,9 @@ def anonymize_table(
 
 def _refuse_divided(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> None:
     """Raise DividedPeopleError if somebody has rows in more than one partition."""
-    assert bound.policy.individual is not None
     sightings, key = Sightings(), people_key(secret)
     for values, _, part in split(rows, bound):
-        whole = pa.Table.from_batches([part]).column(bound.policy.individual.name)
+        whole = pa.Table.from_batches([part]).column(bound.policy.cohorts.individual.name)
         sightings.add(partition_key(secret, values), people_in(whole, key)[1])
     divided = sum(FirstPartitions().after(seen).divided for _, seen in sightings.by_bucket())
     if divided:

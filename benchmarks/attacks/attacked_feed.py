@@ -15,16 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+import kanonflow.transforms.protections.afresh as module
 import kanonflow.transforms.release.issue as issuing
-import kanonflow.transforms.release.release_window as module
 from benchmarks.attacks.attacked_release import AttackedRelease
 from benchmarks.call_log import watch
 from benchmarks.data_sets import SPARKOV, Feed, Window, data_path, example_policy, read_feed
+from benchmarks.one_window import release_window
 from kanonflow.pipelines.commands.demo_feed import FeedShape, demo_feed
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy, to_mapping
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.split import window_bounds, window_numbers
@@ -125,7 +127,7 @@ class AttackedWindow(NamedTuple):
     rows: pa.Table
     before: WarmState
     slot: ReleaseSlot
-    result: module.WindowResult
+    result: WindowResult
     release: AttackedRelease | None
 
 
@@ -142,7 +144,7 @@ def attacked_windows(
     for number, window in enumerate(feed.windows):
         slot = ReleaseSlot(PARTITION, window.end_ms, number)
         with watch((module, ["solve"]), (issuing, ["publish"])) as log:
-            result = module.release_window(window.rows, feed.bound, warm, secret, slot, threads=1)
+            result = release_window(window.rows, feed.bound, warm, secret, slot, threads=1)
         release = None
         if result.release is not None:
             solved, published = log.of("solve")[-1], log.of("publish")[-1]

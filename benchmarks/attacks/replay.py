@@ -21,9 +21,9 @@ from benchmarks.attacks.attacked_feed import (
 )
 from benchmarks.attacks.attacked_release import AttackedRelease
 from benchmarks.attacks.effort import Effort
+from benchmarks.one_window import release_window
 from benchmarks.result_files import Findings
 from kanonflow.solvers.matching.matching import random_factor
-from kanonflow.transforms.release.release_window import release_window
 from kanonflow.transforms.secret.seeds import publish_keystream
 
 COLUMNS = (

@@ -94,12 +94,11 @@ class EarlierRun:
 def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dict[str, Any]:
     """What run.json holds for a run that continues this one. earlier: the run that this one continues."""
     policy = bound.policy
-    assert policy.individual is not None
-    size = policy.cohort_size
-    if earlier is not None and size is not None:
+    size = policy.cohorts.cohort_size
+    if earlier is not None:
         size = min(size, earlier.record["cohorts"]["cohort_size"])
     return {
-        "individual": policy.individual.name,
+        "individual": policy.cohorts.individual.name,
         "quasi": [
             [column.name, _kind(column.field.quasi), str(column.arrow_type)] for column in bound.quasis
         ],
@@ -126,7 +125,7 @@ def earlier_run(
 
     Raises ContinueError: it is no run with cohorts that last, or one whose people or boxes mean something else.
     """
-    if not bound.policy.lasting:
+    if not bound.policy.has_epochs:
         raise ContinueError(
             "--continue: for a policy with cohort: lasting; this one puts nobody together for good"
         )

@@ -21,8 +21,7 @@ _WORDS = {"string": "text (string)", "long": "whole numbers (long)", "bytes": "b
 
 def individual_type(bound: BoundPolicy) -> str:
     """The kind of the individual's canonical type, as ``--individual-type`` calls it: string, long or bytes."""
-    assert bound.policy.individual is not None
-    kind = bound.column(bound.policy.individual.name).arrow_type
+    kind = bound.column(bound.policy.cohorts.individual.name).arrow_type
     if pa.types.is_string(kind):
         return "string"
     return "long" if pa.types.is_integer(kind) else "bytes"
@@ -44,8 +43,7 @@ def type_difference(before: Mapping[str, Any], bound: BoundPolicy, told: str | N
         )
     if there is not None and told is not None and there != told:
         return f"--individual-type {told}: on record is that {field} was {_WORDS[there]}; leave the flag out"
-    there = there or told
-    assert there is not None
+    there = there or told or here
     if there == here:
         return None
     mend = {

@@ -41,7 +41,7 @@ from kanonflow.schemas.policy_fields import (
     Field,
 )
 from kanonflow.schemas.policy_rules import LEAST_PART
-from kanonflow.transforms.release.window_structures import needed_kernels
+from kanonflow.transforms.protections.needed_kernels import needed_kernels
 from kanonflow.transforms.solver_check import check_solver
 
 _SEED = 1
@@ -147,7 +147,8 @@ def compare(
         for key, changed in policies.items()
     }
     compile_sets(
-        tuple(dict.fromkeys(name for each in bounds.values() for name in needed_kernels(each))), sys.stderr
+        tuple(dict.fromkeys(name for each in bounds.values() for name in needed_kernels(each).sets)),
+        sys.stderr,
     )
     budget = Budget(rows.num_rows, rows.num_rows, rows.num_rows)
     if settings.rows is not None:

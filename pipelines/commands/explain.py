@@ -44,12 +44,12 @@ def _compile_first(bound: BoundPolicy) -> None:
     """What the variants of a policy are solved with. Raises PolicyError: the policy itself has no solver."""
     from kanonflow.pipelines.explain.variants import variants
     from kanonflow.pipelines.runs.kernel_cache import compile_sets
-    from kanonflow.transforms.release.window_structures import needed_kernels
+    from kanonflow.transforms.protections.needed_kernels import needed_kernels
     from kanonflow.transforms.solver_check import check_solver
 
     check_solver(bound.policy)
     found, _ = variants(bound, [], [])
-    sets = dict.fromkeys(name for each in found for name in needed_kernels(each.bound))
+    sets = dict.fromkeys(name for each in found for name in needed_kernels(each.bound).sets)
     compile_sets(tuple(sets), sys.stderr)
 
 

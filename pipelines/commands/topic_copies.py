@@ -1,7 +1,7 @@
 """Topics copied into files, so that an audit, which reads files only, can read them.
 
-Values are decoded here by Python's json module and by fastavro, value by value, and not by what a stream decodes
-them with: the audit must not share a mistake with what it audits.
+JSON is decoded as a stream decodes it; tests hold that against a second reader (tests/twin_messages.py). Avro is
+decoded by fastavro, value by value.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from datetime import time as clock
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from kanonflow.pipelines.kafka.avro_values import usable_schema
 from kanonflow.pipelines.kafka.beginning import beginning
 from kanonflow.pipelines.kafka.client import ASK_SECONDS, connect, kafka_library, of_the_group, partitions_of
 from kanonflow.pipelines.kafka.input import registry_of
+from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_inputs import NO_VALUE
 
@@ -34,7 +36,7 @@ SILENT_SECONDS = 30.0
 
 _ID = re.compile(rb"[A-Za-z0-9_-]{1,200}")
 _FRAME = 5
-_PLACES = 30
+_AT_ONCE = 4_096
 
 
 class CopiedRows(NamedTuple):
@@ -217,82 +219,21 @@ def _copy_json_rows(
     span: Span | None = None,
 ) -> CopiedRows:
     broken = 0
+    decoder = JsonValues([name for name in columns if name in kept], attributes)
+    messages = iter(committed_messages(address, span))
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(columns)
-        for message in committed_messages(address, span):
-            names = [name if name in kept else None for name in columns]
-            cells = _cells(message.value, names, attributes)
-            if cells is None:
-                broken += 1
-            else:
-                writer.writerow(cells)
+        while values := [message.value for message in islice(messages, _AT_ONCE)]:
+            decoded = decoder.decode(values)
+            broken += len(decoded.broken)
+            for row in decoded.rows.to_pylist():
+                writer.writerow([row.get(name) or "" for name in columns])
     return CopiedRows(path, broken)
-
-
-def _cells(
-    value: bytes | None, names: Sequence[str | None], attributes: Collection[str] = ()
-) -> list[str] | None:
-    """The fields of a JSON object as text, None: it is no row."""
-    try:
-        if attributes:
-            text = (value or b"").decode(errors="surrogateescape")
-            row = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_odd, strict=False)
-        else:
-            text = (value or b"").decode()
-            row = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refuse)
-        if not isinstance(row, dict):
-            return None
-        for name in attributes:
-            if _no_value(row.get(name)):
-                row[name] = NO_VALUE
-        cells = [_cell(None if name is None else row.get(name)) for name in names]
-        # Marks of what is no value are no fault of the row.
-        marks = [name in attributes and cell == NO_VALUE for name, cell in zip(names, cells, strict=True)]
-        text = "".join(cell for cell, mark in zip(cells, marks, strict=True) if not mark)
-        text.encode()  # half of a surrogate pair is no text
-    except (ValueError, RecursionError):
-        return None
-    return None if "\0" in text or "\x1a" in text else cells
-
-
-def _no_value(value: Any) -> bool:
-    """Whether a field's value is nested, or text that is none."""
-    if isinstance(value, str):
-        return re.search("[\0\x1a\ud800-\udfff]", value) is not None
-    return value is not None and not isinstance(value, bool)
-
-
-def _cell(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    raise ValueError("nested")
-
-
-def _number(text: str) -> str:
-    """A JSON number as text: 1, 1.0 and 1e0 are 1; with an exponent far from 0 as it came."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        return text
-    if value == 0:
-        return "0"
-    if "e" in text.lower() and abs(value.adjusted()) > _PLACES:
-        return text
-    whole, point, fraction = f"{value:f}".partition(".")
-    fraction = fraction.rstrip("0")
-    return whole + point + fraction if fraction else whole
 
 
 def _refuse(constant: str) -> str:
     raise ValueError("NaN and Infinity are not JSON")
-
-
-def _odd(constant: str) -> list[str]:
-    """NaN and Infinity, nested: no cell of a row."""
-    return [constant]
 
 
 def _avro_decoder(

@@ -25,9 +25,9 @@ from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.protections.release_window import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.ledger import own_ends
-from kanonflow.transforms.release.release_window import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.rows.elements import from_ipc

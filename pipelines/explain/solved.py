@@ -19,12 +19,12 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.value_units import to_units
 
-OF_COHORTS = Budget(25_000, 168)
+OF_COHORTS = Budget(25_000, 96)
 OF_OTHERS = Budget(6_000, 60)
 """Merging cohorts that last takes a fifth of the time of other searches."""
 MOST_PEOPLE = 10_000
 _LEAST_LENGTHS = 2
-_QUERIES = 50
+_QUERIES = 25
 
 
 class Tried(NamedTuple):

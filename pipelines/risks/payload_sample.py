@@ -19,7 +19,8 @@ from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.warm_up import kernel_sets
 from kanonflow.transforms.columns.encode import encode
-from kanonflow.transforms.release.window_structures import holds_hierarchies, solver_shape
+from kanonflow.transforms.protections.needed_kernels import holds_hierarchies
+from kanonflow.transforms.protections.protection_of import protection_of
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
@@ -92,7 +93,8 @@ def sample_kernels(bound: BoundPolicy) -> tuple[str, ...]:
 
 def _shape(bound: BoundPolicy) -> str:
     """Rows of their own boxes as graphs, closed classes as such, also those of a lattice's node."""
-    return "row_graph" if solver_shape(bound.policy) == "row_graph" else "classes"
+    shape = protection_of(bound.policy).shape
+    return "classes" if shape == "lattice_node" else shape
 
 
 def _slots(table: Table, bound: BoundPolicy, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -99,8 +99,7 @@ def people_among(
     Cells that are no id are nobody's. Ids that nobody knows are tried in other spellings, where they are text.
     O(rows + people log people).
     """
-    assert bound.policy.individual is not None
-    column = bound.column(bound.policy.individual.name)
+    column = bound.column(bound.policy.cohorts.individual.name)
     seen = np.empty(0, dtype=np.uint64)
     unknown: list[str] = []
     text = individual_type(bound) == "string"
@@ -119,8 +118,7 @@ def people_among(
 
 
 def _individual(bound: BoundPolicy) -> tuple[str, ...]:
-    assert bound.policy.individual is not None
-    return (bound.policy.individual.name,)
+    return (bound.policy.cohorts.individual.name,)
 
 
 def _ids_of_files(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> Iterator[pa.Array]:

@@ -9,7 +9,7 @@ from typing import TextIO
 from kanonflow.pipelines.risks.payload_sample import sample_kernels
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.kernels.compile_ahead import compile_ahead, missing_units
-from kanonflow.transforms.release.window_structures import needed_kernels
+from kanonflow.transforms.protections.needed_kernels import needed_kernels
 
 COMPILES = "the solver is compiled for this machine first, once after an installation from sources"
 
@@ -19,7 +19,7 @@ _STEP = 0.25
 
 def kernels_of_run(bound: BoundPolicy, *, here: bool) -> tuple[str, ...]:
     """Sets of kernels that a run needs on this machine. here: its windows are solved on it, too."""
-    own = needed_kernels(bound) if here else ()
+    own = needed_kernels(bound).sets if here else ()
     return tuple(dict.fromkeys((*own, *sample_kernels(bound))))
 
 

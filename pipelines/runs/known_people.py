@@ -15,14 +15,13 @@ from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.lineage.committed_rosters import CARRIED, PEOPLE, cohorts_directory
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.cohort_files import people_of_file
-from kanonflow.transforms.roster.first_partitions import watches
 from kanonflow.transforms.secret.seeds import SecretSource, people_key
 from kanonflow.transforms.windows.chain import carried_from_bytes
 
 
 def known_people(output: str, policy: Policy, secret: SecretSource) -> KnownPeople | None:
-    """Of an output whose policy asks for it (``watches``); else None."""
-    return KnownPeople(output, policy, secret) if watches(policy) else None
+    """Of an output whose policy asks for it (``can_divide``); else None."""
+    return KnownPeople(output, policy, secret) if policy.can_divide else None
 
 
 class KnownPeople(beam.PTransform):
@@ -58,9 +57,8 @@ class _ReadCarried(beam.DoFn):
     _key: bytes
 
     def __init__(self, output: str, policy: Policy, secret: SecretSource) -> None:
-        assert policy.individual is not None
         self._output = output
-        self._field = policy.individual.name
+        self._field = policy.cohorts.individual.name
         self._source = secret
 
     def setup(self) -> None:

@@ -5,7 +5,7 @@ classes       Partition             closed classes, whose rows share one box
 lattice_node  LatticeNode           closed classes of equal labels, at one level of each hierarchy
 
 What turns a structure into a release asks these questions and never which structure it is. The gate does not: it reads
-members and labels by itself (``transforms/release/gate.py``).
+members and labels by itself (``transforms/publishing/gate.py``).
 """
 
 from __future__ import annotations

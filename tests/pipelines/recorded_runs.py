@@ -22,8 +22,8 @@ from kanonflow.schemas.policy_source import read_policy
 from kanonflow.solvers.structures import graph as graphs
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.columns.row_bytes import content_digest
+from kanonflow.transforms.publishing import publish
 from kanonflow.transforms.release import matching_record as matching_records
-from kanonflow.transforms.release import publish
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import Release, to_ipc

@@ -12,12 +12,12 @@ import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.structures.partition import Partition
+from kanonflow.transforms.publishing.publish import Published
 from kanonflow.transforms.release import issue as module
-from kanonflow.transforms.release.publish import Published
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.secret.seeds import ReleaseSlot
-from kanonflow.transforms.windows.release_parts import release_parts
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, row
+from tests.windows_alone import release_parts
 
 K = 3
 Members = dict[str, set[str]]

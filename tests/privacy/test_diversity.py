@@ -12,13 +12,13 @@ import pytest
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy_file import parse_policy, to_mapping
 from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
-from kanonflow.transforms.release.release_window import release_window
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests import naive_diversity as naive
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, row
+from tests.windows_alone import release_window
 
 pytestmark = pytest.mark.thorough
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.roster import Segment, roster_of, segment_from_bytes

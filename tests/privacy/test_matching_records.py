@@ -14,12 +14,12 @@ import pytest
 
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
-from kanonflow.transforms.release.release_window import release_window
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.rows.elements import MatchingRecord
 from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret
 from tests.pipelines.recorded_runs import SECRET, alter, record_files, recorded_run
 from tests.transforms.window_rows import bound_policy, window_rows
+from tests.windows_alone import release_window
 
 pytestmark = pytest.mark.thorough
 

@@ -15,8 +15,8 @@ from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Quasi, QuasiType, Role
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.columns.row_bytes import content_digest
+from kanonflow.transforms.publishing.publish import publish
 from kanonflow.transforms.release.canonical_order import canonical_order
-from kanonflow.transforms.release.publish import publish
 from kanonflow.transforms.secret.seeds import (
     Keystream,
     ReleaseSlot,

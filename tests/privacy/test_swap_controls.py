@@ -19,17 +19,19 @@ import pytest
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Field
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.encode import Domains, encode
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.release import candidates, lasting_window
+from kanonflow.transforms.protections import intake, lasting
+from kanonflow.transforms.protections.intake import Entered, roster_state
+from kanonflow.transforms.publishing.gate import GateError
+from kanonflow.transforms.publishing.gate_frozen import check_segment
+from kanonflow.transforms.release import candidates
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.gate import GateError
-from kanonflow.transforms.release.gate_frozen import check_segment
-from kanonflow.transforms.release.lasting_window import Entered
-from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.release.stages import Before
 from kanonflow.transforms.roster.corners import COHORT, corners
 from kanonflow.transforms.roster.founding import Founded, found
 from kanonflow.transforms.roster.pool import Pool
@@ -66,15 +68,13 @@ class OtherBoxes:
         return self.table, self.owner
 
 
-def merged_under_rows(due: Due, entered: Entered, warm: WarmState) -> WindowGroups:
+def merged_under_rows(due: Due, entered: Entered, before: Before) -> WindowGroups:
     """A box is the hull of the rows that are here."""
     here = np.unique(entered.cohort, return_inverse=True)[1]
     table = corners(entered.rows.select([column.name for column in due.bound.quasis]), here, due.bound)
     other: Any = OtherBoxes(table, np.asarray(table.column(COHORT)))
-    last = no_groups() if warm.roster is None else warm.roster.last
-    of_row = entered.people.of_row
-    assert of_row is not None
-    return window_groups(other, entered.cohort, of_row, due.bound, entered.domains, last, 1)
+    last = roster_state(before, due).last
+    return window_groups(other, entered.cohort, entered.person, due.bound, entered.out.domains, last, 1)
 
 
 def weighted_by_person(
@@ -117,9 +117,12 @@ def cohorts_by_their_rows(
 def domains_of_every_row(enter: Callable[..., Entered]) -> Callable[..., Entered]:
     """Running domains take in what every row says."""
 
-    def entered(due: Due, gathered: pa.Table, warm: WarmState, roster: Roster) -> Entered:
-        found = enter(due, gathered, warm, roster)
-        return replace(found, domains=encode(gathered, due.bound, None, found.domains).domains)
+    def entered(due: Due, gathered: pa.Table, before: Before) -> Entered:
+        found = enter(due, gathered, before)
+        domains = encode(gathered, due.bound, None, found.out.domains).domains
+        return replace(
+            found, out=found.out._replace(domains=domains), kept=found.kept._replace(domains=domains)
+        )
 
     return entered
 
@@ -143,7 +146,7 @@ def founded_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         return found(pool, head, bound, domains, seed=zlib.crc32(weights.tobytes()), threads=threads)
 
     monkeypatch.setattr(Pool, "having_seen", counting)
-    monkeypatch.setattr(lasting_window, "found", by_rows)
+    monkeypatch.setattr(intake, "found", by_rows)
 
 
 def only_the_like(segment: Segment, pool: Pool, roster: Roster, bound: BoundPolicy) -> None:
@@ -161,44 +164,41 @@ def test_without_a_rule_off_nothing_shows() -> None:
 
 def test_boxes_of_those_who_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 3 off: who holds a side of a box and is away makes it smaller."""
-    monkeypatch.setattr(lasting_window, "_merge", merged_under_rows)
+    monkeypatch.setattr(lasting, "_merge", merged_under_rows)
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
 
 
 def test_values_of_the_latest_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 0 off: boxes follow what rows of known people say now."""
     feeds = [disturbed_feed(seed) for seed in FEEDS[:10]]
-    monkeypatch.setattr(lasting_window, "_merge", merged_under_rows)
+    monkeypatch.setattr(lasting, "_merge", merged_under_rows)
     assert noticed(iter(feeds))
 
 
 def test_weights_of_people(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 4 off: what is merged hangs on who in a cohort has the rows."""
-    monkeypatch.setattr(lasting_window, "window_groups", weighted_by_person)
+    monkeypatch.setattr(lasting, "window_groups", weighted_by_person)
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
 
 
 def test_the_order_of_cohorts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 4 off: ties go to the cohort whose first row comes first."""
-    monkeypatch.setattr(lasting_window, "window_groups", cohorts_by_their_rows)
+    monkeypatch.setattr(lasting, "window_groups", cohorts_by_their_rows)
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
 
 
 def test_a_search_seeded_by_content(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 4 off: chance comes from the rows."""
-    monkeypatch.setattr(lasting_window, "_merge", seeded_by_content(lasting_window._merge, monkeypatch))
+    monkeypatch.setattr(lasting, "_merge", seeded_by_content(lasting._merge))
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
 
 
-def seeded_by_content(
-    merge: Callable[..., WindowGroups], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., WindowGroups]:
+def seeded_by_content(merge: Callable[..., WindowGroups]) -> Callable[..., WindowGroups]:
     """The search's seed is a digest of the rows."""
 
-    def merged(due: Due, entered: Entered, warm: WarmState) -> WindowGroups:
-        seed = zlib.crc32(content_digest(entered.rows))
-        monkeypatch.setattr(lasting_window, "_seed", lambda due: seed)
-        return merge(due, entered, warm)
+    def merged(due: Due, entered: Entered, before: Before) -> WindowGroups:
+        vars(due)["search_seed"] = zlib.crc32(content_digest(entered.rows))
+        return merge(due, entered, before)
 
     return merged
 
@@ -211,13 +211,13 @@ def test_founding_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_intake_of_the_like(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 1 off: when newcomers enter hangs on their quasi-identifiers."""
-    monkeypatch.setattr(lasting_window, "check_segment", only_the_like)
+    monkeypatch.setattr(intake, "check_segment", only_the_like)
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
 
 
 def test_domains_of_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 0 off: running domains grow by rows that say something new, before and after entry."""
-    monkeypatch.setattr(lasting_window, "_enter", domains_of_every_row(lasting_window._enter))
+    monkeypatch.setattr(lasting, "enter", domains_of_every_row(lasting.enter))
     assert noticed(generated_feed(seed, **SMALL) for seed in FEEDS)
 
 
@@ -238,9 +238,8 @@ def test_repeats_by_canonical_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_event_ids_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 0 off: of two people's rows with one event id, the one whose quasi-identifiers sort first stays."""
 
-    def alone(due: Due, rows: pa.Table) -> NDArray[np.uint64]:
-        assert due.policy.event_id is not None
-        names = render_text(whole(rows.column(due.policy.event_id.name))).to_pylist()
+    def alone(due: Due, rows: pa.Table, field: Field) -> NDArray[np.uint64]:
+        names = render_text(whole(rows.column(field.name))).to_pylist()
         return person_digests(names, due.secret.lasting.derive("partition", "events"))
 
     monkeypatch.setattr(candidates, "_event_digests", alone)

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.solution import Solution
-from kanonflow.transforms.release import release_window as module
-from kanonflow.transforms.release.release_window import WindowResult, release_window
+from kanonflow.transforms.protections import afresh as module
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.driven_partitions import DrivenPartitions
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, hourly, row
+from tests.windows_alone import release_window
 
 pytestmark = pytest.mark.thorough
 
@@ -193,7 +194,7 @@ def test_an_empty_input_releases_nothing(shape: str) -> None:
 
 
 class Structures:
-    """Listens to what the solver finds in release_window."""
+    """Listens to what the solver finds for a window."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[np.ndarray] = []

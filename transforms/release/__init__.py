@@ -1,1 +1,1 @@
-"""How do the rows of one window become a release?"""
+"""What are the stages of a release made of: rows, books, metrics, and what is kept for the next one?"""

@@ -28,9 +28,7 @@ def canonical_order(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> NDArr
     Why: searches and starts follow this order. Were ties broken by the payload itself, whoever knows (or
     chooses) a payload would know which slots it went to. O(n log n).
     """
-    fields = [column.name for column in bound.quasis]
-    if bound.policy.individual is not None:
-        fields.append(bound.policy.individual.name)
+    fields = [*(column.name for column in bound.quasis), *bound.policy.owner]
     keys = [key for field in fields for key in sort_keys(rows.column(field))]
     # What was wrong with a row is no part of its content: it only keeps rows apart that are equal but for it.
     faults = sort_keys(rows.column(FAULT_COLUMN)) if FAULT_COLUMN in rows.schema.names else []
@@ -56,11 +54,6 @@ def blind_order(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> NDArray[n
     Postcondition: exchanging the rows of two people exchanges their places, whatever their quasi-identifiers are; rows
     that are equal but for those keep the order in which they came. O(n log n).
     """
-    quasis = {column.name for column in bound.quasis}
-    individual = bound.policy.individual
-    read = [
-        column.name
-        for column in bound.columns
-        if column.name not in quasis and (individual is None or column.name != individual.name)
-    ]
+    unread = {*(column.name for column in bound.quasis), *bound.policy.owner}
+    read = [column.name for column in bound.columns if column.name not in unread]
     return order_by_codes(line_codes(row_words(rows.select(read)), order_key(secret), _BLIND))

@@ -1,4 +1,7 @@
-"""What is due at a place of a partition: a release or an expiry, with what all of its stages share and none changes."""
+"""What is due at a place of a partition: a release or an expiry, with what all of its stages share and none changes.
+
+The step of the partition makes it, once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from functools import cached_property
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id
+from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
+from kanonflow.transforms.secret.seeds import ReleaseSlot, Secret, release_id, search_seed
 
 Clock = Callable[[], float]
 Recorded = Callable[[ReleaseSlot], bytes | None]
@@ -23,7 +27,6 @@ class Due:
     bound: its policy, bound to the input.
     secret: the version that the window began under.
     slot: its place; ``window_end`` is the end of the window that closed, None without windows.
-    kind: ``window``, ``closing`` or ``expiry``, as in metrics.avsc.
     more: whether other parts of the window follow, which take what this one leaves.
     matching_records: whether the release gets one (matching_record.py).
     threads: of the search.
@@ -35,7 +38,6 @@ class Due:
     bound: BoundPolicy
     secret: Secret
     slot: ReleaseSlot
-    kind: str = "window"
     more: bool = False
     matching_records: bool = False
     compressed: bool = True
@@ -49,14 +51,25 @@ class Due:
         return self.bound.policy
 
     @property
+    def kind(self) -> str:
+        """``window``, ``closing`` or ``expiry``, as in metrics.avsc."""
+        return "window" if self.slot.kind == REGULAR else self.slot.kind
+
+    @property
     def closing(self) -> bool:
         """Whether it is a release beside the regular one, of rows that are older than all of its run."""
-        return self.kind == "closing"
+        return self.slot.kind == CLOSING
 
     @property
     def by_the_clock(self) -> bool:
         """Whether what it is published from depends on how fast the machine was."""
-        return self.policy.solver.deadline_ms is not None and not self.policy.by_levels
+        return self.policy.solver.deadline_ms is not None
+
+    @cached_property
+    def search_seed(self) -> int:
+        """Of the search: the policy's, or the secret's for this place."""
+        given = self.policy.solver.seed
+        return search_seed(self.secret, self.slot) if given is None else given
 
     def milliseconds_since(self, began: float) -> float:
         """Wall-clock time since ``began``, which the clock said."""

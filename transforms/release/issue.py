@@ -1,6 +1,6 @@
 """What goes out of an answer: its rows published through the gate, with all that a sink and the next release need.
 
-issue(due, answer, before) -> Issued
+issue(due, answer) -> Issued
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ import pyarrow as pa
 
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.lineage.release_lineage import Slot
+from kanonflow.transforms.publishing.gate import GateError
+from kanonflow.transforms.publishing.publish import Published, publish
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.gate import GateError
 from kanonflow.transforms.release.ledger import own_ends, reject
 from kanonflow.transforms.release.matching_record import RecordHead, make_matching_record
-from kanonflow.transforms.release.publish import Published, publish
 from kanonflow.transforms.release.recorded_solution import belongs_to, solution_to_bytes
 from kanonflow.transforms.release.stages import Answer, Issued, Publication
-from kanonflow.transforms.release.warm_state import Cohorts
-from kanonflow.transforms.release.window_structures import next_cohorts
 from kanonflow.transforms.rows.elements import MatchingRecord, Release, to_ipc
 from kanonflow.transforms.secret.seeds import array_digest, publish_keystream
 
@@ -26,10 +24,10 @@ _Bounds = tuple[int | None, int | None]
 """Start and end of a window in ms, None without windows."""
 
 
-def issue(due: Due, answer: Answer | None, before: Cohorts) -> Issued:
+def issue(due: Due, answer: Answer | None) -> Issued:
     """What goes out of an answer, through the gate: all rows that it keeps, or none.
 
-    answer: None: there is none. before: who was together in earlier releases. O(n k d + n log n).
+    answer: None: there is none. O(n k d + n log n).
     """
     if answer is None or answer.released.num_rows == 0:
         return Issued()
@@ -41,10 +39,9 @@ def issue(due: Due, answer: Answer | None, before: Cohorts) -> Issued:
     except GateError:
         # Never out without the gate's word, and never an exception that would stop the feed for ever.
         return Issued(unreleased=reject(due, answer.released, "gate_refused"))
-    cohorts = _next_cohorts(due, answer, before)
     publish_ms = due.milliseconds_since(began)
     release = _release(due, answer, published, window)
-    return Issued(Publication(release, matching_record, published, cohorts, publish_ms))
+    return Issued(Publication(answer, release, matching_record, published, publish_ms))
 
 
 def _window_start(due: Due, released: pa.Table) -> int | None:
@@ -71,16 +68,6 @@ def _matching_record(
     return make_matching_record(
         answer.rows, answer.solution.structure, published, due.bound, due.secret, head
     )
-
-
-def _next_cohorts(due: Due, answer: Answer, before: Cohorts) -> Cohorts:
-    """Who was together, for the next release."""
-    individuals, digests = answer.people
-    if individuals is None or due.policy.solver.method == "pass-through" or answer.frozen is not None:
-        # One class of everybody is nothing to come back to, and its pairs would fill the memory.
-        return Cohorts()
-    structure, end = answer.solution.structure, due.slot.window_end or 0
-    return next_cohorts(structure, individuals, digests, before, due.policy, end)
 
 
 def _release(due: Due, answer: Answer, published: Published, window: _Bounds) -> Release:

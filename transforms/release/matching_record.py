@@ -25,9 +25,8 @@ from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.columns.avro_encoding import encode_rows
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.columns.sort_keys import whole, whole_numbers
-from kanonflow.transforms.release.gate import GateError
-from kanonflow.transforms.release.publish import Published
-from kanonflow.transforms.release.window_structures import SPELLED
+from kanonflow.transforms.publishing.gate import GateError
+from kanonflow.transforms.publishing.publish import Published
 from kanonflow.transforms.rows.elements import MatchingRecord
 from kanonflow.transforms.secret.seeds import (
     Keystream,
@@ -38,6 +37,9 @@ from kanonflow.transforms.secret.seeds import (
     publish_key,
     seed_commitment,
 )
+
+SPELLED = {"row_graph": "graph", "classes": "classes", "lattice_node": "classes"}
+"""How matching records (matching_record.avsc) spell the solvers' shapes. A node's groups are closed classes there."""
 
 
 class RecordHead(NamedTuple):

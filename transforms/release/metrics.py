@@ -19,22 +19,23 @@ from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.transforms.columns.encode import describe, extents
-from kanonflow.transforms.release.boxes import declared_ncp, field_ncp, gcp
+from kanonflow.transforms.publishing.boxes import declared_ncp, field_ncp, gcp
 from kanonflow.transforms.release.cohorts import guaranteed_candidates, peer_retention
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.public_metrics import shared_rows
-from kanonflow.transforms.release.stages import Answer, Gathered, Publication
+from kanonflow.transforms.release.stages import Gathered, Publication
 from kanonflow.transforms.release.warm_state import Cohorts, WarmState
 
 
 def release_metrics(
-    bound: BoundPolicy, answer: Answer, publication: Publication, before: Cohorts
+    bound: BoundPolicy, publication: Publication, before: Cohorts, after: Cohorts
 ) -> dict[str, Any]:
     """What the record of a release that went out tells; these values go over those of ``window_metrics``.
 
-    before: who was together in earlier releases.
+    before: who was together in earlier releases. after: with this one.
     """
-    solution, encoded, published = answer.solution, answer.encoded, publication.published
+    answer, published = publication.answer, publication.published
+    solution, encoded = answer.solution, answer.encoded
     release, structure = publication.release, solution.structure
     widths = extents(encoded.domains)
     ncp = field_ncp(published.boxes, widths)
@@ -51,7 +52,7 @@ def release_metrics(
         of_people = of_rows if common is None else histogram(common)
     else:
         of_rows, of_people = class_candidates(solution.partition.labels, people)
-    guaranteed = guaranteed_candidates(publication.cohorts)
+    guaranteed = guaranteed_candidates(after)
     return {
         "released": True,
         "window_start": release.window_start,
@@ -83,7 +84,7 @@ def release_metrics(
         "candidates_min": min(map(int, of_rows)),
         "candidates_of_rows": of_rows,
         "candidates_of_people": of_people,
-        "peer_retention": peer_retention(before, publication.cohorts),
+        "peer_retention": peer_retention(before, after),
         "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
         "tied_edges": solution.tied_edges,
         "diversity": published.diversity,

@@ -1,15 +1,17 @@
 """What the stages of a release hand on, in their order: candidates, an answer over them, what of it goes out.
 
-    gather -> Gathered    admit -> Admitted    solve -> Solved(Answer)    issue -> Issued(Publication)
+    gather -> Gathered    admit -> Admitted    solve -> Solved(Answer)    issue -> Issued(Publication)    leave -> Left
 
-Each also says which rows it takes out of the release, and why (``Unreleased``); nothing else leaves a stage.
+Each also says which rows it takes out of the release, and why (``Unreleased``); nothing else leaves a stage. A
+protection whose stages have more to hand on adds it to what they return.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +19,22 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.solution import Solution
 from kanonflow.transforms.columns.encode import Encoded
-from kanonflow.transforms.release.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.publish import Published
 from kanonflow.transforms.release.ledger import Unreleased, picked
-from kanonflow.transforms.release.publish import Published
-from kanonflow.transforms.release.warm_state import Cohorts, Events
+from kanonflow.transforms.release.warm_state import Events, WarmState
+from kanonflow.transforms.roster.roster import Roster, empty_roster
 from kanonflow.transforms.rows.elements import MatchingRecord, Release
+
+NOBODY = empty_roster(0)
+"""Whom a partition knows whose protection keeps no roster."""
+
+
+class Before(NamedTuple):
+    """What the windows before have left. warm: the state. roster: who is known."""
+
+    warm: WarmState
+    roster: Roster = NOBODY
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,6 @@ class Answer:
     people: whom they belong to.
     encoded: the rows as numbers, and the domains that scaled them.
     solution: the structure over the n rows, and what it took.
-    suppressed: bool (n,), rows that a lattice solver gives up; None: another solver.
     solve_ms: wall-clock time of all that.
     content: the digest of ``rows``, which the words of the publication are derived from.
     frozen: with ``cohort: lasting``, the boxes that stand in the place of the rows' own values.
@@ -83,7 +95,6 @@ class Answer:
     people: People
     encoded: Encoded
     solution: Solution
-    suppressed: NDArray[np.bool_] | None
     solve_ms: float
     content: bytes
     frozen: FrozenGroups | None = None
@@ -114,17 +125,17 @@ class Solved:
 class Publication:
     """What goes out, and stays behind of it.
 
+    answer: what it was made of.
     release: for the sink.
     matching_record: of the release, where one was asked for.
     published: its rows, boxes and matching.
-    cohorts: who was together, for the next release.
     publish_ms: wall-clock time of boxes, gate and publishing.
     """
 
+    answer: Answer
     release: Release
     matching_record: MatchingRecord | None
     published: Published
-    cohorts: Cohorts
     publish_ms: float
 
 
@@ -137,3 +148,17 @@ class Issued:
 
     publication: Publication | None = None
     unreleased: Unreleased = field(default_factory=Unreleased)
+
+
+class Left(NamedTuple):
+    """What a window leaves beside its rows. What waits, and the event ids seen, are added to the state by ``account``.
+
+    warm: the state. release: what went out, with what comes along with it; None: nothing did.
+    told: further metrics. roster: who is known now; segment: what it grew by, as bytes, None: by nothing.
+    """
+
+    warm: WarmState
+    release: Release | None
+    told: Mapping[str, Any] = {}
+    roster: Roster | None = None
+    segment: bytes | None = None

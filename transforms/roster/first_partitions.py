@@ -50,11 +50,6 @@ def divided_words(people: int) -> str:
     return f"{people:,} {'person has' if people == 1 else 'people have'} rows in more than one partition"
 
 
-def watches(policy: Policy) -> bool:
-    """Whether people can be divided, and a promise is lost by that."""
-    return policy.lasting and bool(policy.partition_by)
-
-
 class Sightings:
     """Who was seen in which partition, everybody once."""
 

@@ -64,8 +64,7 @@ def found(
     Postcondition: every person is in one cohort of at least ``cohort_size``; a function of the arguments but for
     ``threads``, which has no say. Time: that of the solver.
     """
-    size = bound.policy.cohort_size
-    assert size is not None
+    size = bound.policy.cohorts.cohort_size
     encoded = encode(pool.values, bound, None, domains)
     labels, loss = _labels(encoded.table, bound.policy, size, seed, threads)
     # Numbered by their first member, in the order of digests.
@@ -140,7 +139,7 @@ def _everybody(table: Table, labels: NDArray[np.int64], size: int) -> NDArray[np
     if out.size == 0:
         return labels
     units = labels.copy()
-    units[out] = labels.max(initial=-1) + 1 + np.arange(out.size)
+    units[out] = labels.max() + 1 + np.arange(out.size)
     members = np.bincount(units)
     joined = merge_cohorts(
         MergeTask(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_columns import as_text, read_column
 from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
@@ -60,11 +60,6 @@ class _Checked(NamedTuple):
     values: pa.Array
     problems: list[tuple[NDArray[np.bool_], str, str]]
     told: Mapping[int, str | None]
-
-    @property
-    def is_quasi(self) -> bool:
-        """Whether it is a quasi-identifier."""
-        return self.column.field.quasi is not None
 
 
 def classify(
@@ -127,15 +122,14 @@ def classify_places(
             early = ahead_of_arrival(checked[-1].read, arrived, bound.policy) & ~beyond
             if early.any():
                 checked[-1].problems.append((early, "ahead", "later than its arrival by more than max_ahead"))
-    lasting = bound.policy.lasting
-    bad = _at_fault([each for each in checked if not (lasting and each.is_quasi)], batch.num_rows)
-    values = [each.values for each in checked]
-    quasis = [each for each in checked if lasting and each.is_quasi]
-    faulty = _at_fault(quasis, batch.num_rows) & ~bad
+    bad = _at_fault([each for each in checked if each.column.name not in attributes], batch.num_rows)
+    values, schema = [each.values for each in checked], bound.canonical_schema
+    read_once = [each for each in checked if each.column.name in attributes]
+    faulty = _at_fault(read_once, batch.num_rows) & ~bad
     places = _origins_of(np.flatnonzero(bad | faulty), origins)
-    if lasting:
-        values.append(_fault_cells(faulty, quasis, places))
-    rows = pa.Table.from_arrays(values, schema=bound.canonical_schema)
+    if FAULT_COLUMN in schema.names:
+        values.append(_fault_cells(faulty, read_once, places))
+    rows = pa.Table.from_arrays(values, schema=schema)
     if not bad.any():
         return ClassifiedPlaces(rows, [], ~bad)
     rejected = list(_rejected(np.flatnonzero(bad), checked, bound, source, places))

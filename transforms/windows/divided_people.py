@@ -122,9 +122,7 @@ class _SeenInRows(_Seen):
     _key: bytes
 
     def __init__(self, bound: BoundPolicy, secret: SecretSource) -> None:
-        individual = bound.policy.individual
-        assert individual is not None
-        self._field = individual.name
+        self._field = bound.policy.cohorts.individual.name
         self._source = secret
 
     def setup(self) -> None:

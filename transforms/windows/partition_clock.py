@@ -33,7 +33,7 @@ class Action(NamedTuple):
     """What is due. kind: release, expire, forget; or closing, a release beside the regular one of the window's end; or
     end, of the feed. at: the window end (release, closing), the deadline (expire) or the end of time, in ms.
 
-    With ``cohort: lasting`` a deadline is a window end, and what is due then may be a release (``step``).
+    What is due at a deadline may be a release (``step``); with ``cohort: lasting``, whose deadlines are window ends.
     """
 
     kind: str
@@ -135,8 +135,10 @@ class PartitionClock:
         first = deadline if self.late_deadline is None else min(deadline, self.late_deadline)
         return Arrival(replace(self, late=(bag,), late_deadline=first), bag, True)
 
-    def next_action(self, policy: Policy) -> Action | None:
-        """What is due next, None when the partition holds nothing. At equal times a release goes before an expiry."""
+    def next_action(self, policy: Policy, *, forgets: bool = True) -> Action | None:
+        """What is due next, None when the partition holds nothing. At equal times a release goes before an expiry.
+
+        forgets: whether state that nothing uses is dropped after the policy's ``state_ttl``."""
         if self.closing and self.opened is not None and policy.window_ms is not None:
             # Their bag is that of the window before, of which there is nothing else any more.
             return Action("closing", self.opened + policy.window_ms)
@@ -148,7 +150,7 @@ class PartitionClock:
             actions.append(Action("expire", min(deadlines)))
         if actions:
             return min(actions, key=lambda action: (action.at, action.kind != "release"))
-        if self.warm and self.last_end is not None and policy.window_ms is not None and not policy.lasting:
+        if forgets and self.warm and self.last_end is not None and policy.window_ms is not None:
             return Action("forget", self.last_end + policy.state_ttl_ms)
         return None
 

@@ -54,11 +54,11 @@ from apache_beam.utils.timestamp import Timestamp
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.settled_releases import states_name
 from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
-from kanonflow.solvers.warm_up import warm_up, warm_up_merging
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
-from kanonflow.transforms.release.release_window import Clock, WindowResult
+from kanonflow.transforms.protections.needed_kernels import Kernels, needed_kernels
+from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.due import Clock
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.release.window_structures import holds_hierarchies, needed_kernels, solver_shape
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
@@ -97,27 +97,16 @@ def _tell_compiling() -> Told:
 
 
 @functools.cache
-def _load_kernels(
-    sets: tuple[str, ...],
-    shape: str | None,
-    names: tuple[str, ...],
-    *,
-    ruled: bool,
-    hierarchies: bool,
-    loss: str,
-    merging: bool,
-) -> None:
-    """Load the kernels of a policy's shape: once a process, and by one thread of it, while others wait.
+def _load_kernels(kernels: Kernels) -> None:
+    """Load the kernels of a policy: once a process, and by one thread of it, while others wait.
 
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
-    sets: compiled first where no cache holds them. names: of its method and start.
+    What no cache holds is compiled first.
     """
     begin = time.monotonic()
-    if compile_ahead(sets, _tell_compiling()):
+    if compile_ahead(kernels.sets, _tell_compiling()):
         _LOGGER.warning("compiled kernels for this policy in %.0f s", time.monotonic() - begin)
-    warm_up(shape, ruled=ruled, hierarchies=hierarchies, loss=loss, names=names)
-    if merging:
-        warm_up_merging(hierarchies=hierarchies)
+    kernels.load()
 
 
 class _Rosters:
@@ -228,17 +217,8 @@ class SolveWindows(beam.DoFn):
         What no cache holds is compiled first, on all cores: by one worker of a machine, for which the others wait.
         """
         self._step = self.partition_step()
-        policy = self._bound.policy
         with _LOADING:
-            _load_kernels(
-                needed_kernels(self._bound),
-                solver_shape(policy),
-                (policy.solver.method, policy.solver.start),
-                ruled=bool(policy.ruled),
-                hierarchies=holds_hierarchies(self._bound),
-                loss=policy.solver.loss,
-                merging=policy.lasting,
-            )
+            _load_kernels(needed_kernels(self._bound))
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""

@@ -3,8 +3,7 @@
     act(key, action, clock, held)   ->   WindowResult, WindowResult, ..., StateAfter
 
     release   the rows due are taken, the window goes out in one part or several, each names what it was built on
-    expire    waiting and late rows whose time is over are rejected; with ``cohort: lasting`` they are a reason for an
-              intake first, and what then can go out is a release
+    expire    waiting and late rows whose time is over are rejected, or a reason for a release: the protection says it
     closing   rows that are older than all of this run leave in a release beside the regular one of the next window
     forget    the warm state is dropped
     end       of the feed: what the next run of the chain goes on from is told (``chain``)
@@ -16,18 +15,24 @@ Both do what this step says, so the releases are the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
 from kanonflow.transforms.lineage.release_lineage import Claim, Slot, reach_ms, within_reach
-from kanonflow.transforms.release.lasting_window import release_lasting_window
+from kanonflow.transforms.protections.protection import Protection
+from kanonflow.transforms.protections.protection_of import protection_of
+from kanonflow.transforms.protections.release_parts import release_parts
+from kanonflow.transforms.protections.release_window import earliest_deadline, expire
+from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.due import Clock, Due
 from kanonflow.transforms.release.rejected import at_places, rejected_records
-from kanonflow.transforms.release.release_window import Clock, WindowResult, earliest_deadline, expire
+from kanonflow.transforms.release.stages import Before
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.continued import Continued, domains_of
 from kanonflow.transforms.roster.pool import empty_pool
@@ -52,7 +57,6 @@ from kanonflow.transforms.windows.partition_clock import (
     fires_at,
     window_number,
 )
-from kanonflow.transforms.windows.release_parts import release_parts
 
 
 class Held(Protocol):
@@ -154,6 +158,11 @@ class PartitionStep:
     chain: Chain | None = None
     compressed: bool = True
 
+    @cached_property
+    def protection(self) -> Protection[Any, Any]:
+        """What differs between policies, and the step need not know."""
+        return protection_of(self.bound.policy)
+
     def begin(self, key: bytes) -> Begun | None:
         """What a partition that has no state yet goes on from; None: from nothing, or from its cohorts alone.
 
@@ -179,7 +188,7 @@ class PartitionStep:
         return self._kept(clock)
 
     def _kept(self, clock: PartitionClock) -> PartitionClock:
-        hands_on = self.chain is not None and self.bound.policy.lasting
+        hands_on = self.chain is not None and self.protection.lasts
         return replace(clock, kept=True) if hands_on and not clock.kept else clock
 
     def refuse(
@@ -201,7 +210,7 @@ class PartitionStep:
 
         What lies beyond the end of a run that carries it over is not done; rows that are older than all of the run are.
         """
-        action = clock.next_action(self.bound.policy)
+        action = clock.next_action(self.bound.policy, forgets=not self.protection.lasts)
         until = None if self.chain is None else self.chain.until
         if action is not None and (until is None or action.kind == "closing" or action.at <= until):
             return action
@@ -234,14 +243,14 @@ class PartitionStep:
         Raises ReleaseConflictError: a result may not stand beside what is published; it is not yielded.
         Raises SecretError: the window's version of the secret is not there.
         """
-        if action.kind == "forget":
+        kind = self.protection.expiry if action.kind == "expire" else action.kind
+        if kind == "forget":
             yield StateAfter(clock.forgotten(), None)
-        elif action.kind == "end":
+        elif kind == "end":
             yield from self._end(key, clock, held)
-        elif action.kind == "expire" and not self.bound.policy.lasting:
+        elif kind == "expire":
             yield from self._expire(key, action, clock, held)
         else:
-            # Waiting rows whose time is over are a reason for an intake: who is new may be released with them.
             yield from self._release(key, action, clock, held)
 
     def _expire(
@@ -250,8 +259,7 @@ class PartitionStep:
         slot = ReleaseSlot(key, self.window_end(action), clock.release_no, "expiry", self.place)
         warm, late = held.warm(), held.take(clock.late, late_only=True)
         # Of the state: the order of the rejected rows must be that of a retry, also after a rotation.
-        secret = self.secret.of(clock.secret_version)
-        result = expire(self.bound, warm, late, secret, slot)
+        result = expire(self._due(slot, clock.secret_version), warm, late)
         yield result
         yield StateAfter(clock.expired(earliest_deadline(result.warm, self.bound)), result.warm)
 
@@ -277,7 +285,7 @@ class PartitionStep:
     ) -> Iterator[WindowResult | StateAfter]:
         kind = CLOSING if action.kind == "closing" else REGULAR
         slot, published = ReleaseSlot(key, self.window_end(action), 0, kind, self.place), self.published
-        warm, begun, segments = self._begun(key, held.warm())
+        warm, roster, segments = self._begun(key, held.warm())
         number = window_number(action.at, self.bound.policy)
         if action.kind == "expire":
             rows = held.take(clock.late, late_only=True)
@@ -291,12 +299,13 @@ class PartitionStep:
             version = clock.version_of(number)
         if published is not None:
             version = published.secret_version(slot, version)
-        results = self._results(rows, warm, self.secret.of(version), slot, begun or held.roster)
-        claims, parts = clock.claims, 0
-        roster: Roster | None = None
-        for made in results:
+        if roster is None:
+            roster = empty_roster(self.epoch) if warm.roster is None else held.roster(warm.roster.head)
+        before, claims, parts = Before(warm, roster), clock.claims, 0
+        after_all: Roster | None = None
+        for made in release_parts(self.protection, self._due(slot, version), before, rows):
             result, claims = self._built_on(made, claims, slot._replace(release_no=parts))
-            warm, parts, roster = result.warm, parts + 1, result.roster
+            warm, parts, after_all = result.warm, parts + 1, result.roster
             if result.segment is not None:
                 segments.append(result.segment)
             yield result
@@ -309,11 +318,9 @@ class PartitionStep:
             after = clock.released_old(deadline, claims)
         else:
             after = clock.released(deadline, self.bound.policy, parts, claims)
-        yield StateAfter(self._kept(after), warm, tuple(segments), roster)
+        yield StateAfter(self._kept(after), warm, tuple(segments), after_all)
 
-    def _begun(
-        self, key: bytes, warm: WarmState
-    ) -> tuple[WarmState, Callable[[RosterHead], Roster] | None, list[bytes]]:
+    def _begun(self, key: bytes, warm: WarmState) -> tuple[WarmState, Roster | None, list[bytes]]:
         """The state of a partition that has none yet and whose people an earlier run knows, its roster, its segments.
 
         Of what an earlier run has carried over, ``begin`` has made state already.
@@ -325,42 +332,18 @@ class PartitionStep:
         roster = earlier.roster
         state = RosterState(roster.head, empty_pool(self.bound), earlier.last)
         begun = replace(warm, domains=domains_of(roster, self.bound), roster=state)
-        return begun, lambda head: roster, [segment.to_bytes() for segment in earlier.segments]
+        return begun, roster, [segment.to_bytes() for segment in earlier.segments]
 
-    def _results(
-        self,
-        rows: pa.Table | None,
-        warm: WarmState,
-        secret: Secret,
-        slot: ReleaseSlot,
-        roster: Callable[[RosterHead], Roster],
-    ) -> Iterator[WindowResult]:
-        """The window in one part or in several; with cohorts that last always in one, for merging is near linear."""
-        if self.bound.policy.lasting:
-            head = warm.roster.head if warm.roster is not None else None
-            yield release_lasting_window(
-                rows,
-                self.bound,
-                warm,
-                empty_roster(self.epoch) if head is None else roster(head),
-                secret,
-                slot,
-                threads=self.threads,
-                clock=self.time,
-                matching_records=self.matching_records,
-                compressed=self.compressed,
-            )
-            return
-        yield from release_parts(
-            rows,
+    def _due(self, slot: ReleaseSlot, version: int | None) -> Due:
+        """What is due at a slot, under a version of the secret."""
+        return Due(
             self.bound,
-            warm,
-            secret,
+            self.secret.of(version),
             slot,
-            threads=self.threads,
-            clock=self.time,
             matching_records=self.matching_records,
             compressed=self.compressed,
+            threads=self.threads,
+            clock=self.time,
             recorded=None if self.published is None else self.published.solution,
         )
 

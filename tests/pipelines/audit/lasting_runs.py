@@ -19,7 +19,7 @@ from kanonflow.schemas.avro_schema import metrics_schema, rejected_schema, relea
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.release_format import ReleaseFormat
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.split import split

@@ -22,6 +22,7 @@ from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.errors import InputError
 from tests.pipelines.kafka.registry_stub import StubRegistry, stub_registry
 from tests.pipelines.small_runs import Run, people
+from tests.twin_messages import cells_of_message
 
 pytestmark = pytest.mark.thorough
 
@@ -181,7 +182,7 @@ def test_numbers_are_read_as_the_stream_reads_them(text: str) -> None:
     """Two ways to the same text."""
     value = f'{{"a": {text}}}'.encode()
     (row,) = JsonValues(["a"]).decode([value]).rows.to_pylist()
-    assert topic_copies._cells(value, ["a"]) == [row["a"]]
+    assert cells_of_message(value, ["a"]) == [row["a"]]
 
 
 def test_a_topic_goes_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.read.read_input import _no_text, find_input, read_input
 from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
 from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable
-from kanonflow.pipelines.commands.topic_copies import _cells, _copy_json_rows
+from kanonflow.pipelines.commands.topic_copies import _copy_json_rows
 from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
 from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.bound_policy import BoundColumn, bind
@@ -25,6 +25,7 @@ from kanonflow.schemas.text_form import CsvForm, Fold, TextForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_VALUE
 from kanonflow.schemas.text_values import cast_text
 from tests.pipelines.small_runs import people
+from tests.twin_messages import cells_of_message
 from tests.twin_text_cells import read_text
 
 pytestmark = pytest.mark.thorough
@@ -286,7 +287,7 @@ def test_messages_are_the_same_rows_to_both(tmp_path: Path, monkeypatch: pytest.
     expected = [cells for _, cells in MESSAGES if cells is not None]
     decoded = JsonValues(["a", "b"]).decode([value for value, _ in MESSAGES])
     assert [[cell or "" for cell in row.values()] for row in decoded.rows.to_pylist()] == expected
-    assert [_cells(value, ["a", "b"]) for value, _ in MESSAGES] == [cells for _, cells in MESSAGES]
+    assert [cells_of_message(value, ["a", "b"]) for value, _ in MESSAGES] == [cells for _, cells in MESSAGES]
 
     class Stub(NamedTuple):
         value: bytes | None
@@ -331,7 +332,9 @@ def test_messages_are_judged_by_what_is_no_attribute(tmp_path: Path, monkeypatch
     values = [value for value, _ in OF_KNOWN_PEOPLE]
     decoded = JsonValues(["a", "b"], ["a"]).decode(values)
     assert [[cell or "" for cell in row.values()] for row in decoded.rows.to_pylist()] == expected
-    assert [_cells(value, ["a", "b"], {"a"}) for value in values] == [cells for _, cells in OF_KNOWN_PEOPLE]
+    assert [cells_of_message(value, ["a", "b"], {"a"}) for value in values] == [
+        cells for _, cells in OF_KNOWN_PEOPLE
+    ]
 
     class Stub(NamedTuple):
         value: bytes | None

@@ -30,7 +30,7 @@ from kanonflow.schemas.policy_source import read_policy
 from kanonflow.solvers.warm_up import warm_up
 from kanonflow.transforms.anonymize import KAnonymize  # noqa: F401
 from kanonflow.transforms.files import create_if_absent
-from kanonflow.transforms.release.window_structures import solver_shape
+from kanonflow.transforms.protections.protection_of import protection_of
 
 POLICY = """
 version: 1
@@ -173,7 +173,7 @@ def main() -> None:
     """As the module says."""
     folder, protect, cases = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     write_inputs(folder, protect)
-    warm_up(solver_shape(read_policy(str(folder / "p.yaml"))), ruled=False, hierarchies=False)
+    warm_up(protection_of(read_policy(str(folder / "p.yaml"))).shape, ruled=False, hierarchies=False)
     rng = np.random.default_rng(17)
     for number in range(cases):
         print(json.dumps(case(folder, number, rng, 2.0)), flush=True)

@@ -13,7 +13,7 @@ from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.pipelines.runs import anonymize_files
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.transforms.release import release_window
+from kanonflow.transforms.protections import afresh
 from tests.pipelines.runs.test_resume import POLICY, arguments, files
 from tests.privacy.test_retries import Failure, after_the_solve
 
@@ -75,7 +75,7 @@ def test_a_resumed_run_that_comes_to_another_release_stops(
     before = interrupted(folder, monkeypatch)
     assert len(before) == 3
     with monkeypatch.context() as patch:
-        patch.setattr(release_window, "Budget", lambda *_: Budget(0.0))
+        patch.setattr(afresh, "Budget", lambda *_: Budget(0.0))
         assert cli.main([*arguments(folder, "out"), "--resume"]) == cli.RUN_FAILED
     told = capsys.readouterr().err
     assert "is published, and this run comes to something else" in told

@@ -17,9 +17,9 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.rivals import certify
 from kanonflow.solvers.rivals.certify import CertifyLimits, certify_graph
 from kanonflow.solvers.rivals.column_generation import PricingLimits
-from kanonflow.solvers.shapes import certify
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.solvers.units.distinct_rows import group_rows
 from tests import naive_bounds

@@ -16,16 +16,15 @@ from kanonflow.solvers.problem.errors import InfeasibleError, UnservedError
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.rivals import oka
+from kanonflow.solvers.rivals import clusterings, oka
 from kanonflow.solvers.rivals.class_hulls import labels_loss
 from kanonflow.solvers.rivals.clusterings import (
     CLUSTERINGS,
     clustered_members,
-    cut_large_classes,
     individual_input,
     row_input,
 )
-from kanonflow.solvers.shapes import clusterings
+from kanonflow.solvers.shapes.class_starts import cut_large_classes
 from kanonflow.solvers.shapes.graphs import deal_rows
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,3 +150,17 @@ def test_a_slot_survives_its_file() -> None:
     """Written and read again it is the same."""
     own = slot(5, "ab", Claim(4, 0, "cd"), Claim(None, 1, "ef"))
     assert slot_from_bytes(own.to_bytes()) == own
+    # One that was written before runs continued each other is of a first run.
+    values = json.loads(own.to_bytes())
+    del values["chain_place"]
+    assert slot_from_bytes(json.dumps(values).encode()).place == (0, 5, True, 0)
+
+
+def test_a_closing_release_stands_before_the_regular_one_of_its_end() -> None:
+    """And after all of the runs before, whatever their ends: so the later one has to name it."""
+    regular = Slot(KEY, 5, 0, "r", "ab", 1, chain_place=2)
+    closing = regular._replace(kind="closing", digest="cd")
+    assert closing.place < regular.place
+    assert regular._replace(chain_place=1, window_end=9).place < closing.place
+    assert judge(regular, [closing], 0) == closing
+    assert judge(regular._replace(built_on=(closing.claim,)), [closing], 0) is None

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.transforms.release.candidates import admit, gather
+from kanonflow.transforms.protections.protection_of import protection_of
+from kanonflow.transforms.release.candidates import gather
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.stages import Gathered
+from kanonflow.transforms.release.stages import Admitted, Before, Gathered
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, feed_policy, references, row
@@ -26,6 +27,12 @@ EVERY_SHAPE = pytest.mark.parametrize("bound", [CLASSES, PEOPLE, ROWS], ids=["cl
 def due(bound: BoundPolicy, hour: int = 0) -> Due:
     """The window ``hour`` is over."""
     return Due(bound, SECRET, ReleaseSlot(b"p", START + (hour + 1) * HOUR, 0))
+
+
+def admit(of: Due, rows: pa.Table) -> Admitted:
+    """The rows that the policy's protection takes."""
+    admitted: Admitted = protection_of(of.policy).admit(of, rows, Before(WarmState()))
+    return admitted
 
 
 def out(stage: Gathered) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.release.boxes import box_columns, hull_boxes
+from kanonflow.transforms.publishing.boxes import box_columns, hull_boxes
 from kanonflow.transforms.roster.corners import COHORT, corners
 from tests.mixed_people import mixed_bound, mixed_values
 

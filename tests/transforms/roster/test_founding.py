@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from kanonflow.solvers.problem.table import Table
 from kanonflow.transforms.columns.encode import extents
+from kanonflow.transforms.roster import founding
+from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.founding import MOST, PART, _budget, _everybody, found
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import RosterHead
@@ -66,6 +71,10 @@ def test_who_is_left_out_joins_the_class_that_grows_least() -> None:
     labels = _everybody(table, np.array([0, 0, 0, 1, 1, 1, -1]), 3)
     assert labels[6] == labels[5]
     assert labels[0] != labels[5]
+    beside_the_first = ages.take(pa.array([0, 1, 2, 3, 4, 5, 0]))
+    table = encode(values.set_column(0, values.schema.field(0), beside_the_first), bound, None, {}).table
+    labels = _everybody(table, np.array([0, 0, 0, 1, 1, 1, -1]), 3)
+    assert labels[6] == labels[0]
 
 
 def test_a_large_pool_is_founded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +98,40 @@ def test_a_large_pool_is_founded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     assert (
         found(other, RosterHead(9), bound, {}, seed=4, threads=1).segment.to_bytes() == cut.segment.to_bytes()
     )
+
+
+def test_a_pool_of_one_part_is_founded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of exactly as many people as a part has: the same cohorts as without the limit."""
+    whole = found(pool_of(100, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1)
+    monkeypatch.setattr(founding, "PART", 100)
+    again = found(pool_of(100, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1)
+    assert again.segment.to_bytes() == whole.segment.to_bytes()
+    assert (PART, MOST) == (200_000, 4_000_000), "as the guide for operators says"
+
+
+def test_parts_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is searched from a seed of its own, of 63 bits, by one thread; no cohort has people of two; what is lost is
+    the mean over people."""
+    seen: list[tuple[int, int, int, int, float]] = []
+
+    def solved(table: Table, policy: Any, size: int, budget: Any, seed: int, threads: int) -> Any:
+        labels, loss = plain(table, policy, size, budget, seed, threads)
+        seen.append((seed, threads, np.unique(labels).size, table.records, loss))
+        return labels, loss
+
+    plain = founding._solved
+    monkeypatch.setattr(founding, "PART", 100)
+    monkeypatch.setattr(founding, "_solved", solved)
+    founded = found(pool_of(600, 8), RosterHead(9, "", 0, 0, 12), mixed_bound(), {}, seed=5, threads=1)
+    seeds, threads, classes, people, losses = map(np.array, zip(*seen, strict=True))
+    assert len(set(seeds.tolist())) == len(seen) > 2
+    assert 1 << 62 <= int(seeds.max()) < 1 << 63
+    assert set(threads.tolist()) == {1}
+    assert np.unique(founded.segment.cohort).size == classes.sum()
+    assert founded.loss == pytest.approx(float((people * losses).sum()) / 600)
+    boxes = founded.segment.corners
+    assert boxes.column_names == [COHORT, *(column.name for column in mixed_bound().quasis)]
+    assert set(boxes.column(COHORT).to_pylist()) == set(founded.segment.cohort.tolist())
 
 
 def test_evaluations_a_person_fall_with_a_large_pool() -> None:

@@ -43,6 +43,7 @@ def test_the_pool_is_what_its_rows_say_in_whatever_calls_they_came(seed: int) ->
     expected = naive_pool(digests.tolist(), ends.tolist(), rows)
     assert told(empty_pool(bound).having_seen(digests, ends, rows, bound)) == expected
     pool = empty_pool(bound)
+    assert pool.people.size == pool.changed.size == 0
     # Rows that wait are gathered again with each window: the last thirty come twice.
     for part in np.array_split(np.concatenate([rng.permutation(80), np.arange(50, 80)]), 7):
         pool = pool.having_seen(digests[part], ends[part], rows.take(pa.array(part)), bound)

@@ -12,7 +12,7 @@ import pytest
 
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError, Slot
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.roster.roster import Roster, RosterHead
 from kanonflow.transforms.rows.elements import from_ipc

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kanonflow.transforms.release.release_window import WindowResult
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.roster import segment_from_bytes
 from kanonflow.transforms.roster.window_groups import no_groups

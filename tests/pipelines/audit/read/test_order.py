@@ -15,7 +15,7 @@ from kanonflow.pipelines.audit.read.order import check_order
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Field, Policy, Quasi, QuasiType, Role
-from kanonflow.transforms.release.publish import published_order
+from kanonflow.transforms.publishing.publish import published_order
 
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "whole": (pa.int64(), [-3, 0, 12, None]),

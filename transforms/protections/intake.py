@@ -1,0 +1,126 @@
+"""Who of a window may be released with cohorts that last: whom the roster knows, and whether those who wait enter now.
+
+Of a row of somebody who is known nothing is read but whose it is, its time and its payload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import FAULT_COLUMN
+from kanonflow.transforms.columns.encode import Domains
+from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.publishing.gate import GateError
+from kanonflow.transforms.publishing.gate_frozen import check_segment
+from kanonflow.transforms.release.candidates import in_time
+from kanonflow.transforms.release.cohorts import people_in
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.ledger import (
+    AWAITS_INTAKE,
+    INTAKE_TOO_LARGE,
+    Unreleased,
+    deadlines,
+    hold,
+    own_ends,
+    picked,
+)
+from kanonflow.transforms.release.rejected import fault_records
+from kanonflow.transforms.release.stages import Admitted, Before
+from kanonflow.transforms.roster.founding import MOST, found
+from kanonflow.transforms.roster.pool import Pool, empty_pool
+from kanonflow.transforms.roster.roster import Roster, Segment
+from kanonflow.transforms.roster.roster_state import RosterState
+from kanonflow.transforms.secret.seeds import people_key
+
+
+class Standing(NamedTuple):
+    """Who is known and who waits. domains: of the values of those who are known."""
+
+    roster: Roster
+    pool: Pool
+    domains: Domains
+
+
+@dataclass(frozen=True)
+class Entered(Admitted):
+    """rows: of people who are known. unreleased: of people who are not, and rows whose time is over.
+
+    person: int64 (n,), whose each row is, positions in ``digests``. cohort: int64 (n,), of each row's person.
+    out, kept: how people stand when a release goes out, and when none does: they are the same where nobody enters.
+    segment: who enters with the release, all of the pool of ``kept``; None: nobody.
+    began: when this was begun, by the clock of what is due: to found cohorts is to solve.
+    """
+
+    person: NDArray[np.int64]
+    digests: NDArray[np.uint64]
+    cohort: NDArray[np.int64]
+    out: Standing
+    kept: Standing
+    segment: Segment | None
+    began: float
+
+
+def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
+    """Who is known, who has been seen, and whether the pool enters now. gathered: canonical rows in canonical order.
+
+    An intake hangs on count and deadline only, and comes only with a release: one that nobody can see would leave a
+    segment that no release vouches for. So who would enter waits on where nothing goes out.
+    """
+    bound, policy, cohorts, began = due.bound, due.policy, due.policy.cohorts, due.clock()
+    rows, unreleased = in_time(due, gathered)
+    person, digests = people_in(rows.column(cohorts.individual.name), people_key(due.secret))
+    roster, domains = before.roster, dict(before.warm.domains)
+    cohort = roster.cohorts_of(digests)
+    readable = np.asarray(whole(rows.column(FAULT_COLUMN)).is_null())
+    seen = (cohort[person] < 0) & readable
+    pool = roster_state(before, due).pool
+    if seen.any():
+        pool = pool.having_seen(digests[person[seen]], own_ends(rows, bound)[seen], picked(rows, seen), bound)
+    waits = (cohort < 0) & np.isin(digests, pool.people)
+    end = due.slot.window_end
+    must = False
+    if end is not None and waits.any():
+        must = bool((deadlines(rows, bound)[waits[person]] <= end).any())
+    size = pool.people.size
+    enough = size >= max(cohorts.cohort_size, policy.k) and int(((cohort >= 0) | waits).sum()) >= policy.k
+    kept = out = Standing(roster, pool, domains)
+    segment, reason = None, AWAITS_INTAKE
+    if size > MOST:
+        reason = INTAKE_TOO_LARGE
+    elif enough and (size >= cohorts.intake or must):
+        founded = found(pool, roster.head, bound, domains, seed=due.search_seed, threads=due.threads)
+        try:
+            check_segment(founded.segment, pool, roster, bound)
+        except GateError:
+            # Nobody enters without the gate's word, and the others go on.
+            reason = "gate_refused"
+        else:
+            segment = founded.segment
+            out = Standing(roster.followed_by(segment), empty_pool(bound), founded.domains)
+            cohort = out.roster.cohorts_of(digests)
+    known = cohort[person] >= 0
+    waiting = ~known & waits[person]
+    unreadable = ~known & ~waits[person]
+    unreleased += Unreleased(rejected=tuple(fault_records(picked(rows, unreadable), bound)))
+    unreleased += hold(due, picked(rows, waiting), reason)
+    return Entered(
+        picked(rows, known),
+        unreleased,
+        person[known],
+        digests,
+        cohort[person][known],
+        out,
+        kept,
+        segment,
+        began,
+    )
+
+
+def roster_state(before: Before, due: Due) -> RosterState:
+    """Who waits, and the groups of the last release; of a partition that begins nobody, and none."""
+    return before.warm.roster or RosterState(before.roster.head, empty_pool(due.bound))

@@ -1,0 +1,148 @@
+"""Cohorts that last: who is new may enter, cohorts are merged, groups go out under frozen boxes.
+
+    admit    who is known by the roster; newcomers join the pool; an intake, or not     (``intake``)
+    solve    cohorts with rows here, merged until each group has k active people
+    issue    frozen boxes, times of groups and payloads through the gate                 (as ever)
+    leave    the roster with its new segment, who waits for the next intake, the groups
+
+What is decided in a window follows from who entered when, and of each cohort how many people and rows are here:
+exchanging all rows of two people of a cohort decides nothing otherwise. ``tests/privacy/test_swap.py`` holds that.
+Time: near linear in the rows and in the cohorts here, and the solver's for who enters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from kanonflow.schemas.bound_policy import FAULT_COLUMN
+from kanonflow.schemas.policy import Policy
+from kanonflow.solvers.solution import Solution
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.transforms.columns.row_bytes import content_digest
+from kanonflow.transforms.lineage.release_lineage import RosterMark
+from kanonflow.transforms.protections.intake import Entered, enter, roster_state
+from kanonflow.transforms.protections.lasting_metrics import GroupedRows, roster_metrics, window_metrics
+from kanonflow.transforms.protections.solver_refusals import refusals_of_search
+from kanonflow.transforms.protections.window_parts import WindowParts
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.ledger import hold, own_ends
+from kanonflow.transforms.release.stages import Answer, Before, Left, People, Publication, Solved
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.cohort_files import entered_people, groups_file
+from kanonflow.transforms.roster.roster_state import RosterState
+from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, window_groups
+from kanonflow.transforms.rows.elements import Release
+from kanonflow.transforms.secret.seeds import Keystream, array_digest, class_ids_key
+
+
+@dataclass(frozen=True)
+class Grouped(Solved):
+    """made: the groups over the rows; None where there is no answer."""
+
+    made: GroupedRows | None = None
+
+
+class Lasting:
+    """Rows whose time is over are a reason for an intake: who is new may be released with them."""
+
+    shape = "classes"
+    merges = True
+    lasts = True
+    expiry = "release waiting"
+
+    def refusals(self, policy: Policy) -> list[str]:
+        """As of ``Protection``."""
+        return refusals_of_search(policy, self.shape)
+
+    def parts(self, due: Due, rows: pa.Table | None, warm: WarmState) -> WindowParts | None:
+        """None: merging is near linear."""
+        return None
+
+    def admit(self, due: Due, rows: pa.Table, before: Before) -> Entered:
+        """Rows of people who are known, with those who enter now."""
+        return enter(due, rows, before)
+
+    def solve(self, due: Due, admitted: Entered, before: Before) -> Grouped:
+        """The groups as closed classes over the rows, under frozen boxes."""
+        if np.unique(admitted.person).size < due.policy.k:
+            return Grouped(unreleased=hold(due, admitted.rows, "too_few_peers"))
+        groups = _merge(due, admitted, before)
+        taken = due.milliseconds_since(admitted.began)
+        # From here on they are rows of people who are known: what was wrong with their values is nobody's business.
+        rows = admitted.rows.drop_columns([FAULT_COLUMN])
+        structure = Partition(groups.of_row.astype(np.int32))
+        content = content_digest(rows)
+        key = class_ids_key(due.secret, due.release_id, array_digest(structure.described()), content)
+        frozen = FrozenGroups(
+            groups.corners,
+            groups.cohort_of_corner,
+            groups.groups,
+            np.searchsorted(groups.cohorts, admitted.cohort),
+            own_ends(rows, due.bound),
+            due.policy.cohorts.window_ms,
+            # The words are read-only; as signed numbers they are any long.
+            Keystream(key).words(int(groups.groups.max()) + 1).astype(np.int64),
+        )
+        people = People(admitted.person, admitted.digests)
+        answer = Answer(rows, people, groups.encoded, _solution(structure, groups), taken, content, frozen)
+        return Grouped(answer, made=GroupedRows(rows, admitted.person, groups, frozen))
+
+    def leave(
+        self, due: Due, before: Before, admitted: Entered, solved: Grouped, publication: Publication | None
+    ) -> Left:
+        """Domains grow with who entered, and with nothing else; the roster only together with a release."""
+        stands = admitted.kept if publication is None else admitted.out
+        last = roster_state(before, due).last
+        # What a closing release put together are rows of long ago: the next search begins with what was before it.
+        if publication is not None and solved.made is not None and not due.closing:
+            last = solved.made.groups.last
+        state = RosterState(stands.roster.head, stands.pool, last)
+        warm = replace(before.warm, domains=dict(stands.domains), roster=state)
+        told = roster_metrics(stands.roster, state)
+        if publication is None or solved.made is None:
+            return Left(warm, None, told, stands.roster)
+        told |= window_metrics(due, admitted, solved.made, publication)
+        segment = admitted.segment
+        release = _with_roster(due, publication.release, admitted, last)
+        return Left(warm, release, told, stands.roster, None if segment is None else segment.to_bytes())
+
+
+def _merge(due: Due, entered: Entered, before: Before) -> WindowGroups:
+    last = roster_state(before, due).last
+    roster, _, domains = entered.out
+    return window_groups(roster, entered.cohort, entered.person, due.bound, domains, last, due.search_seed)
+
+
+def _solution(structure: Partition, groups: WindowGroups) -> Solution:
+    """What the merging found, as a solver tells it."""
+    merged = groups.merged
+    return Solution(
+        structure,
+        loss=merged.loss,
+        start_loss=merged.greedy_loss
+        if merged.warm_loss is None
+        else min(merged.greedy_loss, merged.warm_loss),
+        lower_bound=0.0,
+        start=merged.start,
+        evaluations=merged.evaluations,
+        warm_loss=merged.warm_loss,
+        cold_loss=None if merged.warm_loss is None else merged.greedy_loss,
+        warm_kept=merged.warm_kept,
+    )
+
+
+def _with_roster(due: Due, release: Release, entered: Entered, last: LastGroups) -> Release:
+    """The release with the roster that it was made with, who entered, and its groups."""
+    head, segment = entered.out.roster.head, entered.segment
+    mark = RosterMark(
+        head.epoch, head.segments, head.chain, segment is not None, entered.kept.roster.head.chain
+    )
+    people = None
+    if segment is not None:
+        people = entered_people(segment, entered.kept.pool, due.bound, due.release_id, due.slot)
+    slot = None if release.slot is None else release.slot._replace(roster=mark)
+    return release._replace(slot=slot, entered=people, groups=None if due.closing else groups_file(last))

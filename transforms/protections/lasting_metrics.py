@@ -1,0 +1,186 @@
+"""What the metrics tell of cohorts that last: who is known, who waits, what was merged, what candidates are left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kanonflow.schemas.avro_schema import epoch_text
+from kanonflow.schemas.readers import one_purchase
+from kanonflow.solvers.structures.structure import Groups
+from kanonflow.transforms.columns.encode import extents
+from kanonflow.transforms.columns.range_values import range_values
+from kanonflow.transforms.columns.sort_keys import known, whole
+from kanonflow.transforms.protections.intake import Entered
+from kanonflow.transforms.publishing.boxes import Ranges, ValueSets, field_ncp, gcp, hull_boxes
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.gate import inside
+from kanonflow.transforms.publishing.node_boxes import Nodes
+from kanonflow.transforms.release.candidates_left import CohortRows, candidates_left
+from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.metrics import histogram
+from kanonflow.transforms.release.stages import Publication
+from kanonflow.transforms.roster.roster import Roster
+from kanonflow.transforms.roster.roster_state import RosterState
+from kanonflow.transforms.roster.window_groups import WindowGroups
+
+
+class GroupedRows(NamedTuple):
+    """Rows of a window that are grouped: n canonical rows. person: int64 (n,), whose each is."""
+
+    rows: pa.Table
+    person: NDArray[np.int64]
+    groups: WindowGroups
+    frozen: FrozenGroups
+
+
+def roster_metrics(roster: Roster, state: RosterState) -> dict[str, Any]:
+    """The fields of metrics.avsc that every window of cohorts that last has. roster, state: as it leaves them."""
+    return {
+        "epoch": epoch_text(roster.head.epoch),
+        "cohorts": roster.head.cohorts,
+        "people_known": roster.head.people,
+        "pool": int(state.pool.people.size),
+    }
+
+
+def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: Publication) -> dict[str, Any]:
+    """Those of a release that went out."""
+    roster, merged, segment = entered.out.roster, made.groups.merged, entered.segment
+    sizes = roster.members[made.groups.cohorts]
+    presence = presence_of(made)
+    return {
+        "people_entered": 0 if segment is None else int(segment.people.size),
+        "changed_before_entry": 0 if segment is None else int(entered.kept.pool.changed.sum()),
+        "groups_merged": merged.groups_merged,
+        "groups_kept": merged.groups_kept if merged.warm_loss is not None else None,
+        "epoch_candidates": {
+            "minimum": int(sizes.min()),
+            "mean": float(np.average(sizes, weights=presence.active)),
+        },
+        "candidates_of_people": histogram(sizes, presence.active),
+        "activity_candidates": activity_candidates(presence.active, due.policy.k),
+        "purchase_candidates": purchase_candidates(made, due),
+        "rows_over_share": rows_over_share(presence, due.policy.k),
+        "gcp_newcomers": None if segment is None else _newcomers_gcp(due, made, publication, roster),
+        "outdated_values": outdated_values(due, made),
+    }
+
+
+class Presence(NamedTuple):
+    """Who has rows in a release. People and cohorts are those with rows here, in the order of their numbers.
+
+    active: int64 (c,), people of each cohort. rows: int64 (p,), of each person. in_all: int64 (p,), of its group.
+    """
+
+    active: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    in_all: NDArray[np.int64]
+
+
+def presence_of(made: GroupedRows) -> Presence:
+    """Counts by person, cohort and group. O(n + people): a person has one cohort, and a cohort one group."""
+    groups = made.groups
+    rows = np.bincount(made.person)
+    cohort_of = np.zeros(rows.size, dtype=np.int64)
+    cohort_of[made.person] = made.frozen.cohort_of_row
+    here = rows > 0
+    cohorts = cohort_of[here]
+    sizes = np.bincount(groups.of_row)
+    return Presence(
+        np.bincount(cohorts, minlength=groups.cohorts.size), rows[here], sizes[groups.groups[cohorts]]
+    )
+
+
+def activity_candidates(active: NDArray[np.int64], k: int) -> dict[str, Any]:
+    """With how many others of its cohort each person released is here; active: int64 (c,), at least 1 each.
+
+    Whole numbers up to the last division, so that nothing hangs on an order.
+    """
+    people = int(active.sum())
+    return {
+        "minimum": int(active.min()),
+        "mean": int((active * active).sum()) / people,
+        "below_k": int(active[active < k].sum()) / people,
+    }
+
+
+def purchase_candidates(made: GroupedRows, due: Due) -> dict[str, Any] | None:
+    """Whom ``readers.one_purchase`` leaves, of each released row; None: the policy publishes no payload.
+
+    The window that he knows is the release: rows that waited stand in it with the others. O(n log n).
+    """
+    reader = one_purchase(due.bound)
+    if reader is None:
+        return None
+    people, person = np.unique(made.person, return_inverse=True)
+    cohort = np.zeros(people.size, dtype=np.int64)
+    cohort[person] = made.frozen.cohort_of_row
+    rows = CohortRows(cohort, person.astype(np.int64), np.zeros(person.size, dtype=np.int64), made.rows)
+    left = candidates_left(reader, rows)
+    return (
+        None
+        if left is None
+        else {
+            "reader": reader.name,
+            "minimum": int(left.left.min()),
+            "mean": float(left.left.mean()),
+            "below_k": float((left.left < due.policy.k).mean()),
+            "alone": left.cases_alone,
+        }
+    )
+
+
+def rows_over_share(presence: Presence, k: int) -> int:
+    """How many rows belong to people who have more than 1 / k of the rows of their group."""
+    return int(presence.rows[presence.rows * k > presence.in_all].sum())
+
+
+def _newcomers_gcp(due: Due, made: GroupedRows, publication: Publication, roster: Roster) -> float | None:
+    """GCP as published of the rows of people who entered with this release."""
+    new = roster.generation[made.groups.cohorts] == roster.head.segments - 1
+    rows = np.flatnonzero(new[made.frozen.cohort_of_row])
+    if rows.size == 0:
+        return None
+    # All rows of a group carry its box.
+    chosen = replace(publication.published.boxes, of_row=made.frozen.of_row[rows])
+    return gcp(field_ncp(chosen, extents(made.groups.encoded.domains)), due.bound)
+
+
+def outdated_values(due: Due, made: GroupedRows) -> dict[str, int]:
+    """Of each field, how many released rows have a value outside of their cohort's frozen box. O(n d)."""
+    frozen = made.frozen
+    counts = np.bincount(frozen.cohort_of_corner, minlength=frozen.group_of_cohort.size)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    boxes = hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None))
+    outside = {}
+    for field in boxes.fields:
+        values = whole(made.rows.column(field.column.name))
+        # A value that is missing or could not be read is not one that has changed.
+        outside[field.column.name] = int(
+            (~_held(field, values, frozen) & np.asarray(values.is_valid())).sum()
+        )
+    return outside
+
+
+def _held(field: Ranges | ValueSets | Nodes, values: pa.Array, frozen: FrozenGroups) -> NDArray[np.bool_]:
+    """Whether each row's value lies in the box of its cohort, bool (n,); of a null anything."""
+    cohort = frozen.cohort_of_row
+    if isinstance(field, Ranges):
+        number, _ = range_values(values)
+        low, high = field.low[cohort], field.high[cohort]
+        return field.numbers[cohort] & (low <= number) & (number <= high)
+    if isinstance(field, ValueSets):
+        codes = pc.index_in(values, value_set=field.values)
+        pairs = (
+            np.repeat(np.arange(field.starts.size - 1), np.diff(field.starts)) * len(field.values)
+            + field.codes
+        )
+        code = np.asarray(known(codes, -1)).astype(np.int64)
+        return (code >= 0) & np.isin(cohort * len(field.values) + code, pairs)
+    return inside(field.column, field.labels(), values, cohort, np.arange(len(values)))

@@ -1,0 +1,124 @@
+"""The gate of cohorts that last: what goes out is compared with frozen boxes, never with the rows' own values.
+
+check_segment(segment, pool, bound)                            at an intake
+check_frozen_release(released, rows, frozen, factor, bound)    at every release
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.structures.structure import Groups
+from kanonflow.transforms.columns.sort_keys import whole, whole_numbers
+from kanonflow.transforms.publishing.boxes import box_columns, hull_boxes
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.gate import (
+    GateError,
+    check_columns,
+    check_once,
+    check_payload,
+    inside,
+    row_individuals,
+)
+from kanonflow.transforms.roster.corners import COHORT
+from kanonflow.transforms.roster.pool import Pool
+from kanonflow.transforms.roster.roster import Roster, Segment
+
+
+def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPolicy) -> None:
+    """Raise GateError unless these people may enter.
+
+    roster: before them.
+
+    Postcondition, of a call that returns: all of the pool enter and nobody else, none of them was known; each new
+    cohort has ``cohort_size`` people or more; the corners of its box hold every frozen value of every member.
+    Why: each is a premise of the promise over all releases of an epoch. O(p d).
+    """
+    size = bound.policy.cohorts.cohort_size
+    if not np.array_equal(segment.people, pool.people) or (roster.cohorts_of(segment.people) >= 0).any():
+        raise GateError("who enters are not the people of the pool, or some of them are known")
+    labels = segment.cohort - segment.head.cohorts
+    members = np.bincount(labels[labels >= 0], minlength=1)
+    if (labels < 0).any() or members.min() < size:
+        raise GateError(f"a new cohort has {int(members.min())} people, below cohort_size={size}")
+    owner = np.asarray(segment.corners.column(COHORT)) - segment.head.cohorts
+    sizes = np.bincount(owner, minlength=members.size)
+    if sizes.size != members.size or sizes.min() < 1 or np.any(np.diff(owner) < 0):
+        raise GateError("some new cohorts have no box")
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    hulls = box_columns(hull_boxes(segment.corners, bound, Groups(np.arange(owner.size), starts, None)))
+    for column in bound.quasis:
+        values = whole(pool.values.column(column.name))
+        boxes = whole(hulls[column.published_name])
+        held = inside(column, boxes, values, labels, np.arange(labels.size))
+        if not held.all():
+            raise GateError(
+                f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box"
+            )
+
+
+def check_frozen_release(
+    released: pa.Table,
+    rows: pa.Table,
+    frozen: FrozenGroups,
+    factor: NDArray[np.int32],
+    bound: BoundPolicy,
+) -> None:
+    """Raise GateError unless these rows may go out.
+
+    released: row j stands for record j; columns of the release schema. rows: the n canonical rows.
+    factor: int32 (n,), the record whose payload is on each released row.
+
+    Postcondition, of a call that returns:
+    - as many rows go out as came in, in the release schema and nothing but it;
+    - nobody's rows stand in two groups, and each group has rows of k different individuals or more;
+    - all rows of a group have one box, one time and one number; two groups never have the same number;
+    - the box holds every corner of the frozen box of every cohort of the group; the time holds every row's own window;
+    - the payloads of a group are those of its own rows, each once.
+    O(n d + corners d).
+    """
+    n, k = rows.num_rows, bound.policy.k
+    if released.num_rows != n or factor.shape != (n,) or frozen.cohort_of_row.shape != (n,):
+        raise GateError(f"{released.num_rows} rows would be released where {n} were to be")
+    check_columns(released, bound)
+    group = frozen.of_row
+    _check_people(row_individuals(rows, bound), group, k)
+    check_once(factor)
+    if (group[factor] != group).any():
+        raise GateError(f"{int((group[factor] != group).sum())} rows carry the payload of another group")
+    check_payload(released, rows, factor, bound)
+    groups, first = np.unique(group, return_index=True)
+    if not np.array_equal(groups, np.arange(frozen.class_ids.size)):
+        raise GateError("some groups have no rows")
+    shared = ["class_id", "window_start", "window_end", *(column.published_name for column in bound.quasis)]
+    for name in shared:
+        column = released.column(name).combine_chunks()
+        if not column.take(pa.array(first[group])).equals(column):
+            raise GateError(f"field {name}: the rows of a group differ")
+    numbers = np.asarray(released.column("class_id"))[first]
+    if np.unique(numbers).size != numbers.size:
+        raise GateError("field class_id: two groups have the same number")
+    starts, ends = (whole_numbers(whole(released.column(name))) for name in ("window_start", "window_end"))
+    if (frozen.own_ends > ends).any() or (frozen.own_ends - frozen.window_ms < starts).any():
+        raise GateError("fields window_start, window_end: rows lie outside of their group's time")
+    place = frozen.group_of_cohort[frozen.cohort_of_corner]
+    for column in bound.quasis:
+        boxes = released.column(column.published_name).combine_chunks().take(pa.array(first))
+        values = whole(frozen.corners.column(column.name))
+        held = inside(column, boxes, values, place, np.arange(place.size))
+        if not held.all():
+            faults = np.unique(place[~held]).size
+            raise GateError(f"field {column.name}: {faults} boxes do not hold all of their cohorts")
+
+
+def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:
+    _, first, person = np.unique(individuals, return_index=True, return_inverse=True)
+    own = group[first]
+    if (own[person] != group).any():
+        raise GateError("an individual stands in two groups")
+    people = np.unique(own, return_counts=True)[1]
+    if people.size == 0 or people.min() < k:
+        raise GateError(f"a group has rows of fewer than k={k} individuals")

@@ -1,0 +1,165 @@
+"""Publishing: boxes and payloads put together by a secret matching, through the gate, in an order of content.
+
+publish(rows, structure, bound, keystream, release_id, window) -> Published
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kanonflow.schemas.avro_schema import release_arrow_schema
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.solvers.matching.random_words import Words
+from kanonflow.solvers.problem.errors import StructureError
+from kanonflow.solvers.structures.structure import Structure
+from kanonflow.transforms.columns.sort_keys import Keys, dense_ranks, sort_keys
+from kanonflow.transforms.publishing.boxes import (
+    Boxes,
+    box_columns,
+    hull_boxes,
+    raised_boxes,
+    snapped_boxes,
+)
+from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
+from kanonflow.transforms.publishing.gate import GateError, check_release
+from kanonflow.transforms.publishing.gate_diversity import measured_diversity
+from kanonflow.transforms.publishing.gate_frozen import check_frozen_release
+
+
+class Published(NamedTuple):
+    """rows: in the release's Arrow schema. boxes: as published.
+
+    Restricted, for metrics and matching records only: hulls, the boxes before snapping; factor: int32, the record whose
+    payload stands on slot j (in a partition: in the place of record j), as the structure numbers the records that do
+    not wait; order: the place whose row stands first in the release, second; diversity, the least and the most that
+    any class shows of sensitive values (``measured_diversity``).
+    """
+
+    rows: pa.Table
+    boxes: Boxes
+    hulls: Boxes
+    factor: NDArray[np.int32]
+    order: NDArray[np.int64]
+    diversity: dict[str, float]
+
+
+def publish(
+    rows: pa.Table,
+    structure: Structure,
+    bound: BoundPolicy,
+    keystream: Words,
+    release_id: str,
+    window: tuple[int | None, int | None],
+    frozen: FrozenGroups | None = None,
+) -> Published:
+    """The release of a structure over canonical rows.
+
+    rows: canonical rows in canonical order, as the structure numbers them; rows that the structure lets
+    wait are left out. window: (start, end) in milliseconds, None without windows.
+    frozen: of groups of cohorts that last, which are the structure's classes: their boxes, times and numbers.
+
+    On a graph, slot j carries the payload of the record that a random factor matches to it. In a partition
+    all rows of a class carry its hull (at a lattice's node the labels of its levels), and its payloads are permuted
+    uniformly among its rows. Rows leave sorted by what they publish.
+
+    Postcondition: the gate has passed it (GateError otherwise); the bytes are a function of the arguments and
+    the keystream; the order of the rows is a function of their published content.
+    Why: any order that came from the records would link a row back to its record, past every box.
+    O(n k d + n log n), and the matching's expected O(k n log n).
+    """
+    kept = structure.kept
+    if kept is not None and not kept.all():
+        rows, structure = rows.filter(pa.array(kept)), structure.released()
+    groups = structure.groups
+    factor = _drawn(structure, keystream)
+    hulls = (
+        hull_boxes(rows, bound, groups)
+        if frozen is None
+        else hull_boxes(frozen.corners, bound, frozen.groups)
+    )
+    if structure.levels is not None:
+        hulls = raised_boxes(hulls, structure.levels)
+    boxes = snapped_boxes(hulls)
+    released = _assemble(rows, factor, boxes, bound, release_id, window, frozen)
+    if frozen is None:
+        check_release(released, rows, structure, factor, bound)
+    else:
+        check_frozen_release(released, rows, frozen, factor, bound)
+    order = published_order(released, boxes)
+    shown = {} if groups.of_row is None else measured_diversity(released, groups.of_row, bound)
+    return Published(released.take(pa.array(order)), boxes, hulls, factor, order, shown)
+
+
+def _drawn(structure: Structure, keystream: Words) -> NDArray[np.int32]:
+    """The record on each released row."""
+    try:
+        return structure.draw(keystream)
+    except StructureError as error:
+        raise GateError(str(error)) from error
+
+
+def published_order(released: pa.Table, boxes: Boxes | None = None) -> NDArray[np.int64]:
+    """The indices that sort released rows by all of their columns, in the schema's order; int64 (n,).
+
+    boxes: those that the rows carry, where rows share them: then boxes are ranked and not the cells of all rows.
+    Rows that tie are equal, so any arrangement of the same rows leads to the same table. O(n log n).
+    """
+    shared = {} if boxes is None or boxes.of_row is None else box_columns(replace(boxes, of_row=None))
+    ranks = np.zeros(released.num_rows, dtype=np.int64)
+    for keys in _keys_in_order(released, shared, None if boxes is None else boxes.of_row):
+        if not _follow(keys, ranks):
+            ranks = dense_ranks([ranks, *keys])
+        if ranks.size and ranks.max() == ranks.size - 1:
+            break
+    return np.argsort(ranks, kind="stable")
+
+
+def _follow(keys: Keys, ranks: NDArray[np.int64]) -> bool:
+    """Whether rows of one rank have one key: it then puts none of them before another. ranks: int64 (n,), dense."""
+    one = np.empty(int(ranks.max(initial=0)) + 1, dtype=np.int64)
+    one[ranks] = np.arange(ranks.size)
+    same = one[ranks]
+    return all(bool(np.all(key == key[same])) for key in keys)
+
+
+def _keys_in_order(
+    released: pa.Table, shared: dict[str, pa.Array], of_row: NDArray[np.int64] | None
+) -> Iterator[Keys]:
+    """Sort keys of one column after the other. shared: columns by box; those that follow each other are one key, the
+    rank of the box under all of them. of_row: the box of each row."""
+    for by_box, part in groupby(released.schema.names, key=shared.__contains__):
+        if by_box and of_row is not None:
+            yield [dense_ranks([key for name in part for key in sort_keys(shared[name])])[of_row]]
+        else:
+            yield from (sort_keys(released.column(name)) for name in part)
+
+
+def _assemble(
+    rows: pa.Table,
+    factor: NDArray[np.int32],
+    boxes: Boxes,
+    bound: BoundPolicy,
+    release_id: str,
+    window: tuple[int | None, int | None],
+    frozen: FrozenGroups | None = None,
+) -> pa.Table:
+    schema = release_arrow_schema(bound)
+    columns: dict[str, pa.Array | pa.ChunkedArray] = box_columns(boxes)
+    for name, value in zip(("release_id", "window_start", "window_end"), (release_id, *window), strict=True):
+        columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows.num_rows)
+    if frozen is not None:
+        # Of each group, in the place of what holds for the whole release.
+        for name, times in zip(("window_start", "window_end"), frozen.windows(), strict=True):
+            columns[name] = pa.array(times).cast(schema.field(name).type)
+        columns["class_id"] = pa.array(frozen.class_ids[frozen.of_row])
+    matched = pa.array(factor)
+    for column in bound.payload:
+        columns[column.published_name] = rows.column(column.name).take(matched)
+    return pa.table([columns[name] for name in schema.names], schema=schema)
