@@ -1,9 +1,9 @@
 """Who was never in a release, and can it be told?
 
 Data: Adult (``data_sets.py``), each row a person, cut at random (``--seed``) into people who are released and outsiders
-who never were in it, ``--rows`` of either. Policy ``adult``, everything released at once by ``anonymize_table``, one thread,
-default effort; ``cohort: window`` with each row as its own individual; anonypy's Mondrian, whose classes we publish as
-their hulls, as it does, where ``--python`` names an environment that has it (``benchmarks/peers.py``).
+who never were in it, ``--rows`` of either. Policy ``adult``, everything released at once by ``anonymize_table``, one
+thread, default effort; ``cohort: window`` with each row as its own individual; anonypy's Mondrian, whose classes we
+publish as their hulls, as it does, where ``--python`` names an environment that has it (``benchmarks/peers.py``).
 
 The reader knows everybody's quasi-identifiers, and of each person counts the released rows whose box holds him. He says
 "was in it" from k rows on. Everybody released is held by k or more (checked), so that he is wrong of outsiders only.

@@ -333,7 +333,7 @@ def test_watching_leaves_no_trace() -> None:
 
 
 def test_membership_by_hand() -> None:
-    """Shares of outsiders, the advantage and the best one; a release that holds somebody fewer than k times is refused."""
+    """Shares of outsiders and both advantages; a release that holds somebody fewer than k times is refused."""
     outside = np.array([0, 3, 5, 8])
     assert membership.membership_row(np.array([6, 7, 6, 9]), outside, 5) == (25.0, 25.0, 0.5, 0.75)
     with pytest.raises(AssertionError):
