@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from benchmarks import (
     hierarchies,
     kab_tables,
     main_job,
+    membership,
     merging,
     merging_cohorts,
     peers,
@@ -51,6 +53,7 @@ from benchmarks.window_chain import chain
 from kanonflow.pipelines.runs import anonymize_files
 from kanonflow.pipelines.runs.first_look import Measured
 from kanonflow.pipelines.terminal.summary import RunSummary
+from kanonflow.schemas.policy import Others
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.sensitive import KINDS
@@ -69,6 +72,7 @@ BENCHMARKS = (
     hierarchies,
     kab_tables,
     main_job,
+    membership,
     merging,
     merging_cohorts,
     peers,
@@ -326,6 +330,31 @@ def test_watching_leaves_no_trace() -> None:
     with pytest.raises(AttributeError):
         watch((module, ["shown", "no_such_function"])).__enter__()
     assert module.shown is original
+
+
+def test_membership_by_hand() -> None:
+    """Shares of outsiders and both advantages; a release that holds somebody fewer than k times is refused."""
+    outside = np.array([0, 3, 5, 8])
+    assert membership.membership_row(np.array([6, 7, 6, 9]), outside, 5) == (25.0, 25.0, 0.5, 0.75)
+    with pytest.raises(AssertionError):
+        membership.membership_row(np.array([4, 7, 6, 9]), outside, 5)
+
+
+def test_boxes_of_found_classes_hold_whom_they_should() -> None:
+    """Two classes of two: ages in between, and categories that stand in the class, are held; all else is not."""
+    policy = replace(example_policy("adult"), others=Others.DROP)
+    same = {column.name: "x" for column in policy.fields}
+    rows = [("20", "m"), ("50", "m"), ("30", "f"), ("50", "f")]
+    people = pa.Table.from_pylist([same | {"age": age, "sex": sex} for age, sex in rows])
+    strangers = pa.Table.from_pylist(
+        [same | {"age": age, "sex": sex} for age, sex in [("25", "f"), ("31", "m"), ("50", "m"), ("51", "f")]]
+    )
+    bound, quasi = membership.canonical(people, policy)
+    file = membership.hulls(np.array([7, 3, 7, 3]), quasi, bound)
+    assert membership.rows_that_hold(file, quasi, bound).tolist() == [2, 2, 2, 2]
+    outside = membership.canonical(strangers, policy)[1]
+    assert membership.rows_that_hold(file, outside, bound).tolist() == [2, 0, 2, 0]
+    assert membership.twins(quasi, outside, bound) == 0.25
 
 
 def test_numbers_are_shown_for_people() -> None:

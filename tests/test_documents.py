@@ -158,6 +158,32 @@ def test_figures_of_readers_are_those_of_their_benchmark() -> None:
     assert ".45 from five rows on" in text
 
 
+def test_figures_of_membership_are_those_of_their_benchmark() -> None:
+    """Of those who never were in a release, in guarantees and in the table of benchmarks."""
+    text = " ".join((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").split())
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    found = {
+        (row["people"], row["release"][:7], row["k"]): row for row in _result_rows("membership", "Outsiders")
+    }
+    rows = found[10_000, "protect", 5]
+    none, few = (f"{rows[name]:.0f}%" for name in ("in no box %", "in fewer than k %"))
+    assert f"at k = 5 leaves {none} in no box and {few} in one to four" in text
+    assert f"at k=5 leaves {none} in no box, {few} in one to four" in page
+    told = {
+        (people, release, k): f"{row['advantage from k rows on']:.2f}".lstrip("0")
+        for (people, release, k), row in found.items()
+    }
+    row, window, mondrian = (
+        (told[10_000, release, 5], told[10_000, release, 10]) for release in ("protect", "cohort:", "anonypy")
+    )
+    assert f"an advantage of {row[0]} (k = 10: {row[1]})" in text
+    assert f"Closed classes leave {window[0]} ({window[1]})" in text
+    assert f"a coarser Mondrian (anonypy) {mondrian[0]} ({mondrian[1]})" in text
+    assert f"{told[1500, 'protect', 5]} in row mode for 1,500 people" in text
+    for name, (five, ten) in (("protect: row` ", row), ("cohort: window`) ", window), ("anonypy ", mondrian)):
+        assert f"{name}{five} and {ten}" in page
+
+
 def test_figures_of_cargo_and_of_warm_starts_are_those_of_their_files() -> None:
     """Of the pages that tell them: rows, seconds, losses of merging from either start, and of graphs on weeks."""
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
