@@ -65,10 +65,11 @@ def after_the_solve(failure: Failure, patch: pytest.MonkeyPatch) -> None:
     """A window is solved and matched; nothing of it has left the step."""
     emit = SolveWindows._emit
 
-    def failing(self: SolveWindows, result: Any, action: Any) -> Iterator[Any]:
+    def failing(self: SolveWindows, *told: Any) -> Iterator[Any]:
+        (result,) = (each for each in told if hasattr(each, "release"))
         if result.release is not None:
             failure.strike()
-        yield from emit(self, result, action)
+        yield from emit(self, *told)
 
     patch.setattr(SolveWindows, "_emit", failing)
 
@@ -77,8 +78,9 @@ def after_the_release(failure: Failure, patch: pytest.MonkeyPatch) -> None:
     """The release went on, where a runner fuses steps up to its file; its metrics and rejected rows did not."""
     emit = SolveWindows._emit
 
-    def failing(self: SolveWindows, result: Any, action: Any) -> Iterator[Any]:
-        outputs = list(emit(self, result, action))
+    def failing(self: SolveWindows, *told: Any) -> Iterator[Any]:
+        (result,) = (each for each in told if hasattr(each, "release"))
+        outputs = list(emit(self, *told))
         yield outputs[0]
         if result.release is not None:
             failure.strike()
