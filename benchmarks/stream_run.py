@@ -328,7 +328,11 @@ def outcome(
     """Put together what was watched and what stands in the output."""
     releases, waiting = [], []
     held: dict[str, int] = {}
-    told = [(path.stat().st_ctime, path.stem) for path in (output / "restricted/metrics").glob("*.avro")]
+    # A window without a release has a file of a name of its own.
+    told = [
+        (path.stat().st_ctime, path.stem.removeprefix("unreleased-"))
+        for path in (output / "restricted/metrics").glob("*.avro")
+    ]
     metrics = {record["release_id"]: record for record in records(output / "restricted/metrics")}
     for at, release in sorted(told):
         record = metrics[release]
