@@ -24,6 +24,7 @@ from kanonflow.schemas.policy_file import load_policy
 from kanonflow.transforms import anonymize as module
 from kanonflow.transforms.anonymize import BATCH_ROWS, GatherBatches, KAnonymize
 from kanonflow.transforms.one_table import anonymize_table
+from kanonflow.transforms.protections import needed_kernels
 from kanonflow.transforms.rows.element_rows import rows_to_table
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc, to_ipc
 from kanonflow.transforms.secret.seeds import Secret, SecretError
@@ -368,18 +369,16 @@ def test_workers_load_the_kernels_of_the_policys_loss(
     loss: str, protect: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the first window, and once a process: a search for another loss would compile in a timer."""
-    asked: list[dict[str, Any]] = []
+    asked: list[tuple[Any, ...]] = []
     afresh = functools.cache(solve_windows._load_kernels.__wrapped__)
     monkeypatch.setattr(solve_windows, "_load_kernels", afresh)
-    monkeypatch.setattr(
-        solve_windows, "warm_up", lambda shape, **given: asked.append({"shape": shape, **given})
-    )
+    monkeypatch.setattr(needed_kernels, "warm_up", lambda *of: asked.append(of))
     ahead: list[tuple[str, ...]] = []
     monkeypatch.setattr(solve_windows, "compile_ahead", lambda sets, told=None: ahead.append(sets))
     policy = feed_policy(protect=protect, solver={"loss": loss, "evaluations_per_row": 20})
     for _ in range(2):
         SolveWindows(bound_feed(policy), SECRET, 1).setup()
-    assert asked == [{"shape": shape, "ruled": False, "hierarchies": False, "loss": loss}]
+    assert [of[:4] for of in asked] == [(shape, False, False, loss)]
     assert ahead == [(f"{shape} {loss}",)]
 
 
