@@ -75,10 +75,10 @@ def hulls(labels: NDArray[np.integer], quasi: pa.Table, bound: BoundPolicy) -> p
     grouped: dict[str, Any] = {}
     labelled = quasi.append_column("class", pa.array(labels))
     for column in bound.quasis:
-        wanted = [(column.name, "distinct")] if column.kind is None else [(column.name, "min_max")]
+        wanted = [(column.name, "distinct")] if not column.in_ranges else [(column.name, "min_max")]
         found = labelled.group_by("class", use_threads=False).aggregate(wanted).sort_by("class")
         box = found.column(f"{column.name}_{wanted[0][1]}").combine_chunks()
-        if column.kind is not None:
+        if column.in_ranges:
             low, high = box.field("min"), box.field("max")
             box = pa.StructArray.from_arrays(
                 [low, high, pa.array(np.zeros(len(box), np.bool_))], ["min", "max", "nulls"]
