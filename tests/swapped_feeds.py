@@ -47,8 +47,8 @@ UNREADABLE = {"age": "old", "born": "last spring", "job": "pirate", "place": "no
 """What no row may say: of a job, where jobs are declared."""
 NO_TEXT = "\ud800"
 """What is no value of any field: half of a surrogate pair."""
-_OF_CONTENT = frozenset({"digest", "solve_ms", "publish_ms"})
-"""Metrics that tell which payload stands on which row, or the time that went by."""
+_OF_CONTENT = frozenset({"digest", "solve_ms", "publish_ms", "state_bytes", "job_start"})
+"""Metrics that tell which payload stands on which row, the time that went by, or what a runner keeps."""
 
 Cells = dict[str, str | None]
 
