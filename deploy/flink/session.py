@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.flink.job_server_jar import FLINK_VERSION, MissingToolError, job_server_jar
+from deploy.free_ports import free_ports
 
 START_SECONDS = 180
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
@@ -104,7 +105,7 @@ class SessionCluster:
         """Start everything and wait until all slots are there. Raises TimeoutError."""
         self.state.mkdir(parents=True, exist_ok=True)
         self.state.chmod(0o700)  # it holds raw rows: in checkpoints and savepoints
-        self._ports = dict(zip(("rest", "rpc", "workers"), _free_ports(3), strict=True))
+        self._ports = dict(zip(("rest", "rpc", "workers"), free_ports(3), strict=True))
         self._write_configuration()
         self.start_job_manager()
         for number in range(self._count):
@@ -302,15 +303,6 @@ class SessionCluster:
             "slots": self._slots,
         }
         (self.state / "cluster.json").write_text(json.dumps(record))
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((_LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _wait_for_port(port: int) -> None:

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from deploy.free_ports import free_ports
+
 POM = Path(__file__).with_name("pom.xml")
 CLUSTER = "a2Fub25mbG93LXRyaWFscw"  # 16 bytes, base64 without its padding
 START_SECONDS = 180.0
@@ -81,7 +83,7 @@ class Broker:
 
     def __init__(self, directory: Path, ports: Ports | None = None) -> None:
         self.directory = Path(directory)
-        self._ports = ports or _remembered_ports(self.directory) or free_ports()
+        self._ports = ports or _remembered_ports(self.directory) or Ports(*free_ports(2))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -211,14 +213,6 @@ def jars() -> Path:
 def missing_programs() -> tuple[str, ...]:
     """Which of the programs that a broker needs are not on the path."""
     return tuple(name for name in ("java", "mvn") if shutil.which(name) is None)
-
-
-def free_ports() -> Ports:
-    """Two ports that nobody listens on."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return Ports(one.getsockname()[1], other.getsockname()[1])
 
 
 def answers(port: int) -> bool:
