@@ -150,6 +150,7 @@ def audit(
     allow_empty: bool = False,
     places: Mapping[str, int] | None = None,
     pooled: bool = True,
+    outputs: Sequence[Path] = (),
     clock: Callable[[], float] = time.perf_counter,
 ) -> AuditReport:
     """Audit the releases of a run.
@@ -169,7 +170,8 @@ def audit(
             it nobody of the input is found again among those who entered.
         allow_empty: a run that released nothing passes too, as one whose rows all wait does.
         places: of several runs of a chain that are audited as one (chain.py), the place of each release's run.
-        pooled: whether who was seen and did not enter went from each of them to the next.
+        pooled: whether who was seen and did not enter went from each of them to the next. outputs: theirs; what no run
+            puts there is named.
         known: also tell what is left when so many matches are known; of complete runs only, not of cohorts that last.
         clock: seconds, for the report.
 
@@ -217,7 +219,7 @@ def audit(
         people=figures.followed is not None,
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
         loose=figures.counted_loosely,
-        foreign=foreign_entries(Path(release_dir)),
+        foreign=foreign_entries(outputs or (Path(release_dir),)),
         elsewhere=evidence.released.elsewhere,
         bounded=read_to_the_end(Path(release_dir)),
         runs=places is not None,

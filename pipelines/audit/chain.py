@@ -76,7 +76,10 @@ def audit_chain(
         folder = Path(place)
         places = _lay_together(runs, folder)
         pooled = all(run.record.place is not None for run in runs)
-        report = audit(policy_path, input_patterns, folder, places=places, pooled=pooled, **checks)
+        outputs = [run.folder for run in runs]
+        report = audit(
+            policy_path, input_patterns, folder, places=places, pooled=pooled, outputs=outputs, **checks
+        )
     return replace(
         report,
         failures=(*findings.messages(), *report.failures),

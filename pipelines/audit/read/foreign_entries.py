@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from kanonflow.schemas.printable import printable
@@ -19,8 +20,19 @@ _RESTRICTED = re.compile(
 _MOST_NAMED = 3
 
 
-def foreign_entries(folder: Path) -> tuple[str, ...]:
-    """Names of the first few, and how many more there are: beside the releases, and among the restricted records."""
+def foreign_entries(outputs: Sequence[Path]) -> tuple[str, ...]:
+    """Names of the first few in the outputs of runs, and how many more there are: beside the releases, and among the
+    restricted records. Of several outputs each name has its output's before it."""
+    named = [
+        f"{output.name}/{name}" if len(outputs) > 1 else name
+        for output in outputs
+        for name in sorted(_foreign(output))
+    ]
+    more = len(named) - _MOST_NAMED
+    return (*map(printable, named[:_MOST_NAMED]), *([f"and {more} more"] if more > 0 else []))
+
+
+def _foreign(folder: Path) -> list[str]:
     found = [
         path.name
         for path in _entries(folder)
@@ -34,9 +46,7 @@ def foreign_entries(folder: Path) -> tuple[str, ...]:
     for place in _RECORDS:
         below = _entries(folder / "restricted" / place)
         found += [f"restricted/{place}/{path.name}" for path in below if path.suffix != ".avro"]
-    names = [printable(name) for name in sorted(found)]
-    more = len(names) - _MOST_NAMED
-    return (*names[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else []))
+    return found
 
 
 def _entries(folder: Path) -> list[Path]:

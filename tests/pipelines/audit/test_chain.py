@@ -81,6 +81,17 @@ def test_the_whole_passes(carried: Nights, secret: bool, capsys: pytest.CaptureF
     assert carried.verify("*.csv", "whole", secret=secret) == 0
     out = capsys.readouterr().out
     assert f"runs of the chain                            {NIGHTS}" in out
+    assert "no run makes" not in out
+
+
+def test_what_lies_in_a_night_and_no_run_makes_is_named(
+    spoiled: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the output that it lies in, and nothing else is."""
+    (spoiled.place / "out3" / "restricted" / "rejected" / "notes.txt").write_text("who is who")
+    assert spoiled.verify("*.csv", *outs(), secret=False) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "no run makes" in line)
+    assert "(out3/restricted/rejected/notes.txt)" in line
 
 
 def test_matching_records_of_a_chain_pass(carried: Nights) -> None:
