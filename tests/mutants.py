@@ -41,7 +41,11 @@ RELEASE, PUBLISHING, ROSTER, WINDOWS = (
 RELEASING: dict[str, tuple[str, ...]] = {
     "transforms/publishing/gate_frozen.py": (f"{PUBLISHING}test_gate_frozen.py",),
     "transforms/publishing/gate.py": (f"{PUBLISHING}test_gate.py", f"{PUBLISHING}test_gate_frozen.py"),
-    "transforms/publishing/gate_kinds.py": (f"{PUBLISHING}test_gate.py", f"{PUBLISHING}test_gate_frozen.py"),
+    "transforms/publishing/gate_kinds.py": (
+        f"{PUBLISHING}test_gate_kinds.py",
+        f"{PUBLISHING}test_gate.py",
+        f"{PUBLISHING}test_gate_frozen.py",
+    ),
     "transforms/roster/pool.py": (f"{ROSTER}test_pool.py",),
     "transforms/release/ledger.py": (f"{RELEASE}test_ledger.py",),
     "transforms/lineage/release_lineage.py": ("tests/transforms/lineage/test_release_lineage.py",),

@@ -178,12 +178,15 @@ def _domains_before(feed: Feed, partition: int, window: int, bound: BoundPolicy)
 
 
 def _fired(partition: PartitionInMemory, end: int | None, policy: Policy) -> Iterator[WindowResult]:
-    """All results up to those of a window; None: to the end of the feed."""
+    """All results up to those of a window, and what is due before the next one's; None: to the end of the feed.
+
+    Why: rows that wait after the last window, and whose time ends before another can take them, are lost to it.
+    """
     if end is None:
         yield from partition.finish()
         return
-    until = window_end(end, policy) + policy.out_of_orderness_ms
-    while partition.fires_at is not None and partition.fires_at <= until:
+    until = window_end(end + 1, policy) + policy.out_of_orderness_ms
+    while partition.fires_at is not None and partition.fires_at < until:
         yield from partition.fire()
 
 

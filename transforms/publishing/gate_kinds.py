@@ -45,7 +45,7 @@ def in_node(
     above = {row[0]: frozenset(row) for row in hierarchy.rows}
     label, label_names = _coded(labels)
     value, value_names = _coded(render_text(values))
-    width = max(len(value_names), 1)
+    width = len(value_names)
     pairs, place = np.unique(label[row] * width + value[member], return_inverse=True)
     inside = [
         _holds(label_names[pair // width], value_names[pair % width], above, hierarchy.root)

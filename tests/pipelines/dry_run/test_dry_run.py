@@ -127,9 +127,13 @@ def test_a_window_alone_is_thinned_out() -> None:
 
 
 def test_rows_without_another_window_are_rejected() -> None:
-    """With a max_delay below a window nothing that a solver holds back is released later: it is lost, as in a run."""
+    """With a max_delay below a window nothing that a solver holds back is released later: it is lost, as in a run. Also
+    what waits after the last window of a stretch, or of one window nothing would be."""
     table = feed(people=120, days=12)
     head = {"cohort": "window", "max_delay": "12h"}
     run, _ = played(table, head)
     assert run.rejected == pytest.approx(len(whole(table, head).rejected) / table.num_rows)
     assert run.rejected > 0
+    one, stretch = played(table, head, Budget(table.num_rows // 10, 1))
+    assert stretch.windows == 1
+    assert one.rejected == pytest.approx(run.rejected, rel=0.6)

@@ -77,6 +77,19 @@ def test_who_is_left_out_joins_the_class_that_grows_least() -> None:
     assert labels[6] == labels[0]
 
 
+def test_nothing_is_searched_for_who_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whom the solver has placed stays where he is: a search would move classes as wholes, and be paid for twice."""
+    asked: list[int | None] = []
+    join = founding.merge_cohorts
+    monkeypatch.setattr(founding, "merge_cohorts", lambda task: asked.append(task.evaluations) or join(task))
+    from kanonflow.transforms.columns.encode import encode
+
+    values = mixed_values(7, np.random.default_rng(0))
+    joined = _everybody(encode(values, mixed_bound(), None, {}).table, np.array([0, 0, 0, 1, 1, 1, -1]), 3)
+    assert asked == [0]
+    assert len(set(joined[:3].tolist())) == len(set(joined[3:6].tolist())) == 1
+
+
 def test_a_large_pool_is_founded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody enters all the same; threads have no say, nor has the order in which people were seen; it loses little
     more than at once, and takes fewer evaluations a person."""
@@ -101,9 +114,10 @@ def test_a_large_pool_is_founded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_pool_of_one_part_is_founded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of exactly as many people as a part has: the same cohorts as without the limit."""
+    """Of exactly as many people as a part has: the same cohorts as without the limit, and nothing is cut."""
     whole = found(pool_of(100, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1)
     monkeypatch.setattr(founding, "PART", 100)
+    monkeypatch.setattr(founding, "cut_near", None)
     again = found(pool_of(100, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1)
     assert again.segment.to_bytes() == whole.segment.to_bytes()
     assert (PART, MOST) == (200_000, 4_000_000), "as the guide for operators says"
