@@ -1,7 +1,7 @@
 """A Kafka broker of one node on this machine, for tests and trials: Java and Maven are all it needs.
 
-    python deploy/kafka/broker.py up DIRECTORY      starts it, prints the address, leaves it running
-    python deploy/kafka/broker.py down DIRECTORY    stops it; its data stays in the directory
+    python -m deploy.kafka.broker up DIRECTORY      starts it, prints the address, leaves it running
+    python -m deploy.kafka.broker down DIRECTORY    stops it; its data stays in the directory
 
 The jars that pom.xml names are copied once into ``${XDG_CACHE_HOME:-~/.cache}/kanonflow``. The broker listens on
 loopback only, without passwords; it is no example of how to run one that matters. Standard library only.
