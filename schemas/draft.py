@@ -31,6 +31,11 @@ version: 1
 name: {name}
 k: 5
 """
+_ASKS_ROW = """\
+# Is each row a person of its own (row)? If one has several rows, name the field that says whose they are
+# (role: individual), and draft again with --individual FIELD: every field here was looked at as if nobody came back.
+protect: "?"
+"""
 _NO_WINDOW = "# window: 1d\n# max_delay: 2d\n"
 _OTHERS = """\
 # Fields of later files that have no role here: by default (others: refuse) such a file is refused.
@@ -71,16 +76,20 @@ def draft_policy(
     csv: CsvForm | None = None,
     window_days: int | None = None,
     told: Sequence[str] = (),
+    asks_row: bool = False,
     answered: bool = False,
 ) -> str:
     """YAML of a policy with these fields.
 
     Characters of ``name`` that a policy's name must not have become ``_``. csv: how the files are written; None: as
-    they are by default. told: of the whole, a comment each. answered: with what is proposed in the place of each "?".
+    they are by default. told: of the whole, a comment each. asks_row: whether each row may be a person of its own, which
+    the user has to say. answered: with what is proposed in the place of each "?".
     ``load_policy`` refuses a draft with one mistake that names every field left without a role.
     """
     parts = [_HEAD.format(name=_quoted(re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "policy"))]
     parts += [f"# {printable(line)}\n" for line in told]
+    if asks_row:
+        parts.append("protect: row\n" if answered else _ASKS_ROW)
     parts.append(
         _NO_WINDOW if window_days is None else f"window: {window_days}d\nmax_delay: {2 * window_days}d\n"
     )

@@ -122,6 +122,12 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
 
     What is wrong is absent, or has a stand-in that breaks no rule: so one mistake is not reported as two.
     """
+    if mapping.get("protect") == UNCLASSIFIED:
+        mistakes.append(
+            "protect: say row if each row is a person of its own; else leave it out, and give the field that says whose"
+            " rows they are role: individual"
+        )
+        mapping = {**mapping, "protect": None}
     found = {"name": default_name, "k": 2, **read_keys(_OF_A_POLICY, mapping, mistakes)}
     found["name"] = found["name"] or default_name
     if mapping.get("window") is not None and "window_ms" not in found:

@@ -69,22 +69,6 @@ def codes_of(values: pa.Array) -> NDArray[np.int64]:
     return np.asarray(values.dictionary_encode("encode").indices).astype(np.int64)
 
 
-def changed_share(codes: NDArray[np.int64], who: NDArray[np.int64], known: NDArray[np.bool_]) -> float:
-    """Of the rows with a value whose person has several, those with another value than their person's most frequent.
-
-    0: a person's own. Rows are of a sample, whose order says nothing. O(n log n).
-    """
-    codes, who = codes[known], who[known]
-    several = np.bincount(who, minlength=1)[who] >= _SAMPLED_PEOPLE_ROWS
-    codes, who = codes[several], who[several]
-    if not codes.size:
-        return 0.0
-    pairs, counts = np.unique(np.stack([who, codes], axis=1), axis=0, return_counts=True)
-    most = np.zeros(int(who.max()) + 1, dtype=np.int64)
-    np.maximum.at(most, pairs[:, 0], counts)
-    return 1.0 - float(most.sum()) / codes.size
-
-
 def rows_of_several(who: NDArray[np.int64]) -> float:
     """The share of rows whose value is on another row too."""
     return float((np.bincount(who, minlength=1)[who] >= _SAMPLED_PEOPLE_ROWS).mean()) if who.size else 0.0

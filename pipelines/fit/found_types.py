@@ -36,13 +36,14 @@ _SIGNS: tuple[tuple[str, str | None], ...] = (
 class FoundType:
     """value: for ``as``. format: for ``format``; None: ISO, or it has none. values: of the sample, null where none is.
 
-    told: what speaks for it, in words.
+    told: what speaks for it, in words. cells: as they were written; None: they have a type of their own.
     """
 
     value: str
     format: str | None
     values: pa.Array
     told: str = ""
+    cells: pa.Array | None = None
 
 
 def found_types(rows: pa.Table, csv: CsvForm) -> tuple[dict[str, FoundType], CsvForm]:
@@ -53,7 +54,7 @@ def found_types(rows: pa.Table, csv: CsvForm) -> tuple[dict[str, FoundType], Csv
     cells = {name: _bare(rows.column(name)) for name in rows.schema.names}
     decimal, thousands = max(_SIGNS, key=lambda signs: _numbers(cells, signs))  # the first of several
     form = replace(csv, decimal=decimal, thousands=thousands)
-    found = {name: _found(name, column, form) for name, column in cells.items()}
+    found = {name: replace(_found(name, column, form), cells=column) for name, column in cells.items()}
     words = _null_words(cells, found)
     return found, replace(form, nulls=words)
 

@@ -1,100 +1,109 @@
 """Which role each field of a sample could have, and why: what a drafted policy proposes and where it asks.
 
-    individual   a value comes back over rows, and other fields are the same in all rows of one
-    identifier   nearly every row has a value of its own, or nearly every individual has
+    individual   whom a row belongs to (pipelines/fit/person.py)
+    identifier   contact data, names, numbers of documents, free text, whatever their distinctness; what nearly every
+                 row or every individual has a value of its own of; other times of a row
     time         instants, or days that are no attribute of an individual
-    quasi        the same in all rows of an individual
+    quasi        what people keep: nine of ten have one value in all their rows, or it seldom changes
     sensitive    differs from row to row of an individual
 
-Without an individual it cannot be told what is somebody's attribute and what came with the row: then the draft asks.
+Nothing is drafted as published by a threshold alone where it may be an attribute: what the data cannot decide is asked,
+with the evidence. Without an individual a row is taken for a person of its own, which is asked once, and every field
+that may be an attribute is quasi.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.fit.column_facts import (
-    ColumnFacts,
-    changed_share,
-    codes_of,
-    column_facts,
-    rows_of_several,
-)
+from kanonflow.pipelines.fit.column_facts import ColumnFacts
 from kanonflow.pipelines.fit.found_types import FoundType
+from kanonflow.pipelines.fit.person import Person, person_of
+from kanonflow.pipelines.fit.sampled_column import FEW_CATEGORIES, NEAR_UNIQUE, SampledColumn
+from kanonflow.pipelines.fit.value_looks import ATTRIBUTES, CONTACT, PERSONAL, Look
+from kanonflow.pipelines.fit.within_people import LEAST_PEOPLE, Keeping
 from kanonflow.schemas.draft import DraftedField
 
-NEAR_UNIQUE = 0.95
-STEADY = 0.01
-"""Share of an individual's rows that may differ from the rest in what is still an attribute of it."""
-FEW_CATEGORIES = 50
+STEADY = 0.9
+"""Of individuals with several rows, those with one value in all of them, from which on a field is their attribute."""
+MOSTLY = 0.7
+"""Of how much values would change by chance, what is kept from which on it is an attribute that changes at times."""
+SELDOM = 0.4
+"""And below which it came with the row."""
+USUAL = 0.8
+_FEW = 12
+_MANY = 0.2
+_NAMES = 20
+_MANY_TEXTS = 0.5
 _KNOWN = "known of people beforehand (quasi), or what is studied (sensitive)?"
-_LEAST_REPEATING = 0.5
 _FEW_NULLS = 0.03
 _LEAST_ROWS = 20
 _DAY_SECONDS = 86_400
 _LARGEST_END = 1e15
-_OF_PEOPLE = re.compile(
-    r"customer|client|account|user|person|patient|member|card|cc_?num|holder|subject|employee|student|(^|_)who$|kunde",
-    re.IGNORECASE,
-)
 _OF_IDS = re.compile(r"(^|_)(id|uuid|guid|no|nr|num|number|key|iban|email|phone|name)$|id$", re.IGNORECASE)
 _OF_EVENTS = re.compile(r"time|booked|date|stamp|event|created|trans|when|_at$|(^|_)ts$", re.IGNORECASE)
-_OF_BIRTH = re.compile(r"birth|born|dob", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """fields: by name, in the input's order. window_days: None, one single window. told: of the whole, in words."""
+    """fields: by name, in the input's order. window_days: None, one single window. told: of the whole, in words.
+
+    asks_row: whether each row may be a person of its own, which is for the user to say.
+    """
 
     fields: dict[str, DraftedField]
     window_days: int | None
     told: tuple[str, ...] = ()
+    asks_row: bool = False
 
 
 def proposed_roles(columns: Mapping[str, FoundType], k: int) -> Proposal:
     """A role for each field of a sample, with reasons. O(n log n) a pair of field and candidate."""
-    facts = {name: column_facts(name, found.values) for name, found in columns.items()}
-    who = _individual(columns, facts)
-    when = _time(columns, facts, who)
-    people = None if who is None else codes_of(columns[who].values)
+    sampled = {name: SampledColumn(name, found) for name, found in columns.items()}
+    person = person_of(list(sampled.values()), k)
+    who = person.column
+    when = _time(sampled, who)
+    places = _places(list(sampled.values()))
     fields = {}
-    for name, found in columns.items():
-        if name == who:
-            drafted = DraftedField(
-                {"role": "individual", **_as(found)},
-                f"{facts[name].distinct:,} values in {facts[name].rows:,} rows, and other fields are the same in all"
-                " rows of one",
-            )
+    for name, column in sampled.items():
+        if who is not None and name == who.name:
+            drafted = _individual(column, person)
         elif name == when:
             drafted = DraftedField(
-                {"role": "time", **_as(found)},
-                f"{found.told or found.value}: the event's time; where it is local time, add timezone",
+                {"role": "time", **_as(column.found)},
+                f"{column.found.told or column.found.value}: the event's time; where it is local time, add timezone",
             )
-        elif people is not None:
-            drafted = _beside_people(found, facts[name], people, facts[who or ""].distinct)
+        elif name in person.rivals:
+            drafted = _asked(
+                _dropped(f"comes back as {who.name if who else ''} does"), "or is it the individual?"
+            )
         else:
-            drafted = _alone(found, facts[name])
+            drafted = _named_or_none(column) or (
+                _alone(column) if who is None else _beside_people(column, who, k, place=name in places)
+            )
+        kept_by = [each.name for each in person.rivals if column.within(each).kept >= SELDOM]
+        if drafted.keys.get("role") == "sensitive" and kept_by:
+            drafted = _asked(_quasi(column, f"the same in all rows of a {kept_by[0]}"), _KNOWN)
         fields[name] = drafted
     if not any(field.keys.get("role") == "quasi" for field in fields.values()):
         # Something must be known of people, or there is nothing to generalize: which field, the data cannot tell.
         for name, field in fields.items():
             if field.keys.get("role") == "sensitive":
-                fields[name] = _asked(_quasi(columns[name], facts[name], field.reason), _KNOWN)
-    window, told = _window(columns, facts, when, people, k)
+                fields[name] = _asked(_quasi(sampled[name], field.reason), _KNOWN)
+    window, told = _window(columns, when, None if who is None else who.codes, k)
     if who is None:
-        told = (
-            *told,
-            "no field comes back as an individual would: each row then counts as a person of its own",
-        )
-    return Proposal(fields, window, told)
+        told = (*told, *filter(None, (person.told,)), "no field comes back as an individual would")
+    return Proposal(fields, window, told, asks_row=who is None)
 
 
 def _as(found: FoundType) -> dict[str, str]:
@@ -102,92 +111,146 @@ def _as(found: FoundType) -> dict[str, str]:
     return keys if found.format is None else {**keys, "format": found.format}
 
 
-def _individual(columns: Mapping[str, FoundType], facts: Mapping[str, ColumnFacts]) -> str | None:
-    """The field whose values come back, and within which most others are the same; by name where several are."""
-    best: tuple[tuple[int, bool, int], str] | None = None
-    for name, fact in facts.items():
-        kind = columns[name].values.type
-        if not (pa.types.is_string(kind) or pa.types.is_integer(kind)) or fact.distinct < 3:
-            continue
-        named = bool(_OF_PEOPLE.search(name))
-        if fact.of_rows >= NEAR_UNIQUE or (fact.distinct <= FEW_CATEGORIES and not named):
-            continue
-        codes = codes_of(columns[name].values)
-        if rows_of_several(codes) < _LEAST_REPEATING:
-            continue
-        # A field with few values, or as few as this one, is the same within everything.
-        own = sum(
-            other.distinct > 1
-            and changed_share(codes_of(columns[each].values), codes, _known(columns[each])) <= STEADY
-            for each, other in facts.items()
-            if each != name
-        )
-        if own or named:
-            rank = (own, named, fact.distinct)
-            if best is None or rank > best[0]:
-                best = (rank, name)
-    return None if best is None else best[1]
+def _dropped(reason: str) -> DraftedField:
+    return DraftedField({"role": "identifier"}, reason)
 
 
-def _known(found: FoundType) -> NDArray[np.bool_]:
-    return np.asarray(found.values.is_valid())
+def _individual(column: SampledColumn, person: Person) -> DraftedField:
+    whole = column.label and pa.types.is_floating(column.values.type)
+    # Nulls have made it floating: the same people come without them in another file.
+    keys = {"role": "individual", **({"as": "long"} if whole else _as(column.found))}
+    drafted = DraftedField(keys, person.told)
+    if not person.rivals:
+        return drafted
+    rivals = " or ".join(each.name for each in person.rivals)
+    return _asked(drafted, f"is it whom a row belongs to, or {rivals}? The data cannot tell")
 
 
-def _time(columns: Mapping[str, FoundType], facts: Mapping[str, ColumnFacts], who: str | None) -> str | None:
+def _time(columns: Mapping[str, SampledColumn], who: SampledColumn | None) -> str | None:
     """The instants, else the days, that are no attribute of an individual; by name where several are."""
-    people = None if who is None else codes_of(columns[who].values)
     candidates = []
-    for place, (name, found) in enumerate(columns.items()):
-        kind = found.values.type
-        instant = pa.types.is_timestamp(kind)
-        if not (instant or pa.types.is_date(kind)) or facts[name].distinct < 2:
+    for place, (name, column) in enumerate(columns.items()):
+        instant = pa.types.is_timestamp(column.values.type)
+        if not column.days or column.facts.distinct < 2 or column.look.look is Look.BIRTH:
             continue
-        if facts[name].nulls > _FEW_NULLS * facts[name].rows:  # an event has a time
+        if column.facts.nulls > _FEW_NULLS * column.facts.rows:  # an event has a time
             continue
-        steady = people is not None and changed_share(codes_of(found.values), people, _known(found)) <= STEADY
-        if steady or _OF_BIRTH.search(name) or (people is None and not instant):
+        if who is None and not instant:
+            continue
+        if who is not None and column.within(who).kept >= MOSTLY:
             continue
         candidates.append((not instant, not _OF_EVENTS.search(name), place, name))
     return min(candidates)[-1] if candidates else None
 
 
-def _beside_people(
-    found: FoundType, fact: ColumnFacts, people: NDArray[np.int64], persons: int
-) -> DraftedField:
+def _places(columns: Sequence[SampledColumn]) -> set[str]:
+    """Columns that are the two halves of places on the earth, by name, or side by side with many decimals."""
+    found = set()
+    for first, second in pairwise(columns):
+        looks = first.look.look, second.look.look
+        if looks in ((Look.LATITUDE, Look.LONGITUDE), (Look.LONGITUDE, Look.LATITUDE)) or (
+            _degrees(first, 90.0) and _degrees(second, 180.0)
+        ):
+            found |= {first.name, second.name}
+    return found
+
+
+def _degrees(column: SampledColumn, most: float) -> bool:
+    """Floating numbers up to so many, nearly all with four decimals or more."""
+    if not pa.types.is_floating(column.values.type):
+        return False
+    numbers = np.asarray(column.values.drop_null())
+    if numbers.size < _LEAST_ROWS or np.abs(numbers).max() > most:
+        return False
+    return float((np.abs(numbers * 1e3 - np.round(numbers * 1e3)) > 1e-6).mean()) >= USUAL
+
+
+def _named_or_none(column: SampledColumn) -> DraftedField | None:
+    """What is dropped whatever else there is: nothing, contact data, names, documents, free text, a value a row."""
+    facts = column.facts
+    if not facts.distinct:
+        return _dropped("no values: nothing to publish")
+    look = column.look
+    # A name alone says little of a few categories (card: gold, silver; note: late).
+    if look.look in CONTACT and (look.by_values or (column.label and facts.distinct > _FEW)):
+        return _dropped(f"its values {look.told}" if look.by_values else look.told)
+    if column.label and column.near_unique and (column.text or _OF_IDS.search(column.name) or column.rising):
+        return _dropped(f"near unique: {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
+    if column.rising:
+        return _dropped("whole numbers that rise from row to row: given one after the other")
+    return None
+
+
+def _beside_people(column: SampledColumn, who: SampledColumn, k: int, *, place: bool) -> DraftedField:
     """A field of an input with an individual."""
-    if not fact.distinct:
-        return DraftedField({"role": "identifier"}, "no values: nothing to publish")
-    changed = changed_share(codes_of(found.values), people, _known(found))
-    label = pa.types.is_string(found.values.type) or pa.types.is_integer(found.values.type)
-    if label and _is_near_unique(fact):
-        return DraftedField({"role": "identifier"}, _near_unique(fact))
-    if changed <= STEADY and fact.distinct > 1:
-        if label and fact.distinct >= NEAR_UNIQUE * persons:
-            return DraftedField({"role": "identifier"}, "each individual has a value of its own: it names it")
-        return _quasi(found, fact, "the same in all rows of an individual")
-    return _payload(found, f"differs in {changed:.0%} of an individual's rows")
+    facts, look, keeping = column.facts, column.look, column.within(who)
+    persons = who.facts.distinct
+    if column.label and column.near_unique:
+        return _dropped(f"near unique: {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
+    if facts.distinct == 1:
+        return _quasi(column, "one value")
+    steady = keeping.steady >= STEADY
+    if column.label and look.look not in ATTRIBUTES:
+        if steady and facts.distinct >= NEAR_UNIQUE * min(persons, max(1, keeping.people)):
+            return _dropped("each individual has a value of its own: it names it")
+        if facts.distinct >= _MANY * persons and column.names(who) >= STEADY:
+            return _dropped("each of its values is one individual's: it names it")
+        if steady and column.text and _coded(column) and facts.distinct * k > persons > 2 * k:
+            return _dropped("fewer than k individuals share a value that is a code: it names them")
+    if place and keeping.kept < MOSTLY:
+        return _asked(
+            _dropped("places of rows: where somebody was"), "publish it generalized (quasi), or not at all?"
+        )
+    if column.days and keeping.told and keeping.kept < SELDOM:
+        return _dropped("another time of the row: who knows it knows the row; the window says when it was")
+    if keeping.people < LEAST_PEOPLE:
+        return _asked(_quasi(column, "few individuals have several rows with a value"), _KNOWN)
+    if not keeping.told or (steady and keeping.kept < SELDOM):
+        return _asked(_quasi(column, "nearly always the same, so it is the same within anything"), _KNOWN)
+    if steady and look.look is None and column.text and facts.distinct >= _NAMES and _like_names(column):
+        return _asked(
+            _dropped(_kept(keeping)), "names of people (identifier), or of places or trades (quasi)?"
+        )
+    if steady:
+        return _quasi(column, _kept(keeping))
+    if keeping.kept >= MOSTLY:
+        return _quasi(column, f"individuals seldom change it: {_kept(keeping)}")
+    if keeping.kept >= SELDOM or look.look in PERSONAL:
+        return _asked(_quasi(column, f"{_kept(keeping)}: more than by chance"), _KNOWN)
+    reason = f"differs in {keeping.changed:.0%} of an individual's rows"
+    if column.text and facts.of_rows >= _MANY_TEXTS and facts.distinct > FEW_CATEGORIES:
+        return _asked(
+            _dropped(f"{reason}; text with {facts.distinct:,} values"), "does it say who somebody is?"
+        )
+    return _payload(column.found, reason)
 
 
-def _alone(found: FoundType, fact: ColumnFacts) -> DraftedField:
-    """A field of an input in which no individual comes back."""
-    kind = found.values.type
-    label = pa.types.is_string(kind) or pa.types.is_integer(kind)
-    if not fact.distinct:
-        return DraftedField({"role": "identifier"}, "no values: nothing to publish")
-    if label and _is_near_unique(fact) and (pa.types.is_string(kind) or _OF_IDS.search(fact.name)):
-        return DraftedField({"role": "identifier"}, _near_unique(fact))
-    if pa.types.is_string(kind) and fact.distinct > FEW_CATEGORIES:
-        return _asked(_payload(found, f"text with {fact.distinct:,} values"), "does it say who somebody is?")
-    return _asked(_quasi(found, fact, ""), _KNOWN)
+def _kept(keeping: Keeping) -> str:
+    return f"{keeping.steady:.0%} of individuals have one value in all their rows"
 
 
-def _is_near_unique(fact: ColumnFacts) -> bool:
-    """Whether nearly every row has a value of its own, and there are enough of them to say so."""
-    return fact.of_rows >= NEAR_UNIQUE and fact.rows - fact.nulls >= _LEAST_ROWS
+def _coded(column: SampledColumn) -> bool:
+    """Whether text has digits, as a code does and a name of a place does not."""
+    known = column.values.drop_null()
+    return (
+        bool(len(known))
+        and float(pc.mean(pc.match_substring_regex(known, r"\d").cast(pa.int8())).as_py()) >= USUAL
+    )
 
 
-def _near_unique(fact: ColumnFacts) -> str:
-    return f"near unique: {fact.distinct:,} values in {fact.rows - fact.nulls:,} rows"
+def _like_names(column: SampledColumn) -> bool:
+    """Whether text is words with capitals, as names of people are, and of places."""
+    known = column.values.drop_null()
+    words = pc.match_substring_regex(known, r"^\p{Lu}[\p{L}'. -]+$")
+    return float(pc.mean(words.cast(pa.int8())).as_py()) >= USUAL
+
+
+def _alone(column: SampledColumn) -> DraftedField:
+    """A field of an input in which no individual comes back: an attribute of the row's person, as far as one knows."""
+    facts = column.facts
+    if column.text and facts.distinct > FEW_CATEGORIES and facts.of_rows >= _MANY_TEXTS:
+        return _dropped(f"text with {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
+    return _quasi(column, "")
 
 
 def _asked(drafted: DraftedField, question: str) -> DraftedField:
@@ -199,8 +262,8 @@ def _payload(found: FoundType, reason: str) -> DraftedField:
     return DraftedField({"role": "sensitive", **_as(found)}, f"{reason}{money}: payload")
 
 
-def _quasi(found: FoundType, fact: ColumnFacts, reason: str) -> DraftedField:
-    kind = found.values.type
+def _quasi(column: SampledColumn, reason: str) -> DraftedField:
+    found, fact, kind = column.found, column.facts, column.values.type
     if pa.types.is_string(kind) or pa.types.is_boolean(kind) or fact.low is None or fact.high is None:
         told = f"{fact.distinct:,} values: categorical"
         return DraftedField({"role": "quasi", "type": "categorical", **_as(found)}, _both(reason, told))
@@ -269,7 +332,6 @@ def _round_days(fact: ColumnFacts, *, instants: bool) -> tuple[str, str] | None:
 
 def _window(
     columns: Mapping[str, FoundType],
-    facts: Mapping[str, ColumnFacts],
     when: str | None,
     people: NDArray[np.int64] | None,
     k: int,
@@ -277,7 +339,7 @@ def _window(
     """Days of a window that most have enough people for; None: one single window."""
     if when is None:
         return None, ()
-    there = _known(columns[when])
+    there = np.asarray(columns[when].values.is_valid())
     times = _days_of(columns[when].values.drop_null())
     span = float(times.max() - times.min())
     who = np.arange(times.size) if people is None else people[there]

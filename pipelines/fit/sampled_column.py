@@ -1,0 +1,96 @@
+"""A column of a sample with all that roles are proposed by: its facts, its look, codes of its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kanonflow.pipelines.fit.column_facts import ColumnFacts, as_numbers, codes_of, column_facts
+from kanonflow.pipelines.fit.found_types import FoundType
+from kanonflow.pipelines.fit.value_looks import ColumnLook, column_look, without_null_words
+from kanonflow.pipelines.fit.within_people import Keeping, keeping, names_people
+
+NEAR_UNIQUE = 0.95
+FEW_CATEGORIES = 50
+_LEAST_ROWS = 20
+
+
+@dataclass(frozen=True)
+class SampledColumn:
+    """name: of the field. found: its type and values."""
+
+    name: str
+    found: FoundType
+
+    @cached_property
+    def values(self) -> pa.Array:
+        """With null where a word for nothing stands, and where no number is."""
+        values = without_null_words(self.found.values)
+        if pa.types.is_floating(values.type):
+            return pc.if_else(pc.fill_null(pc.is_nan(values), True), pa.scalar(None, values.type), values)
+        return values
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """Rows that say something; bool (n,)."""
+        return np.asarray(self.values.is_valid())
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """A number a value; int64 (n,)."""
+        return codes_of(self.values)
+
+    @cached_property
+    def facts(self) -> ColumnFacts:
+        """Figures of it."""
+        return column_facts(self.name, self.values)
+
+    @cached_property
+    def look(self) -> ColumnLook:
+        """What its values look like."""
+        return column_look(self.name, self.found.values, self.found.cells)
+
+    @cached_property
+    def text(self) -> bool:
+        """Whether it is text."""
+        return bool(pa.types.is_string(self.values.type))
+
+    @cached_property
+    def label(self) -> bool:
+        """Whether a value can name somebody: text, whole numbers, and those that nulls have made floating."""
+        kind = self.values.type
+        if pa.types.is_floating(kind):
+            numbers = as_numbers(self.values)
+            return numbers is not None and bool(numbers.size) and bool((numbers == np.floor(numbers)).all())
+        return self.text or bool(pa.types.is_integer(kind))
+
+    @property
+    def days(self) -> bool:
+        """Whether it is days or instants."""
+        return bool(pa.types.is_date(self.values.type) or pa.types.is_timestamp(self.values.type))
+
+    @property
+    def near_unique(self) -> bool:
+        """Whether nearly every row has a value of its own, and there are enough of them to say so."""
+        return self.facts.of_rows >= NEAR_UNIQUE and self.facts.rows - self.facts.nulls >= _LEAST_ROWS
+
+    @cached_property
+    def rising(self) -> bool:
+        """Whether whole numbers never fall from row to row, as one that is given to each does."""
+        numbers = as_numbers(self.values) if self.label and not self.text else None
+        if numbers is None or self.facts.distinct <= FEW_CATEGORIES:
+            return False
+        return float((np.diff(numbers) >= 0).mean()) >= 0.99
+
+    def within(self, who: SampledColumn) -> Keeping:
+        """How it varies within the values of another."""
+        return keeping(self.codes, who.codes, self.known & who.known)
+
+    def names(self, who: SampledColumn) -> float:
+        """Of its values on several rows, the share whose rows are all of one value of another."""
+        return names_people(self.codes, who.codes, self.known & who.known)

@@ -1,0 +1,397 @@
+"""Feeds of twelve trades, with planted dirt and contact data, and what each field is in truth.
+
+    person     whom a row belongs to              contact   reaches or names somebody, or may say anything
+    attribute  somebody's, the same in all rows   payload   came with the row
+    time       of the row                         row       a number of the row or of a part of somebody's rows
+    where      a place of the row, to the metre
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+FIRST = ("Anna Marie Jakub Petr Thomas Julia Eva Lucie Michael Sophie Karel Hans Laura Martin Paul Elena Carlos Giulia "
+         "Pierre Marek Olga Ivan Sara David Emma Felix Nicole Robert Helena Peter").split()
+LAST = ("Novak Svoboda Dvorak Miller Smith Meyer Schulz Rossi Garcia Martin Kowalski Horak Weber Fischer Wagner Becker "
+        "Hoffmann Koch Richter Klein Wolf Neumann Schwarz Zimmermann Braun Krueger Hofmann Hartmann Lange Werner").split()
+TOWNS = "Praha Brno Ostrava Plzen Liberec Olomouc Zlin Jihlava Tabor Kolin Cheb Most".split()
+JOBS = ("teacher nurse driver clerk engineer cook farmer plumber lawyer baker tailor painter welder miner pilot actor "
+        "smith guard judge sailor").split()
+START = datetime(2025, 3, 1, 6)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """cells: text of each column, as a CSV file has it. truth: what each field is. rows_are_people: nobody comes back."""
+
+    name: str
+    cells: dict[str, list[str]]
+    truth: dict[str, str]
+    rows_are_people: bool = False
+
+    def table(self) -> pa.Table:
+        """As read from a CSV file."""
+        return pa.table({name: pa.array(column, pa.string()) for name, column in self.cells.items()})
+
+    def nameless(self) -> Feed:
+        """The same, its columns named c1, c2, ..."""
+        names = {name: f"c{place}" for place, name in enumerate(self.cells, 1)}
+        return Feed(
+            self.name,
+            {names[name]: column for name, column in self.cells.items()},
+            {names[name]: kind for name, kind in self.truth.items()},
+            self.rows_are_people,
+        )
+
+
+class _Made:
+    """People, rows and cells of one feed, from one seed."""
+
+    def __init__(self, seed: int, people: int, rows: int, days: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.people, self.rows = people, rows
+        self.who = self.rng.integers(people, size=rows)
+        self.at = [START + timedelta(seconds=int(each)) for each in np.sort(self.rng.integers(days * 86_400, size=rows))]
+
+    def own(self, make: Callable[[int], object], dirt: float = 0.0) -> list[str]:
+        """A value a person; dirt: share of rows with nothing, or a word for it."""
+        values = [str(make(person)) for person in range(self.people)]
+        return self.dirty([values[person] for person in self.who], dirt)
+
+    def each(self, make: Callable[[int], object], dirt: float = 0.0) -> list[str]:
+        """A value a row."""
+        return self.dirty([str(make(row)) for row in range(self.rows)], dirt)
+
+    def dirty(self, values: list[str], dirt: float) -> list[str]:
+        bad = self.rng.random(len(values)) < dirt
+        words = self.rng.choice(["", "N/A", "unknown"], size=len(values))
+        return [str(words[row]) if bad[row] else value for row, value in enumerate(values)]
+
+    def pick(self, values: list[str]) -> Callable[[int], str]:
+        return lambda _: str(self.rng.choice(values))
+
+    def birth(self, _: int) -> str:
+        return f"{self.rng.integers(1935, 2006)}-{self.rng.integers(1, 13):02}-{self.rng.integers(1, 29):02}"
+
+    def name(self, _: int) -> str:
+        return f"{self.rng.choice(FIRST)} {self.rng.choice(LAST)}"
+
+    def email(self, pair: int) -> str:
+        return f"{LAST[pair % len(LAST)].lower()}.{pair}@mail.example"
+
+    def phone(self, _: int) -> str:
+        return f"+420 {self.rng.integers(600, 800)} {self.rng.integers(100, 999)} {self.rng.integers(100, 999)}"
+
+    def stamp(self, row: int) -> str:
+        return f"{self.at[row]:%Y-%m-%d %H:%M:%S}"
+
+    def money(self, _: int) -> str:
+        return f"{self.rng.lognormal(3, 1):.2f}"
+
+    def sentence(self, _: int) -> str:
+        return " ".join(self.rng.choice(JOBS + [town.lower() for town in TOWNS], size=self.rng.integers(5, 12)))
+
+    def street(self, _: int) -> str:
+        return f"{self.rng.choice(LAST)} street {self.rng.integers(1, 200)}"
+
+    def uuid(self, _: int) -> str:
+        return str(uuid.UUID(int=int(self.rng.integers(1 << 62)) << 60 | int(self.rng.integers(1 << 60)), version=4))
+
+
+def _luhn(body: str) -> str:
+    digits = [int(digit) for digit in body]
+    total = sum(sum(divmod(2 * digit, 10)) if place % 2 == 0 else digit for place, digit in enumerate(reversed(digits)))
+    return body + str(-total % 10)
+
+
+def _iban(number: int) -> str:
+    body = f"0800{number:016}"
+    return f"CZ{98 - int(body + '123500') % 97:02}{body}"
+
+
+def bank() -> Feed:
+    """Ids that nulls have made doubles; couples share an e-mail address; 3% N/A in the job."""
+    m = _Made(1, 240, 3_000, 60)
+    return Feed(
+        "bank",
+        {
+            "client": m.own(lambda p: f"{4_000 + 7 * p}.0", 0.01),
+            "account": m.own(lambda p: _iban(77_000 + 13 * p)),
+            "name": m.own(m.name),
+            "email": m.own(lambda p: m.email(p // 2), 0.02),
+            "born": m.own(m.birth),
+            "sex": m.own(lambda p: "FM"[p % 2], 0.02),
+            "town": m.own(m.pick(TOWNS)),
+            "job": m.own(m.pick(JOBS), 0.03),
+            "booked_at": m.each(m.stamp),
+            "amount": m.each(m.money),
+            "kind": m.each(m.pick(["card", "cash", "order", "fee"])),
+            "purpose": m.each(m.sentence, 0.2),
+            "booking_no": m.each(lambda row: 9_000_000 + row),
+        },
+        dict(client="person", account="contact", name="contact", email="contact", born="attribute", sex="attribute",
+             town="attribute", job="attribute", booked_at="time", amount="payload", kind="payload", purpose="contact",
+             booking_no="row"),
+    )
+
+
+def retail() -> Feed:
+    """The card is the person; its number passes Luhn."""
+    m = _Made(2, 300, 3_000, 40)
+    return Feed(
+        "retail",
+        {
+            "card_number": m.own(lambda p: _luhn(f"4{510000000000 + 31 * p:014}")),
+            "level": m.own(m.pick(["gold", "silver", "basic"])),
+            "phone": m.own(m.phone, 0.1),
+            "zip": m.own(lambda p: f"{10_000 + 37 * (p % 60):05}"),
+            "sold": m.each(m.stamp),
+            "shop": m.each(lambda _: f"shop {m.rng.integers(25)}"),
+            "item": m.each(lambda _: f"item {m.rng.integers(400)}"),
+            "pieces": m.each(lambda _: m.rng.integers(1, 6)),
+            "price": m.each(m.money),
+            "receipt": m.each(lambda row: f"R{row:07}"),
+        },
+        dict(card_number="person", level="attribute", phone="contact", zip="attribute", sold="time", shop="payload",
+             item="payload", pieces="payload", price="payload", receipt="row"),
+    )
+
+
+def hospital() -> Feed:
+    """Cases of patients, each with several rows; a number of the social insurance; notes."""
+    m = _Made(3, 200, 2_400, 200)
+    return Feed(
+        "hospital",
+        {
+            "patient_id": m.own(lambda p: f"P{p:05}"),
+            "case_id": [f"C{who * 9 + row * 9 // m.rows:06}" for row, who in enumerate(m.who)],
+            "insured": m.own(lambda p: f"{m.rng.integers(100, 665)}-{m.rng.integers(10, 99)}-{m.rng.integers(1000, 9999)}"),
+            "born": m.own(lambda p: f"{m.rng.integers(1, 29)}.{m.rng.integers(1, 13)}.{m.rng.integers(1935, 2020)}"),
+            "gender": m.own(m.pick(["male", "female"])),
+            "town": m.own(m.pick(TOWNS), 0.02),
+            "seen_at": m.each(m.stamp),
+            "ward": m.each(m.pick(["A1", "A2", "B1", "C4"])),
+            "diagnosis": m.each(lambda _: f"{m.rng.choice(list('CEIJKS'))}{m.rng.integers(10, 99)}"),
+            "cost": m.each(m.money),
+            "notes": m.each(m.sentence),
+        },
+        dict(patient_id="person", case_id="row", insured="contact", born="attribute", gender="attribute",
+             town="attribute", seen_at="time", ward="payload", diagnosis="payload", cost="payload", notes="contact"),
+    )
+
+
+def telco() -> Feed:
+    """Who calls whom from where."""
+    m = _Made(4, 250, 3_000, 30)
+    return Feed(
+        "telco",
+        {
+            "subscriber": m.own(lambda p: 880_000 + 3 * p),
+            "msisdn": m.own(m.phone),
+            "imei": m.own(lambda p: _luhn(f"{35209900176148 + 997 * p}"[:14])),
+            "tariff": m.own(m.pick(["S", "M", "L", "XL"])),
+            "birth_year": m.own(lambda _: m.rng.integers(1940, 2006)),
+            "started": m.each(m.stamp),
+            "called": m.each(m.phone),
+            "seconds": m.each(lambda _: m.rng.integers(1, 3_600)),
+            "cell_lat": m.each(lambda _: f"{49 + m.rng.random():.6f}"),
+            "cell_lon": m.each(lambda _: f"{14 + 3 * m.rng.random():.6f}"),
+        },
+        dict(subscriber="person", msisdn="contact", imei="contact", tariff="attribute", birth_year="attribute",
+             started="time", called="contact", seconds="payload", cell_lat="where", cell_lon="where"),
+    )
+
+
+def insurance() -> Feed:
+    """Claims: several a person, payments of a claim."""
+    m = _Made(5, 180, 1_500, 700)
+    return Feed(
+        "insurance",
+        {
+            "claim": [f"S-{who * 4 + row * 4 // m.rows:05}" for row, who in enumerate(m.who)],
+            "insured_id": m.own(lambda p: 70_000 + p),
+            "plate": m.own(lambda p: f"{p % 9 + 1}A{p % 7} {1000 + 11 * p}"),
+            "date_of_birth": m.own(m.birth, 0.02),
+            "sex": m.own(m.pick(["m", "w"])),
+            "region": m.own(m.pick(TOWNS[:6])),
+            "occupation": m.own(m.pick(JOBS), 0.05),
+            "paid_on": m.each(lambda row: f"{m.at[row]:%Y-%m-%d}"),
+            "cause": m.each(m.pick(["hail", "theft", "crash", "glass", "fire"])),
+            "paid": m.each(m.money),
+            "handler_note": m.each(m.sentence, 0.5),
+        },
+        dict(claim="row", insured_id="person", plate="contact", date_of_birth="attribute", sex="attribute",
+             region="attribute", occupation="attribute", paid_on="time", cause="payload", paid="payload",
+             handler_note="contact"),
+    )
+
+
+def pharmacy() -> Feed:
+    """German names of columns; the doctor's name on each row."""
+    m = _Made(6, 220, 2_500, 90)
+    doctors = [f"{FIRST[n]} {LAST[n]}" for n in range(30)]
+    return Feed(
+        "pharmacy",
+        {
+            "kunde": m.own(lambda p: f"K{p:04}"),
+            "geboren": m.own(m.birth),
+            "geschlecht": m.own(m.pick(["männlich", "weiblich", "d"])),
+            "plz": m.own(lambda p: f"0{1000 + 13 * (p % 50)}"),
+            "abgabe": m.each(m.stamp),
+            "arzt": m.each(lambda _: doctors[m.rng.integers(30)]),
+            "pzn": m.each(lambda _: 1_000_000 + 7_919 * int(m.rng.integers(300))),
+            "menge": m.each(lambda _: m.rng.integers(1, 4)),
+            "preis": m.each(m.money),
+        },
+        dict(kunde="person", geboren="attribute", geschlecht="attribute", plz="attribute", abgabe="time",
+             arzt="contact", pzn="payload", menge="payload", preis="payload"),
+    )
+
+
+def mobility() -> Feed:
+    """Trips with both ends to the metre; two times."""
+    m = _Made(7, 260, 2_800, 30)
+    return Feed(
+        "mobility",
+        {
+            "rider": m.own(m.uuid),
+            "bike": m.each(lambda _: f"b{m.rng.integers(150)}"),
+            "started_at": m.each(m.stamp),
+            "ended_at": m.each(lambda row: f"{m.at[row] + timedelta(seconds=int(m.rng.integers(120, 5_000))):%Y-%m-%d %H:%M:%S}"),
+            "start_lat": m.each(lambda _: f"{50 + m.rng.random() / 5:.6f}"),
+            "start_lng": m.each(lambda _: f"{14 + m.rng.random() / 5:.6f}"),
+            "member": m.own(m.pick(["casual", "member"])),
+            "birth_year": m.own(lambda _: m.rng.integers(1945, 2008), 0.05),
+            "gender": m.own(m.pick(["m", "f", "x"])),
+            "fare": m.each(m.money),
+        },
+        dict(rider="person", bike="payload", started_at="time", ended_at="time", start_lat="where", start_lng="where",
+             member="attribute", birth_year="attribute", gender="attribute", fare="payload"),
+    )
+
+
+def payroll() -> Feed:
+    """A row a month: the wage is an attribute, the bonus is not."""
+    m = _Made(8, 200, 2_400, 1)
+    m.who = np.tile(np.arange(200), 12)
+    return Feed(
+        "payroll",
+        {
+            "employee_no": m.own(lambda p: 1_200 + p),
+            "surname": m.own(lambda _: m.rng.choice(LAST)),
+            "first_name": m.own(lambda _: m.rng.choice(FIRST)),
+            "work_email": m.own(lambda p: m.email(p)),
+            "birth_date": m.own(m.birth),
+            "sex": m.own(m.pick(["F", "M"])),
+            "department": m.own(m.pick(["sales", "lab", "office", "plant", "law"])),
+            "title": m.own(m.pick(JOBS), 0.03),
+            "month": m.each(lambda row: f"2025-{row // 200 + 1:02}-28"),
+            "wage": m.own(lambda _: 100 * m.rng.integers(200, 900)),
+            "bonus": m.each(m.money),
+            "sick_days": m.each(lambda _: m.rng.poisson(0.8)),
+        },
+        dict(employee_no="person", surname="contact", first_name="contact", work_email="contact",
+             birth_date="attribute", sex="attribute", department="attribute", title="attribute", month="time",
+             wage="attribute", bonus="payload", sick_days="payload"),
+    )
+
+
+def web_log() -> Feed:
+    """Cookies, addresses, pages with and without a host."""
+    m = _Made(9, 400, 4_000, 10)
+    return Feed(
+        "web log",
+        {
+            "cookie": m.own(m.uuid),
+            "ip": m.own(lambda p: f"10.{p % 7}.{p % 251}.{p % 199}"),
+            "country": m.own(m.pick(["CZ", "DE", "AT", "PL"])),
+            "agent": m.own(m.pick(["Firefox 140 on Linux", "Safari on iPhone", "Chrome on Windows"])),
+            "ts": m.each(m.stamp),
+            "path": m.each(lambda _: f"/goods/{m.rng.integers(80)}"),
+            "referrer": m.each(lambda _: f"https://search.example/q?{m.rng.integers(10_000)}", 0.3),
+            "status": m.each(m.pick(["200", "200", "200", "404", "500"])),
+            "bytes": m.each(lambda _: m.rng.integers(200, 90_000)),
+        },
+        dict(cookie="person", ip="contact", country="attribute", agent="attribute", ts="time", path="payload",
+             referrer="contact", status="payload", bytes="payload"),
+    )
+
+
+def census() -> Feed:
+    """One row a person; the household's number comes back, and is no person."""
+    m = _Made(10, 2_500, 2_500, 1)
+    m.who = np.arange(2_500)
+    houses = np.repeat(np.arange(1_100), np.random.default_rng(4).integers(1, 5, size=1_100))[:2_500]
+    return Feed(
+        "census",
+        {
+            "serial": [str(20_230_000_000 + 17 * house) for house in houses],
+            "person_in_house": [str(row - int(np.searchsorted(houses, house))) for row, house in enumerate(houses)],
+            "age": m.own(lambda _: m.rng.integers(0, 95)),
+            "sex": m.own(m.pick(["male", "female"])),
+            "race": m.own(m.pick(["A", "B", "C", "D", "E"])),
+            "state": [TOWNS[house % 12] for house in houses],
+            "schooling": m.own(m.pick(["none", "basic", "middle", "high"])),
+            "income": m.own(lambda _: 50 * m.rng.integers(0, 2_400), 0.1),
+            "rooms": [str(1 + house % 7) for house in houses],
+        },
+        dict(serial="row", person_in_house="payload", age="attribute", sex="attribute", race="attribute",
+             state="attribute", schooling="attribute", income="attribute", rooms="attribute"),
+        rows_are_people=True,
+    )
+
+
+def energy() -> Feed:
+    """Readings of meters, with the house's address."""
+    m = _Made(11, 150, 3_000, 30)
+    return Feed(
+        "energy",
+        {
+            "meter": m.own(lambda p: f"1EMH{p:010}"),
+            "customer_name": m.own(m.name),
+            "address": m.own(m.street),
+            "postcode": m.own(lambda p: f"{60_000 + 11 * (p % 30)}"),
+            "tariff": m.own(m.pick(["day", "night", "flat"])),
+            "people": m.own(lambda _: m.rng.integers(1, 6)),
+            "read_at": m.each(m.stamp),
+            "kwh": m.each(lambda _: f"{m.rng.gamma(2.0, 0.4):.3f}"),
+            "voltage": m.each(lambda _: m.rng.integers(225, 236)),
+        },
+        dict(meter="person", customer_name="contact", address="contact", postcode="attribute", tariff="attribute",
+             people="attribute", read_at="time", kwh="payload", voltage="payload"),
+    )
+
+
+def loyalty() -> Feed:
+    """Several cards a member: the member is the person."""
+    m = _Made(12, 200, 3_000, 60)
+    card = m.rng.integers(2, size=m.rows)
+    return Feed(
+        "loyalty",
+        {
+            "card": [f"L{who * 2 + card[row]:06}" for row, who in enumerate(m.who)],
+            "member": m.own(lambda p: f"M{p:05}"),
+            "birth_date": m.own(m.birth, 0.03),
+            "gender": m.own(m.pick(["female", "male"]), 0.03),
+            "children": m.own(lambda _: m.rng.integers(0, 4)),
+            "newsletter": m.own(m.pick(["yes", "no"])),
+            "at": m.each(m.stamp),
+            "store": m.each(lambda _: f"store {m.rng.integers(40)}"),
+            "basket": m.each(m.money),
+            "points": m.each(lambda _: m.rng.integers(0, 500)),
+        },
+        dict(card="row", member="person", birth_date="attribute", gender="attribute", children="attribute",
+             newsletter="attribute", at="time", store="payload", basket="payload", points="payload"),
+    )
+
+
+TRADES: tuple[Callable[[], Feed], ...] = (
+    *(bank, retail, hospital, telco, insurance, pharmacy),
+    *(mobility, payroll, web_log, census, energy, loyalty),
+)
