@@ -44,6 +44,8 @@ RUNTIME = [
     "scipy>=1.14,<2",
     "highspy>=1.14,<2",
     "PyYAML>=6,<7",
+    # Check digits of bank accounts, cards and documents, by which a draft tells them (decision 089).
+    "python-stdnum>=2.0,<3",
     "cryptography>=42,<51",
     # Time zones, where an image has no database of its own.
     "tzdata>=2025.1",

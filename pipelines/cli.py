@@ -406,7 +406,8 @@ def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.action == "draft":
         from kanonflow.pipelines.commands.draft import draft_from_input
 
-        tell(draft_from_input(arguments.input, **_files_as_told(arguments), terminal=sys.stderr), end="")
+        told = {**_files_as_told(arguments), "individual": arguments.individual, "terminal": sys.stderr}
+        tell(draft_from_input(arguments.input, **told), end="")
     else:
         from kanonflow.pipelines.commands.policy import check_policy
 

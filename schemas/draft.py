@@ -82,8 +82,8 @@ def draft_policy(
     """YAML of a policy with these fields.
 
     Characters of ``name`` that a policy's name must not have become ``_``. csv: how the files are written; None: as
-    they are by default. told: of the whole, a comment each. asks_row: whether each row may be a person of its own, which
-    the user has to say. answered: with what is proposed in the place of each "?".
+    they are by default. told: of the whole, a comment each. asks_row: whether each row may be a person of its own,
+    which the user has to say. answered: with what is proposed in the place of each "?".
     ``load_policy`` refuses a draft with one mistake that names every field left without a role.
     """
     parts = [_HEAD.format(name=_quoted(re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "policy"))]

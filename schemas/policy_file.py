@@ -11,7 +11,7 @@ import yaml
 
 from kanonflow.schemas.declared_hierarchies import FOLDER_KEY, with_hierarchy_rows
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.field_declaration import field_mapping, read_field, unclassified
+from kanonflow.schemas.field_declaration import UNCLASSIFIED, field_mapping, read_field, unclassified
 from kanonflow.schemas.key_kinds import read_keys, write_keys
 from kanonflow.schemas.policy import Field, Others, Policy, build_policy
 from kanonflow.schemas.policy_fields import Role

@@ -42,27 +42,39 @@ def draft_from_input(
     delimiter: str | None = None,
     input_format: str | None = None,
     *,
+    individual: str | None = None,
     answered: bool = False,
     terminal: TextIO | None = None,
 ) -> str:
     """A policy (YAML) with the roles, types and formats that the files speak for, and reasons as comments.
 
     Where the data cannot tell a role, or a payload field is above a limit of ``policy check``, the draft asks: its role
-    is "?". answered: with what is proposed in the place of each "?", but for fields above a limit, which are dropped.
+    is "?". individual: the field that says whose a row is; None: the data are asked. answered: with what is proposed in
+    the place of each "?", but for fields above a limit, which are dropped.
     terminal: where it stands that kernels are compiled first; None: nowhere.
-    Deterministic. Raises InputError.
+    Deterministic. Raises InputError: a file cannot be read, or has no such field.
     """
     files = find_inputs(patterns, input_format)
     csv, schema = _readable(files, with_delimiter(None, delimiter))
     samples = spread_sample(files, schema.columns.names, csv, seed=_SEED)
     rows = pa.concat_tables([sample.rows for sample in samples]).combine_chunks()
     columns, csv = found_types(rows, csv) if schema.csv else (_typed(rows), csv)
-    proposal = proposed_roles(columns, _K)
+    if individual is not None and individual not in columns:
+        raise InputError(
+            f"--individual {individual}: {files[0].path} has no such field; it has {', '.join(columns)}"
+        )
+    proposal = proposed_roles(columns, _K, individual)
     name = PurePosixPath(files[0].name).name.split(".", 1)[0]
     said = csv if schema.csv else None
     fields = _following(_measured(proposal, name, said, files, schema, csv, terminal), columns)
     return draft_policy(
-        fields, name, csv=said, window_days=proposal.window_days, told=proposal.told, answered=answered
+        fields,
+        name,
+        csv=said,
+        window_days=proposal.window_days,
+        told=proposal.told,
+        asks_row=proposal.asks_row,
+        answered=answered,
     )
 
 
@@ -108,7 +120,14 @@ def _measured(
     terminal: TextIO | None,
 ) -> Mapping[str, DraftedField]:
     """The fields, those that ``policy check`` would refuse without a role."""
-    text = draft_policy(proposal.fields, name, csv=said, window_days=proposal.window_days, answered=True)
+    text = draft_policy(
+        proposal.fields,
+        name,
+        csv=said,
+        window_days=proposal.window_days,
+        asks_row=proposal.asks_row,
+        answered=True,
+    )
     try:
         policy = parse_policy(yaml.safe_load(text), "", name)
         bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=name)

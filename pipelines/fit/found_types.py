@@ -21,6 +21,8 @@ ENOUGH = 0.97
 _SURE = 0.995
 _LEAST_CELLS = 20
 _MONEY_DIGITS = 12
+_DATED = r"\d\D+\d|\d{4}"
+"""What every written day has: digits in two places, or a year."""
 _OF_TIME = re.compile(r"time|date|epoch|stamp|unix|(^|_)(ts|at|on|day)$", re.IGNORECASE)
 _SIGNS: tuple[tuple[str, str | None], ...] = (
     (".", None),
@@ -109,6 +111,9 @@ def _found(name: str, cells: pa.Array, csv: CsvForm) -> FoundType:
     for kind, value in ((pa.date32(), "date"), (MICROSECONDS, "timestamp")):
         if _reads(said, kind, form) >= ENOUGH:
             return of(kind, value, told=f"{value}s")
+    dated = pc.match_substring_regex(said, _DATED)
+    if float(pc.mean(dated.cast(pa.int8())).as_py()) < ENOUGH:  # Hundreds of forms are tried below.
+        return of(pa.string(), "string", told="text")
     trial = BoundColumn(Field(name, Role.SENSITIVE), MICROSECONDS, from_text=True, form=form)
     proposed = proposed_form(said, trial)
     other = None if proposed is None else dict(proposed.field).get("format")

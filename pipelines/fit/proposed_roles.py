@@ -67,10 +67,14 @@ class Proposal:
     asks_row: bool = False
 
 
-def proposed_roles(columns: Mapping[str, FoundType], k: int) -> Proposal:
-    """A role for each field of a sample, with reasons. O(n log n) a pair of field and candidate."""
+def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | None = None) -> Proposal:
+    """A role for each field of a sample, with reasons. individual: the field that is known to be it; None: it is looked
+    for. O(n log n) a pair of field and candidate."""
     sampled = {name: SampledColumn(name, found) for name, found in columns.items()}
-    person = person_of(list(sampled.values()), k)
+    if individual is None:
+        person = person_of(list(sampled.values()), k)
+    else:
+        person = Person(sampled[individual], told="as was said")
     who = person.column
     when = _time(sampled, who)
     places = _places(list(sampled.values()))
@@ -83,10 +87,8 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int) -> Proposal:
                 {"role": "time", **_as(column.found)},
                 f"{column.found.told or column.found.value}: the event's time; where it is local time, add timezone",
             )
-        elif name in person.rivals:
-            drafted = _asked(
-                _dropped(f"comes back as {who.name if who else ''} does"), "or is it the individual?"
-            )
+        elif column in person.rivals:
+            drafted = _asked(_dropped("comes back as the individual does"), "or is it the individual?")
         else:
             drafted = _named_or_none(column) or (
                 _alone(column) if who is None else _beside_people(column, who, k, place=name in places)

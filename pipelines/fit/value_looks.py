@@ -85,6 +85,8 @@ _URL = re.compile(r"(https?|ftp|file)://\S+|www\.\S+\.\S+", re.IGNORECASE)
 _UUID = re.compile(r"\{?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\}?", re.IGNORECASE)
 _STREET = re.compile(r"\d+\w?[ ,]+[^\W\d][\w.' -]{2,}|[^\W\d][\w.' -]{2,}[ ,]+\d+ ?[a-zA-Z]?([ ,/].*)?")
 _WORD = re.compile(r"[^\W\d_][^\W\d_.'’-]*\.?", re.UNICODE)
+_AMERICAN = re.compile(r"\d{3}-\d{2}-\d{4}")
+"""Numbers of the social insurance there have no check digits: only how they are written tells them."""
 _CARD_DIGITS = range(13, 20)
 _SEXES = frozenset(
     {"m", "f", "w", "d", "x", "male", "female", "man", "woman", "mann", "frau", "männlich", "weiblich"}
@@ -93,7 +95,7 @@ _SEXES_MORE = frozenset(
     {"homme", "femme", "hombre", "mujer", "maschio", "femmina", "h", "muž", "žena", "u", "other"}
 )
 _NATIONAL = (
-    *("us.ssn", "us.itin", "gb.nhs", "de.idnr", "fr.nir", "fr.nif", "it.codicefiscale", "es.dni", "es.nie"),
+    *("gb.nhs", "de.idnr", "fr.nir", "fr.nif", "it.codicefiscale", "es.dni", "es.nie"),
     *(
         "nl.bsn",
         "pl.pesel",
@@ -158,7 +160,8 @@ _NAMED: tuple[tuple[Look, str], ...] = (
     ),
     (
         Look.PLACE,
-        r"city town (^|_)(ort|stadt|wohnort|state|land|kraj|okres)$ place ville ciudad citt[aà] m[eě]sto miasto province"
+        r"city town (^|_)(ort|stadt|wohnort|state|land|kraj|okres)$ place ville ciudad citt[aà] m[eě]sto miasto"
+        r" province"
         r" region county district country municip suburb village borough commune nation",
     ),
 )
@@ -284,8 +287,8 @@ def _of_text(values: Sequence[str], distinct: int) -> Look | None:
             return look
     if _share(values, _is_ip) >= _USUAL:
         return Look.IP
-    if (look := _of_numbers(values)) is not None:
-        return look
+    if (numbers := _of_numbers(values)) is not None:
+        return numbers
     if _share(values, _is_phone) >= _USUAL:
         return Look.PHONE
     if _share(values, _STREET.fullmatch) >= _USUAL:
@@ -318,6 +321,8 @@ def _of_numbers(values: Sequence[str]) -> Look | None:
             and len(set(long)) >= 20
             and not _share(values, _DATED.fullmatch) >= 0.5
         ):
+            if _share(values, _AMERICAN.fullmatch) >= _USUAL:
+                return Look.DOCUMENT
             for module in _NATIONAL:
                 if _share(long[:20], _valid(module)) >= _CHECKED and _share(long, _valid(module)) >= _CHECKED:
                     return Look.DOCUMENT

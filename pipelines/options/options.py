@@ -469,6 +469,9 @@ def _add_policy(commands: Any) -> None:
         allow_abbrev=False,
         help="print a policy with every field of a file, and what the data say of each",
     )
+    draft.add_argument(
+        "--individual", metavar="FIELD", help="the field that says whose a row is, if you know it"
+    )
     draft.add_argument("--input", required=True, metavar="FILE", action="append")
     _add_delimiter(draft)
     _add_input_format(draft)

@@ -1,9 +1,9 @@
 """Feeds of twelve trades, with planted dirt and contact data, and what each field is in truth.
 
-    person     whom a row belongs to              contact   reaches or names somebody, or may say anything
-    attribute  somebody's, the same in all rows   payload   came with the row
-    time       of the row                         row       a number of the row or of a part of somebody's rows
-    where      a place of the row, to the metre
+person     whom a row belongs to              contact   reaches or names somebody, or may say anything
+attribute  somebody's, the same in all rows   payload   came with the row
+time       of the row                         row       a number of the row or of a part of somebody's rows
+where      a place of the row, to the metre
 """
 
 from __future__ import annotations
@@ -16,19 +16,27 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-FIRST = ("Anna Marie Jakub Petr Thomas Julia Eva Lucie Michael Sophie Karel Hans Laura Martin Paul Elena Carlos Giulia "
-         "Pierre Marek Olga Ivan Sara David Emma Felix Nicole Robert Helena Peter").split()
-LAST = ("Novak Svoboda Dvorak Miller Smith Meyer Schulz Rossi Garcia Martin Kowalski Horak Weber Fischer Wagner Becker "
-        "Hoffmann Koch Richter Klein Wolf Neumann Schwarz Zimmermann Braun Krueger Hofmann Hartmann Lange Werner").split()
-TOWNS = "Praha Brno Ostrava Plzen Liberec Olomouc Zlin Jihlava Tabor Kolin Cheb Most".split()
-JOBS = ("teacher nurse driver clerk engineer cook farmer plumber lawyer baker tailor painter welder miner pilot actor "
-        "smith guard judge sailor").split()
+FIRST = """
+Anna Marie Jakub Petr Thomas Julia Eva Lucie Michael Sophie Karel Hans Laura Martin Paul Elena Carlos Giulia
+Pierre Marek Olga Ivan Sara David Emma Felix Nicole Robert Helena Peter
+""".split()  # noqa: SIM905
+LAST = """
+Novak Svoboda Dvorak Miller Smith Meyer Schulz Rossi Garcia Martin Kowalski Horak Weber Fischer Wagner Becker
+Hoffmann Koch Richter Klein Wolf Neumann Schwarz Zimmermann Braun Krueger Hofmann Hartmann Lange Werner
+""".split()  # noqa: SIM905
+TOWNS = """
+Praha Brno Ostrava Plzen Liberec Olomouc Zlin Jihlava Tabor Kolin Cheb Most
+""".split()  # noqa: SIM905
+JOBS = """
+teacher nurse driver clerk engineer cook farmer plumber lawyer baker tailor painter welder miner pilot actor
+smith guard judge sailor
+""".split()  # noqa: SIM905
 START = datetime(2025, 3, 1, 6)
 
 
 @dataclass(frozen=True)
 class Feed:
-    """cells: text of each column, as a CSV file has it. truth: what each field is. rows_are_people: nobody comes back."""
+    """cells: text of each column, as CSV has it. truth: what each field is. rows_are_people: nobody comes back."""
 
     name: str
     cells: dict[str, list[str]]
@@ -57,7 +65,10 @@ class _Made:
         self.rng = np.random.default_rng(seed)
         self.people, self.rows = people, rows
         self.who = self.rng.integers(people, size=rows)
-        self.at = [START + timedelta(seconds=int(each)) for each in np.sort(self.rng.integers(days * 86_400, size=rows))]
+        self.at = [
+            START + timedelta(seconds=int(each))
+            for each in np.sort(self.rng.integers(days * 86_400, size=rows))
+        ]
 
     def own(self, make: Callable[[int], object], dirt: float = 0.0) -> list[str]:
         """A value a person; dirt: share of rows with nothing, or a word for it."""
@@ -86,7 +97,9 @@ class _Made:
         return f"{LAST[pair % len(LAST)].lower()}.{pair}@mail.example"
 
     def phone(self, _: int) -> str:
-        return f"+420 {self.rng.integers(600, 800)} {self.rng.integers(100, 999)} {self.rng.integers(100, 999)}"
+        return (
+            f"+420 {self.rng.integers(600, 800)} {self.rng.integers(100, 999)} {self.rng.integers(100, 999)}"
+        )
 
     def stamp(self, row: int) -> str:
         return f"{self.at[row]:%Y-%m-%d %H:%M:%S}"
@@ -95,18 +108,31 @@ class _Made:
         return f"{self.rng.lognormal(3, 1):.2f}"
 
     def sentence(self, _: int) -> str:
-        return " ".join(self.rng.choice(JOBS + [town.lower() for town in TOWNS], size=self.rng.integers(5, 12)))
+        return " ".join(
+            self.rng.choice(JOBS + [town.lower() for town in TOWNS], size=self.rng.integers(5, 12))
+        )
 
     def street(self, _: int) -> str:
         return f"{self.rng.choice(LAST)} street {self.rng.integers(1, 200)}"
 
     def uuid(self, _: int) -> str:
-        return str(uuid.UUID(int=int(self.rng.integers(1 << 62)) << 60 | int(self.rng.integers(1 << 60)), version=4))
+        return str(
+            uuid.UUID(int=int(self.rng.integers(1 << 62)) << 60 | int(self.rng.integers(1 << 60)), version=4)
+        )
+
+
+def _truth(text: str) -> dict[str, str]:
+    """ "person: a; contact: b c;" by field."""
+    parts = (part.split(":") for part in text.strip(" ;").split(";"))
+    return {name: kind.strip() for kind, names in parts for name in names.split()}
 
 
 def _luhn(body: str) -> str:
     digits = [int(digit) for digit in body]
-    total = sum(sum(divmod(2 * digit, 10)) if place % 2 == 0 else digit for place, digit in enumerate(reversed(digits)))
+    total = sum(
+        sum(divmod(2 * digit, 10)) if place % 2 == 0 else digit
+        for place, digit in enumerate(reversed(digits))
+    )
     return body + str(-total % 10)
 
 
@@ -135,9 +161,10 @@ def bank() -> Feed:
             "purpose": m.each(m.sentence, 0.2),
             "booking_no": m.each(lambda row: 9_000_000 + row),
         },
-        dict(client="person", account="contact", name="contact", email="contact", born="attribute", sex="attribute",
-             town="attribute", job="attribute", booked_at="time", amount="payload", kind="payload", purpose="contact",
-             booking_no="row"),
+        _truth(
+            "person: client; contact: account name email purpose; attribute: born sex town job; time: booked_at; "
+            "payload: amount kind; row: booking_no;"
+        ),
     )
 
 
@@ -158,8 +185,10 @@ def retail() -> Feed:
             "price": m.each(m.money),
             "receipt": m.each(lambda row: f"R{row:07}"),
         },
-        dict(card_number="person", level="attribute", phone="contact", zip="attribute", sold="time", shop="payload",
-             item="payload", pieces="payload", price="payload", receipt="row"),
+        _truth(
+            "person: card_number; attribute: level zip; contact: phone; time: sold; payload: shop item pieces "
+            "price; row: receipt;"
+        ),
     )
 
 
@@ -171,8 +200,12 @@ def hospital() -> Feed:
         {
             "patient_id": m.own(lambda p: f"P{p:05}"),
             "case_id": [f"C{who * 9 + row * 9 // m.rows:06}" for row, who in enumerate(m.who)],
-            "insured": m.own(lambda p: f"{m.rng.integers(100, 665)}-{m.rng.integers(10, 99)}-{m.rng.integers(1000, 9999)}"),
-            "born": m.own(lambda p: f"{m.rng.integers(1, 29)}.{m.rng.integers(1, 13)}.{m.rng.integers(1935, 2020)}"),
+            "insured": m.own(
+                lambda p: f"{m.rng.integers(100, 665)}-{m.rng.integers(10, 99)}-{m.rng.integers(1000, 9999)}"
+            ),
+            "born": m.own(
+                lambda p: f"{m.rng.integers(1, 29)}.{m.rng.integers(1, 13)}.{m.rng.integers(1935, 2020)}"
+            ),
             "gender": m.own(m.pick(["male", "female"])),
             "town": m.own(m.pick(TOWNS), 0.02),
             "seen_at": m.each(m.stamp),
@@ -181,8 +214,10 @@ def hospital() -> Feed:
             "cost": m.each(m.money),
             "notes": m.each(m.sentence),
         },
-        dict(patient_id="person", case_id="row", insured="contact", born="attribute", gender="attribute",
-             town="attribute", seen_at="time", ward="payload", diagnosis="payload", cost="payload", notes="contact"),
+        _truth(
+            "person: patient_id; row: case_id; contact: insured notes; attribute: born gender town; time: "
+            "seen_at; payload: ward diagnosis cost;"
+        ),
     )
 
 
@@ -203,8 +238,10 @@ def telco() -> Feed:
             "cell_lat": m.each(lambda _: f"{49 + m.rng.random():.6f}"),
             "cell_lon": m.each(lambda _: f"{14 + 3 * m.rng.random():.6f}"),
         },
-        dict(subscriber="person", msisdn="contact", imei="contact", tariff="attribute", birth_year="attribute",
-             started="time", called="contact", seconds="payload", cell_lat="where", cell_lon="where"),
+        _truth(
+            "person: subscriber; contact: msisdn imei called; attribute: tariff birth_year; time: started; "
+            "payload: seconds; where: cell_lat cell_lon;"
+        ),
     )
 
 
@@ -226,9 +263,10 @@ def insurance() -> Feed:
             "paid": m.each(m.money),
             "handler_note": m.each(m.sentence, 0.5),
         },
-        dict(claim="row", insured_id="person", plate="contact", date_of_birth="attribute", sex="attribute",
-             region="attribute", occupation="attribute", paid_on="time", cause="payload", paid="payload",
-             handler_note="contact"),
+        _truth(
+            "row: claim; person: insured_id; contact: plate handler_note; attribute: date_of_birth sex region "
+            "occupation; time: paid_on; payload: cause paid;"
+        ),
     )
 
 
@@ -249,8 +287,10 @@ def pharmacy() -> Feed:
             "menge": m.each(lambda _: m.rng.integers(1, 4)),
             "preis": m.each(m.money),
         },
-        dict(kunde="person", geboren="attribute", geschlecht="attribute", plz="attribute", abgabe="time",
-             arzt="contact", pzn="payload", menge="payload", preis="payload"),
+        _truth(
+            "person: kunde; attribute: geboren geschlecht plz; time: abgabe; contact: arzt; payload: pzn menge "
+            "preis;"
+        ),
     )
 
 
@@ -263,7 +303,11 @@ def mobility() -> Feed:
             "rider": m.own(m.uuid),
             "bike": m.each(lambda _: f"b{m.rng.integers(150)}"),
             "started_at": m.each(m.stamp),
-            "ended_at": m.each(lambda row: f"{m.at[row] + timedelta(seconds=int(m.rng.integers(120, 5_000))):%Y-%m-%d %H:%M:%S}"),
+            "ended_at": m.each(
+                lambda row: (
+                    f"{m.at[row] + timedelta(seconds=int(m.rng.integers(120, 5_000))):%Y-%m-%d %H:%M:%S}"
+                )
+            ),
             "start_lat": m.each(lambda _: f"{50 + m.rng.random() / 5:.6f}"),
             "start_lng": m.each(lambda _: f"{14 + m.rng.random() / 5:.6f}"),
             "member": m.own(m.pick(["casual", "member"])),
@@ -271,8 +315,10 @@ def mobility() -> Feed:
             "gender": m.own(m.pick(["m", "f", "x"])),
             "fare": m.each(m.money),
         },
-        dict(rider="person", bike="payload", started_at="time", ended_at="time", start_lat="where", start_lng="where",
-             member="attribute", birth_year="attribute", gender="attribute", fare="payload"),
+        _truth(
+            "person: rider; payload: bike fare; time: started_at ended_at; where: start_lat start_lng; attribute: "
+            "member birth_year gender;"
+        ),
     )
 
 
@@ -296,9 +342,10 @@ def payroll() -> Feed:
             "bonus": m.each(m.money),
             "sick_days": m.each(lambda _: m.rng.poisson(0.8)),
         },
-        dict(employee_no="person", surname="contact", first_name="contact", work_email="contact",
-             birth_date="attribute", sex="attribute", department="attribute", title="attribute", month="time",
-             wage="attribute", bonus="payload", sick_days="payload"),
+        _truth(
+            "person: employee_no; contact: surname first_name work_email; attribute: birth_date sex department "
+            "title wage; time: month; payload: bonus sick_days;"
+        ),
     )
 
 
@@ -318,8 +365,10 @@ def web_log() -> Feed:
             "status": m.each(m.pick(["200", "200", "200", "404", "500"])),
             "bytes": m.each(lambda _: m.rng.integers(200, 90_000)),
         },
-        dict(cookie="person", ip="contact", country="attribute", agent="attribute", ts="time", path="payload",
-             referrer="contact", status="payload", bytes="payload"),
+        _truth(
+            "person: cookie; contact: ip referrer; attribute: country agent; time: ts; payload: path status "
+            "bytes;"
+        ),
     )
 
 
@@ -332,7 +381,9 @@ def census() -> Feed:
         "census",
         {
             "serial": [str(20_230_000_000 + 17 * house) for house in houses],
-            "person_in_house": [str(row - int(np.searchsorted(houses, house))) for row, house in enumerate(houses)],
+            "person_in_house": [
+                str(row - int(np.searchsorted(houses, house))) for row, house in enumerate(houses)
+            ],
             "age": m.own(lambda _: m.rng.integers(0, 95)),
             "sex": m.own(m.pick(["male", "female"])),
             "race": m.own(m.pick(["A", "B", "C", "D", "E"])),
@@ -341,8 +392,9 @@ def census() -> Feed:
             "income": m.own(lambda _: 50 * m.rng.integers(0, 2_400), 0.1),
             "rooms": [str(1 + house % 7) for house in houses],
         },
-        dict(serial="row", person_in_house="payload", age="attribute", sex="attribute", race="attribute",
-             state="attribute", schooling="attribute", income="attribute", rooms="attribute"),
+        _truth(
+            "row: serial; payload: person_in_house; attribute: age sex race state schooling income rooms;"
+        ),
         rows_are_people=True,
     )
 
@@ -363,8 +415,10 @@ def energy() -> Feed:
             "kwh": m.each(lambda _: f"{m.rng.gamma(2.0, 0.4):.3f}"),
             "voltage": m.each(lambda _: m.rng.integers(225, 236)),
         },
-        dict(meter="person", customer_name="contact", address="contact", postcode="attribute", tariff="attribute",
-             people="attribute", read_at="time", kwh="payload", voltage="payload"),
+        _truth(
+            "person: meter; contact: customer_name address; attribute: postcode tariff people; time: read_at; "
+            "payload: kwh voltage;"
+        ),
     )
 
 
@@ -386,8 +440,10 @@ def loyalty() -> Feed:
             "basket": m.each(m.money),
             "points": m.each(lambda _: m.rng.integers(0, 500)),
         },
-        dict(card="row", member="person", birth_date="attribute", gender="attribute", children="attribute",
-             newsletter="attribute", at="time", store="payload", basket="payload", points="payload"),
+        _truth(
+            "row: card; person: member; attribute: birth_date gender children newsletter; time: at; payload: "
+            "store basket points;"
+        ),
     )
 
 

@@ -1,0 +1,168 @@
+"""Roles by evidence: over feeds of twelve trades nothing of a person is drafted as published exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kanonflow.pipelines.fit.found_types import FoundType, found_types
+from kanonflow.pipelines.fit.proposed_roles import Proposal, proposed_roles
+from kanonflow.schemas.text_form import CsvForm
+from tests.pipelines.fit.trades import TRADES, Feed, bank, census, loyalty, telco
+
+EXACT = ("sensitive", "insensitive")
+FEW_QUESTIONS = 2
+HIDDEN = ("person", "contact", "attribute", "where")
+
+
+def proposed(feed: Feed, **more: str) -> Proposal:
+    """What is proposed for the feed as a CSV file."""
+    return proposed_roles(found_types(feed.table(), CsvForm())[0], 5, **more)
+
+
+@cache
+def of_trade(make: Callable[[], Feed], *, named: bool) -> tuple[Feed, Proposal]:
+    """A trade's feed, and what is proposed for it."""
+    feed = make() if named else make().nameless()
+    return feed, proposed(feed)
+
+
+def roles(feed: Feed | Proposal, **more: str) -> dict[str, str]:
+    """Role by field, with a question mark in front of a proposed one."""
+    proposal = proposed(feed, **more) if isinstance(feed, Feed) else feed
+    return {
+        name: ("" if drafted.sure else "?") + drafted.keys["role"]
+        for name, drafted in proposal.fields.items()
+    }
+
+
+@pytest.mark.parametrize("make", TRADES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("named", [True, False], ids=["named", "nameless"])
+def test_nothing_of_a_person_is_drafted_as_published(make: Callable[[], Feed], *, named: bool) -> None:
+    """Person, contact data, attributes, places to the metre: neither as a role nor as a proposal; and with columns that
+    are called c1, c2, ... no less."""
+    feed, proposal = of_trade(make, named=named)
+    found = roles(proposal)
+    for name, truth in feed.truth.items():
+        role = found[name].lstrip("?")
+        if truth in HIDDEN:
+            assert role not in EXACT, (name, truth)
+        if truth == "contact":
+            assert role == "identifier", name
+        assert (role == "individual") == (truth == "person"), name
+    assert proposal.asks_row == feed.rows_are_people
+
+
+@pytest.mark.parametrize("make", TRADES, ids=lambda make: make.__name__)
+def test_no_more_than_the_needed_questions(make: Callable[[], Feed]) -> None:
+    """Two a feed at most, and what came with the row is mostly still published."""
+    feed, proposal = of_trade(make, named=True)
+    found = roles(proposal)
+    assert sum(role.startswith("?") for role in found.values()) + proposal.asks_row <= FEW_QUESTIONS
+    payload = [name for name, truth in feed.truth.items() if truth == "payload"]
+    if not feed.rows_are_people:
+        assert sum(found[name] in EXACT for name in payload) >= len(payload) - 1
+
+
+def test_couples_who_share_an_address_are_two_people() -> None:
+    """An e-mail address of a couple keeps neither birth nor sex; it is contact data, and no set of addresses."""
+    found = roles(of_trade(bank, named=True)[1])
+    assert (found["client"], found["email"], found["born"]) == ("individual", "identifier", "quasi")
+
+
+def test_words_for_nothing_do_not_make_an_attribute_payload() -> None:
+    """N/A in three of a hundred rows of a job, or in thirty: it is the people's all the same."""
+    feed = bank()
+    rng = np.random.default_rng(3)
+    kept = {name: feed.cells[name] for name in ("client", "sex", "amount")}
+    for share in (0.03, 0.3):
+        gone = rng.random(3_000) < share
+        job = ["N/A" if gone[row] else cell for row, cell in enumerate(feed.cells["job"])]
+        assert roles(Feed("bank", {**kept, "job": job}, {}))["job"] == "quasi"
+
+
+def test_a_household_is_no_person() -> None:
+    """Sex and age differ within it as between; each row may be somebody of its own, which is asked once."""
+    feed = census()
+    # Not sorted by household, so that its number does not rise.
+    order = np.random.default_rng(1).permutation(2_500)
+    feed.cells.update({name: [column[row] for row in order] for name, column in feed.cells.items()})
+    proposal = proposed(feed)
+    assert proposal.asks_row
+    assert any("serial is no person" in told and "sex" in told for told in proposal.told)
+    assert not any(role.startswith("?") for role in roles(proposal).values())
+
+
+def test_ids_that_nulls_have_made_doubles_are_ids() -> None:
+    """From a file with types: a column of doubles that are whole is the person, and is read as whole numbers."""
+    ids = np.repeat(np.arange(3_000.0, 3_200.0), 10)
+    rng = np.random.default_rng(2)
+    values = pa.array([None if rng.random() < 0.02 else value for value in ids], pa.float64())
+    sex = pa.array(["mf"[int(value) % 2] for value in ids])
+    score = pa.array(rng.normal(size=ids.size))
+    columns = {
+        "x1": FoundType("double", None, values),
+        "x2": FoundType("string", None, sex),
+        "x3": FoundType("double", None, score),
+    }
+    drafted = proposed_roles(columns, 5).fields["x1"]
+    assert (drafted.keys["role"], drafted.keys["as"], drafted.sure) == ("individual", "long", True)
+
+
+def test_of_a_card_and_its_holder_the_holder_is_the_person() -> None:
+    """The coarser one, as long as it keeps what everybody has one of."""
+    found = roles(of_trade(loyalty, named=True)[1])
+    assert (found["member"], found["card"]) == ("individual", "identifier")
+
+
+def test_what_data_cannot_tell_apart_is_asked() -> None:
+    """Customers and shops without a name that says so, each with something of its own: both are asked about, and what
+    either keeps is drafted as known."""
+    rng = np.random.default_rng(5)
+    customer, shop = rng.integers(150, size=3_000), rng.integers(80, size=3_000)
+    cells = {
+        "c1": [f"a{each}" for each in customer],
+        "c2": [f"b{each}" for each in shop],
+        "c3": [f"k{each * 7 % 5}" for each in customer],
+        "c4": [f"z{each * 11 % 6}" for each in shop],
+        "c5": [f"{value:.2f}" for value in rng.lognormal(3, 1, size=3_000)],
+    }
+    found = roles(Feed("two", cells, {}))
+    assert {found["c1"], found["c2"]} == {"?individual", "?identifier"}
+    assert found["c3"].lstrip("?") == found["c4"].lstrip("?") == "quasi"
+
+
+def test_the_person_can_be_said() -> None:
+    """--individual settles it, and the other fields are judged beside it."""
+    found = roles(telco(), individual="msisdn")
+    assert (found["msisdn"], found["subscriber"], found["tariff"]) == ("individual", "identifier", "quasi")
+
+
+def test_a_row_a_person_asks_one_question() -> None:
+    """Twenty-three attributes of people who come once each: none of them is asked about, and none is published."""
+    rng = np.random.default_rng(7)
+    cells = {"ID": [str(row + 1) for row in range(1_500)]}
+    cells |= {
+        name: [str(each) for each in rng.integers(1, 4, size=1_500)]
+        for name in ("SEX", "EDUCATION", "MARRIAGE")
+    }
+    cells["AGE"] = [str(each) for each in rng.integers(21, 79, size=1_500)]
+    cells["LIMIT"] = [str(10_000 * each) for each in rng.integers(1, 80, size=1_500)]
+    for month in range(6):
+        cells[f"PAY_{month}"] = [str(each) for each in rng.integers(-2, 8, size=1_500)]
+        cells[f"BILL_{month}"] = [str(int(each)) for each in rng.normal(50_000, 30_000, size=1_500)]
+        cells[f"PAID_{month}"] = [
+            str(int(each)) for each in np.maximum(0, rng.normal(2_000, 3_000, size=1_500))
+        ]
+    cells["default"] = [str(each) for each in rng.integers(2, size=1_500)]
+    feed = Feed("defaults", cells, {})
+    for each in (feed, Feed("nameless", {f"c{n}": column for n, column in enumerate(cells.values())}, {})):
+        proposal = proposed(each)
+        found = roles(proposal)
+        assert proposal.asks_row
+        assert not any(role.startswith("?") for role in found.values())
+        assert sorted(set(found.values())) == ["identifier", "quasi"]
