@@ -173,7 +173,7 @@ def renamed_note(policy: Policy) -> list[str]:
 
 
 def _notes(policy: Policy) -> list[str]:
-    notes = [*policy.notes, *policy.promise.covered(policy)]
+    notes = list(policy.promise.covered(policy))
     if policy.ruled:
         notes.append(_RULED.format(fields=", ".join(field.name for field in policy.ruled)))
     if policy.by_levels:
