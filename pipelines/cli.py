@@ -280,9 +280,7 @@ def _tell_notes(notes: Sequence[str]) -> None:
 
 def _warn(policy: "Policy") -> None:  # type: ignore[name-defined] # noqa: F821
     """Say what must not go unread, also with --quiet."""
-    from kanonflow.pipelines.commands.row_mode_notes import two_candidates_warning
-
-    for warning in two_candidates_warning(policy):
+    for warning in policy.promise.warnings(policy):
         tell(f"kanonflow: warning: {warning}", sys.stderr)
 
 
@@ -373,7 +371,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
 
     given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
     there = any(each is not None for each in given)
-    epochs = read_policy(str(arguments.policy)).has_epochs
+    epochs = read_policy(str(arguments.policy)).promise.epochs
     if there and not (arguments.matching_records or epochs):
         from kanonflow.pipelines.options.options import OptionsError
 
