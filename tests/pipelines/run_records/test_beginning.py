@@ -32,8 +32,7 @@ recorded taken published slots resume stream from_state rewinds continues previo
 -        .     +         .     +      +      +          .       .         .        -     UNRECORDED
 -        .     +         .     +      -      .          .       .         .        .     UNRECORDED
 +        .     .         .     +      +      +          .       .         .        -     FROM_STATE
-+        +     .         .     +      -      .          .       .         .        .     RESUME
-+        .     +         .     +      -      .          .       .         .        .     RESUME
++        .     .         .     +      -      .          .       .         .        .     RESUME
 .        .     -         .     .      .      .          .       +         .        .     CONTINUE
 .        .     -         .     .      .      .          .       -         +        .     NO_SECRETS
 .        .     -         .     .      .      .          .       -         -        .     NEW
@@ -70,7 +69,7 @@ def test_rows_never_go_out_twice() -> None:
         begins = beginning(found)
         if not isinstance(begins, Beginning):
             continue
-        if found.published or (found.recorded and (found.taken or found.stream)):
+        if found.published or (found.recorded and (found.taken or found.stream or found.resume)):
             assert begins.used
             assert found.resume
             assert found.recorded
