@@ -147,7 +147,7 @@ def test_nights_in_which_nobody_enters_pass(tmp_path: Path) -> None:
     assert nights.verify("[1-3].csv", *outputs[:3]) == 0
 
 
-@pytest.mark.parametrize("flags", [["--carry", "--certificates"], []])
+@pytest.mark.parametrize("flags", [["--carry", "--matching-records"], []])
 def test_late_and_mended_rows_pass(tmp_path: Path, flags: list[str]) -> None:
     """Rows of the day before, and of five days a week before, which leave in closing slots, in groups of more windows
     than rows may wait; of people who are known, and of so many who are not that they enter with those rows."""
@@ -161,8 +161,8 @@ def test_late_and_mended_rows_pass(tmp_path: Path, flags: list[str]) -> None:
     for night, output in enumerate(outputs, 1):
         for secret in (True, False):
             assert nights.verify(f"{night}.csv", output, secret=secret) == 0
-        if "--certificates" in flags:
-            assert nights.verify(f"{night}.csv", output, flags=["--certificates"]) == 0
+        if "--matching-records" in flags:
+            assert nights.verify(f"{night}.csv", output, flags=["--matching-records"]) == 0
     assert nights.verify("*.csv", *outputs) == 0
     kinds = {
         record["kind"]
