@@ -53,6 +53,7 @@ def _run(argv: Sequence[str] | None) -> int:
         from kanonflow.pipelines.options.options import parse
 
         arguments, beam_flags = parse(argv)
+        _tell_notes(arguments.notes)
         return _COMMANDS[arguments.command](arguments, beam_flags)
     except ClosedPipeError:
         raise
@@ -128,7 +129,7 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.schemas.policy_source import read_policy
 
     options = run_options(arguments, beam_flags)
-    _tell_notes(options)
+    _tell_notes(options.notes)
     if not arguments.only_feed:
         check_runner(options, [str(Path(options.output) / "feed")])
     shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
@@ -155,7 +156,7 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     options = run_options(arguments, beam_flags)
     check_runner(options, arguments.input)
     _refuse_policy_as_secret(arguments)
-    _tell_notes(options)
+    _tell_notes(options.notes)
     policy = read_policy_at(arguments.policy)
     if arguments.second_release:
         options = second_release_options(options)
@@ -272,8 +273,8 @@ def _refuse_policy_as_secret(arguments: argparse.Namespace) -> None:
     refuse_shared_secret((given, *previous_sources(arguments.previous_secret)), [arguments.policy])
 
 
-def _tell_notes(options: "RunOptions") -> None:  # type: ignore[name-defined] # noqa: F821
-    for note in options.notes:
+def _tell_notes(notes: Sequence[str]) -> None:
+    for note in notes:
         tell(f"kanonflow: note: {note}", sys.stderr)
 
 
@@ -377,7 +378,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
         from kanonflow.pipelines.options.options import OptionsError
 
         raise OptionsError(
-            "--secret-...: only verify --certificates has a use for the secret, or cohort: lasting"
+            "--secret-...: only verify --matching-records has a use for the secret, or cohort: lasting"
         )
     output = arguments.restricted or arguments.release
     own = Path(output, "restricted", "secret")

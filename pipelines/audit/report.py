@@ -20,7 +20,7 @@ class AuditFigures:
     in one release count as a class (protect: individual). waiting: records neither released nor rejected;
     waiting_told: those of them that the job keeps, by its metrics (verify --waiting). matching_records: read;
     draws: components whose published factor was ranked; rank_p_value: the smallest chance of such ranks in an honest
-    run, corrected for the number of tests (verify --certificates). known: matches that somebody knows; known_rows,
+    run, corrected for the number of tests (verify --matching-records). known: matches that somebody knows; known_rows,
     known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
     individuals (records, if there are none) behind them (verify --known).
     cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
@@ -163,14 +163,11 @@ class AuditReport:
     def to_json(self) -> str:
         """The report as a JSON object with ``passed``, ``verdict``, ``failures``, ``figures``, ``followed`` (shares in
         tenths of a percent), ``not_checked`` and ``checked``."""
-        figures = asdict(self.figures)
-        # As the flag and the folder are spelled, which scripts know.
-        figures["certificates"] = figures.pop("matching_records")
         told = {
             "passed": self.passed,
             "verdict": self.verdict,
             "failures": list(self.failures),
-            "figures": figures,
+            "figures": asdict(self.figures),
             "followed": asdict(self.followed),
             "not_checked": list(self.not_checked),
             "checked": list(self.checked),

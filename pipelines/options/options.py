@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -104,13 +105,19 @@ class RunOptions:
     notes: tuple[str, ...] = ()
 
 
+RENAMED = {"--certificates": "--matching-records"}
+"""Flags that had another name before 0.1.0: still read, with a note."""
+
+
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[str, ...]]:
-    """The command with its arguments, and the flags that are Beam's.
+    """The command with its arguments (``notes``: on flags that had another name), and the flags that are Beam's.
 
     Ends the process with exit code 2 and a message for wrong usage, as argparse does.
     """
     parser = _parser()
-    arguments, rest = parser.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments, rest = parser.parse_known_args([RENAMED.get(word, word) for word in words])
+    arguments.notes = [f"{word} is called {RENAMED[word]} now" for word in words if word in RENAMED]
     if rest and arguments.command not in ("anonymize", "demo", "stream"):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return arguments, tuple(rest)
@@ -277,8 +284,8 @@ def _unknown(flag: str, ours: Sequence[str]) -> str:
     name = flag.split("=", 1)[0]
     if not name.startswith("-"):
         return f"unexpected argument {name}"
-    close = difflib.get_close_matches(name, ours, 1)
-    return f"unknown flag {name}" + (f"; did you mean {close[0]}?" if close else "")
+    close = difflib.get_close_matches(name, [*ours, *RENAMED], 1)
+    return f"unknown flag {name}" + "".join(f"; did you mean {RENAMED.get(each, each)}?" for each in close)
 
 
 def _flags_of(command: str) -> list[str]:
@@ -325,11 +332,10 @@ def _run_parser() -> argparse.ArgumentParser:
         "--threads", type=_positive(int), default=None, help="solver threads (default: cores)"
     )
     parser.add_argument(
-        "--certificates",
-        dest="matching_records",
+        "--matching-records",
         action="store_true",
-        help="also write a matching record of each release to restricted/certificates, for verify --certificates; it"
-        " names the record behind every row",
+        help="also write a matching record of each release to restricted/matching_records, for verify; it names the"
+        " record behind every row",
     )
     parser.add_argument(
         "--release-format",

@@ -39,8 +39,7 @@ def add_checks(verify: argparse.ArgumentParser) -> None:
         help="a run that released nothing passes too, as of a night without rows",
     )
     verify.add_argument(
-        "--certificates",
-        dest="matching_records",
+        "--matching-records",
         action="store_true",
         help="also check the matching records of the run; with the secret, that each matching is the one it draws."
         " With cohort: lasting the secret also says who of the input stands in which cohort; a secret that the run drew"

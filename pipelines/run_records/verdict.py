@@ -31,7 +31,10 @@ from kanonflow.schemas.policy import Policy
 
 NAME = "verdict.json"
 _PUBLIC = ("release", "metrics")
-_RESTRICTED = tuple(f"restricted/{name}" for name in ("metrics", "rejected", "cohorts", "certificates"))
+_RESTRICTED = tuple(
+    f"restricted/{name}" for name in ("metrics", "rejected", "cohorts", "matching_records", "certificates")
+)
+"""``certificates`` is where builds before 0.1.0 put matching records."""
 _CHUNK = 1 << 20
 _FOLLOWED = ("followed_groups", "followed_people", "followed_rows")
 

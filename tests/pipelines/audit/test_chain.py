@@ -31,7 +31,7 @@ def carried(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     """Eight nights in two partitions that keep what waits, and one run over all eight."""
     files = [night_lines(night, shops=2) for night in range(1, NIGHTS + 1)]
     nights = nights_of(tmp_path_factory.mktemp("carried") / "place", files)
-    nights.chain(NIGHTS, "--carry", "--certificates")
+    nights.chain(NIGHTS, "--carry", "--matching-records")
     assert nights.anonymize("*.csv", "whole", "--carry") == 0
     return nights
 
@@ -96,8 +96,8 @@ def test_what_lies_in_a_night_and_no_run_makes_is_named(
 
 def test_matching_records_of_a_chain_pass(carried: Nights) -> None:
     """Of a night, whose records came with the night before in part, and of the whole."""
-    assert carried.verify("4.csv", "out4", flags=["--certificates"]) == 0
-    assert carried.verify("*.csv", *outs(), flags=["--certificates"]) == 0
+    assert carried.verify("4.csv", "out4", flags=["--matching-records"]) == 0
+    assert carried.verify("*.csv", *outs(), flags=["--matching-records"]) == 0
 
 
 def test_nights_are_one_run_release_by_release(carried: Nights) -> None:
