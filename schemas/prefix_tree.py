@@ -15,7 +15,7 @@ import socket
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kanonflow.schemas.hierarchy import ROOT, Hierarchy
 
@@ -33,29 +33,13 @@ class PrefixOf(StrEnum):
     IPV6 = "ipv6"
 
 
-class Prefixes(Protocol):
-    """How values of one sort are cut."""
-
-    usual: tuple[int, ...]
-    size: int | None
-    expected: str
-
-    def key(self, text: str) -> str | bytes | None:
-        """What two spellings of one value share, and values are sorted by; None: it is no value."""
-
-    def value(self, key: str | bytes) -> str:
-        """A value as its label."""
-
-    def cut(self, key: str | bytes, length: int) -> str:
-        """The label of a value's prefix."""
-
-
 @dataclass(frozen=True)
 class Characters:
     """Codes of ``size`` characters; None: of any."""
 
     size: int | None
-    usual = ()
+
+    usual: ClassVar[tuple[int, ...]] = ()
 
     @property
     def expected(self) -> str:
@@ -63,19 +47,19 @@ class Characters:
         return f"a text {'' if self.size is None else f'of {self.size} characters '}without {ROOT}"
 
     def key(self, text: str) -> str | None:
-        """Itself. What holds the sign of labels could not be told from one."""
+        """What two spellings of a value share, and values are sorted by: itself. None: what holds the sign of labels,
+        and could not be told from one."""
         return None if not text or ROOT in text or self.size not in (None, len(text)) else text
 
-    def value(self, key: str | bytes) -> str:
-        """Itself."""
-        return str(key)
+    def value(self, key: str) -> str:
+        """A value as its label: itself."""
+        return key
 
-    def cut(self, key: str | bytes, length: int) -> str:
-        """A sign for each character that is withheld, or one for any number of them."""
-        text = str(key)
-        if len(text) < length:
-            return text
-        return text[:length] + ROOT * (1 if self.size is None else self.size - length)
+    def cut(self, key: str, length: int) -> str:
+        """The label of a prefix: a sign for each character that is withheld, or one for any number of them."""
+        if len(key) < length:
+            return key
+        return key[:length] + ROOT * (1 if self.size is None else self.size - length)
 
 
 @dataclass(frozen=True)
@@ -94,16 +78,18 @@ class Bits:
         except (OSError, ValueError):
             return None
 
-    def value(self, key: str | bytes) -> str:
+    def value(self, key: bytes) -> str:
         """As addresses are written: of the sixth version in lower case, zeros left out."""
-        return socket.inet_ntop(self.family, bytes(key))  # type: ignore[arg-type]
+        return socket.inet_ntop(self.family, key)
 
-    def cut(self, key: str | bytes, length: int) -> str:
+    def cut(self, key: bytes, length: int) -> str:
         """A network."""
-        kept = int.from_bytes(key, "big") >> (self.size - length) << (self.size - length)  # type: ignore[arg-type]
+        kept = int.from_bytes(key, "big") >> (self.size - length) << (self.size - length)
         return f"{self.value(kept.to_bytes(self.size // 8, 'big'))}/{length}"
 
 
+Prefixes = Characters | Bits
+"""How values of one sort are cut."""
 _BITS = {
     PrefixOf.IPV4: Bits(socket.AF_INET, 32, (8, 16, 24), "an IPv4 address such as 192.0.2.1"),
     PrefixOf.IPV6: Bits(socket.AF_INET6, 128, (32, 48, 64), "an IPv6 address such as 2001:db8::1"),
@@ -151,7 +137,7 @@ class PrefixTree:
         key = self.prefixes.key(text)
         return None if key is None else self._path(key)
 
-    def _path(self, key: str | bytes) -> tuple[str, ...]:
+    def _path(self, key: Any) -> tuple[str, ...]:
         cut = self.prefixes.cut
         return (self.prefixes.value(key), *(cut(key, length) for length in reversed(self.lengths)), ROOT)
 
@@ -163,7 +149,7 @@ class PrefixTree:
         """The same of some texts."""
         keys = {key for text in texts if (key := self.prefixes.key(text)) is not None}
         # One row at least, of no value: there is a root also where nobody has a value.
-        rows = tuple(self._path(key) for key in sorted(keys)) or ((ROOT,) * (self.height + 1),)  # type: ignore[type-var]
+        rows = tuple(self._path(key) for key in sorted(keys)) or ((ROOT,) * (self.height + 1),)
         return PrefixRows(rows, self)
 
 
