@@ -134,7 +134,7 @@ class PrefixTree:
 
     def path(self, text: str) -> tuple[str, ...] | None:
         """The value, its prefixes from the longest to the shortest, and the root."""
-        key = self.prefixes.key(text)
+        key: Any = self.prefixes.key(text)
         return None if key is None else self._path(key)
 
     def _path(self, key: Any) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ class PrefixRows(Hierarchy):
         return np.array([*found, -1], np.int32)[indices]
 
     def _place(self, text: str, places: dict[str, int]) -> int:
-        key = self.tree.prefixes.key(text)
+        key: Any = self.tree.prefixes.key(text)
         return -1 if key is None else places.get(self.tree.prefixes.value(key), -1)
 
     def below(

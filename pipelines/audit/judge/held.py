@@ -160,9 +160,9 @@ def _idle(book: BoxBook, number: int, there: np.ndarray) -> np.ndarray:
     if not box.codes:
         return ~there[:, -1]
     below = book.children(number)
-    reached = np.column_stack([there[:, group].any(axis=1) for group in below])
+    reached = np.column_stack([there[:, group].any(axis=1) for group in below.values()])
     lowest: np.ndarray = reached.sum(axis=1) > 1
-    if len(below) == 1:
+    if book.keys[number] in below:
         lowest = reached[:, 0]
     if box.nulls:
         lowest |= there[:, -1] & reached.any(axis=1)

@@ -45,7 +45,7 @@ class BoxBook:
         keys = map(self.kind.key, cells)
         return np.fromiter(map(self._number_of.__getitem__, keys), np.int32, len(cells))
 
-    def children(self, number: int) -> list[list[int]]:
+    def children(self, number: int) -> dict[str, list[int]]:
         """The codes of the values below each node right below the label of a box; a leaf is its own only node."""
         if not self.labels:
             raise ValueError("boxes without a tree have no labels")
@@ -56,7 +56,7 @@ class BoxBook:
             path = list(dict.fromkeys(row))
             if label in path:
                 below.setdefault(path[max(path.index(label) - 1, 0)], []).append(code)
-        return list(below.values())
+        return below
 
     def faults(self, numbers: np.ndarray) -> list[str]:
         """What is wrong with the boxes of these numbers, each fault once."""
