@@ -67,7 +67,6 @@ class Policy:
     above which the run says that a renewal is due, by default 0.02.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
-    notes: what the reader of a file has to say about its spelling; no part of what the policy is.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -95,7 +94,6 @@ class Policy:
     max_rejected: float | None = None
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
-    notes: tuple[str, ...] = member(default=(), compare=False)
 
     def __post_init__(self) -> None:
         self._choose_defaults()

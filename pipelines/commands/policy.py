@@ -197,7 +197,7 @@ def renamed_note(policy: Policy) -> list[str]:
 
 
 def _notes(policy: Policy) -> list[str]:
-    notes = [*policy.notes, *(_COVERS_LASTING if policy.lasting else _COVERS[policy.protect])]
+    notes = [*(_COVERS_LASTING if policy.lasting else _COVERS[policy.protect])]
     notes += row_mode_notes(policy)
     if policy.ruled:
         notes.append(_RULED.format(fields=", ".join(field.name for field in policy.ruled)))
