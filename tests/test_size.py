@@ -43,8 +43,8 @@ class Asks(NamedTuple):
 
 ASKS = {
     "kind of field or form of value": Asks(
-        files=69,
-        places=318,
+        files=64,
+        places=303,
         names=frozenset(
             {
                 "QuasiType",
@@ -120,6 +120,7 @@ LINES = {
         (13_300, "as counted first"),
         (13_700, "the warm state in cells of its own; protections as objects"),
         (13_900, "kinds of quasi-identifiers as objects"),
+        (14_000, "type: prefix, with its gate"),
     ],
     "solvers": [(19_800, "as counted first")],
     "schemas": [
@@ -129,6 +130,7 @@ LINES = {
             7_000,
             "kinds and forms as objects, each with its words: a new one touches no other file of the floor",
         ),
+        (7_360, "type: prefix: trees over values that nobody lists"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -136,6 +138,7 @@ CODE = [
     (52_700, "as counted first"),
     (52_800, "the warm state in cells of its own; protections as objects"),
     (53_200, "kinds and forms as objects"),
+    (53_500, "type: prefix: trees over values that nobody lists, with a gate and a judge of their own"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
