@@ -97,7 +97,7 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     for nulls too); then the payload as ``bound.payload`` orders it, in its own types.
     """
     windowless = bound.policy.time is None
-    numbered = [pa.field(name, pa.int64(), nullable=False) for name in bound.policy.group_columns]
+    numbered = [pa.field(name, pa.int64(), nullable=False) for name in bound.policy.promise.group_columns]
     fields = [
         pa.field("release_id", pa.string(), nullable=False),
         pa.field("window_start", MILLISECONDS, nullable=windowless),
@@ -121,7 +121,7 @@ def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[st
         "protect": str(bound.policy.protect),
         "policy": bound.policy.name,
     }
-    if bound.policy.has_epochs and epoch is not None:
+    if bound.policy.promise.epochs and epoch is not None:
         schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}
     for field in schema["fields"]:

@@ -214,7 +214,7 @@ def _name_mistakes(policy: Policy, names: list[str]) -> Iterator[str]:
 
 def _published_name_mistakes(policy: Policy) -> Iterator[str]:
     published = {field.name for field in (*policy.quasis, *policy.payload)}
-    reserved = (*RESERVED, *policy.group_columns)
+    reserved = (*RESERVED, *policy.promise.group_columns)
     taken: dict[str, str] = dict.fromkeys(reserved, "the release itself")
     for field in policy.read_once:
         if avro_name(field.name) in OF_COHORTS:

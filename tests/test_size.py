@@ -95,8 +95,8 @@ ASKS = {
         rooms=("schemas/kinds", "transforms/kinds"),
     ),
     "protection": Asks(
-        files=38,
-        places=108,
+        files=23,
+        places=54,
         names=frozenset(
             {
                 "Protection",
@@ -115,11 +115,12 @@ ASKS = {
 }
 
 LINES = {
-    "pipelines": [(36_100, "as counted first")],
+    "pipelines": [(35_700, "as counted")],
     "transforms": [
         (13_300, "as counted first"),
         (13_700, "the warm state in cells of its own; protections as objects"),
         (13_900, "kinds of quasi-identifiers as objects"),
+        (13_930, "the gate reads a structure by an object of its own"),
         (14_000, "type: prefix, with its gate"),
     ],
     "solvers": [(19_800, "as counted first")],
@@ -130,7 +131,8 @@ LINES = {
             7_000,
             "kinds and forms as objects, each with its words: a new one touches no other file of the floor",
         ),
-        (7_360, "type: prefix: trees over values that nobody lists"),
+        (7_360, "what each protection promises, in one room: pages, check, runs and explain had it each"),
+        (7_730, "type: prefix: trees over values that nobody lists"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""

@@ -124,7 +124,7 @@ def earlier_run(
 
     Raises ContinueError: it is no run with cohorts that last, or one whose people or boxes mean something else.
     """
-    if not bound.policy.has_epochs:
+    if not bound.policy.promise.epochs:
         raise ContinueError(
             "--continue: for a policy with cohort: lasting; this one puts nobody together for good"
         )

@@ -205,7 +205,7 @@ def open_run_directory(
             this |= {"release_format": str(release_format)}
         chain, told = chain_of(asked, policy, record, earlier)
         epoch, continued = 0, False
-        if policy.has_epochs:
+        if policy.promise.epochs:
             epoch, continued, lasting, told = _lasting(run, this, secret, chain, told)
             this |= lasting
             notes += told
