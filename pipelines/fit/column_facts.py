@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,34 @@ from numpy.typing import NDArray
 
 _SAMPLED_PEOPLE_ROWS = 2
 """Rows from which on a value's rows can differ."""
+
+
+class Shape(StrEnum):
+    """What a column's values are, as far as roles ask."""
+
+    TEXT = "text"
+    WHOLE = "whole numbers"
+    FLOATING = "floating numbers"
+    EXACT = "decimals"
+    DAY = "days"
+    INSTANT = "instants"
+    OTHER = "other"
+
+
+DAYS = (Shape.DAY, Shape.INSTANT)
+_SHAPES = (
+    (pa.types.is_string, Shape.TEXT),
+    (pa.types.is_integer, Shape.WHOLE),
+    (pa.types.is_floating, Shape.FLOATING),
+    (pa.types.is_decimal, Shape.EXACT),
+    (pa.types.is_date, Shape.DAY),
+    (pa.types.is_timestamp, Shape.INSTANT),
+)
+
+
+def shape_of(values: pa.Array) -> Shape:
+    """What the values are, by their Arrow type."""
+    return next((shape for is_it, shape in _SHAPES if is_it(values.type)), Shape.OTHER)
 
 
 @dataclass(frozen=True)
@@ -53,13 +82,13 @@ def column_facts(name: str, values: pa.Array) -> ColumnFacts:
 
 def as_numbers(values: pa.Array) -> NDArray[np.float64] | None:
     """The values that are no nulls as numbers, dates as days, instants as seconds since 1970; None of others."""
-    kind, known = values.type, values.drop_null()
-    if pa.types.is_date(kind):
+    shape, known = shape_of(values), values.drop_null()
+    if shape is Shape.DAY:
         return np.asarray(known.cast(pa.date32()).cast(pa.int32())).astype(np.float64)
-    if pa.types.is_timestamp(kind):
-        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    if shape is Shape.INSTANT:
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
         return np.asarray(known.cast(pa.int64())) / per_second
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if shape in (Shape.WHOLE, Shape.FLOATING, Shape.EXACT):
         return np.asarray(known.cast(pa.float64()))
     return None
 

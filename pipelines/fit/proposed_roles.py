@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.fit.column_facts import ColumnFacts
+from kanonflow.pipelines.fit.column_facts import ColumnFacts, Shape, shape_of
 from kanonflow.pipelines.fit.found_types import FoundType
 from kanonflow.pipelines.fit.person import Person, person_of
 from kanonflow.pipelines.fit.sampled_column import FEW_CATEGORIES, NEAR_UNIQUE, SampledColumn
@@ -118,7 +118,7 @@ def _dropped(reason: str) -> DraftedField:
 
 
 def _individual(column: SampledColumn, person: Person) -> DraftedField:
-    whole = column.label and pa.types.is_floating(column.values.type)
+    whole = column.label and column.shape is Shape.FLOATING
     # Nulls have made it floating: the same people come without them in another file.
     keys = {"role": "individual", **({"as": "long"} if whole else _as(column.found))}
     drafted = DraftedField(keys, person.told)
@@ -132,7 +132,7 @@ def _time(columns: Mapping[str, SampledColumn], who: SampledColumn | None) -> st
     """The instants, else the days, that are no attribute of an individual; by name where several are."""
     candidates = []
     for place, (name, column) in enumerate(columns.items()):
-        instant = pa.types.is_timestamp(column.values.type)
+        instant = column.shape is Shape.INSTANT
         if not column.days or column.facts.distinct < 2 or column.look.look is Look.BIRTH:
             continue
         if column.facts.nulls > _FEW_NULLS * column.facts.rows:  # an event has a time
@@ -159,7 +159,7 @@ def _places(columns: Sequence[SampledColumn]) -> set[str]:
 
 def _degrees(column: SampledColumn, most: float) -> bool:
     """Floating numbers up to so many, nearly all with four decimals or more."""
-    if not pa.types.is_floating(column.values.type):
+    if column.shape is not Shape.FLOATING:
         return False
     numbers = np.asarray(column.values.drop_null())
     if numbers.size < _LEAST_ROWS or np.abs(numbers).max() > most:
@@ -265,16 +265,15 @@ def _payload(found: FoundType, reason: str) -> DraftedField:
 
 
 def _quasi(column: SampledColumn, reason: str) -> DraftedField:
-    found, fact, kind = column.found, column.facts, column.values.type
-    if pa.types.is_string(kind) or pa.types.is_boolean(kind) or fact.low is None or fact.high is None:
+    found, fact, days = column.found, column.facts, column.days
+    if column.text or fact.low is None or fact.high is None:
         told = f"{fact.distinct:,} values: categorical"
         return DraftedField({"role": "quasi", "type": "categorical", **_as(found)}, _both(reason, told))
-    if pa.types.is_integer(kind) and fact.distinct <= 2:
+    if column.shape is Shape.WHOLE and fact.distinct <= 2:
         told = f"{fact.distinct} values: categorical"
         return DraftedField({"role": "quasi", "type": "categorical", **_as(found)}, _both(reason, told))
-    days = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     ends = (
-        _round_days(fact, instants=pa.types.is_timestamp(kind))
+        _round_days(fact, instants=column.shape is Shape.INSTANT)
         if days
         else _round_numbers(fact.low, fact.high)
     )
@@ -362,6 +361,6 @@ def _window(
 
 def _days_of(values: pa.Array) -> NDArray[np.float64]:
     """Times as days since 1970."""
-    if pa.types.is_date(values.type):
+    if shape_of(values) is Shape.DAY:
         return np.asarray(values.cast(pa.date32()).cast(pa.int32())).astype(np.float64)
     return np.asarray(values.cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64())) / _DAY_SECONDS

@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.fit.column_facts import ColumnFacts, as_numbers, codes_of, column_facts
+from kanonflow.pipelines.fit.column_facts import (
+    DAYS,
+    ColumnFacts,
+    Shape,
+    as_numbers,
+    codes_of,
+    column_facts,
+    shape_of,
+)
 from kanonflow.pipelines.fit.found_types import FoundType
 from kanonflow.pipelines.fit.value_looks import ColumnLook, column_look, without_null_words
 from kanonflow.pipelines.fit.within_people import Keeping, keeping, names_people
@@ -31,7 +39,7 @@ class SampledColumn:
     def values(self) -> pa.Array:
         """With null where a word for nothing stands, and where no number is."""
         values = without_null_words(self.found.values)
-        if pa.types.is_floating(values.type):
+        if shape_of(values) is Shape.FLOATING:
             return pc.if_else(pc.fill_null(pc.is_nan(values), True), pa.scalar(None, values.type), values)
         return values
 
@@ -55,24 +63,28 @@ class SampledColumn:
         """What its values look like."""
         return column_look(self.name, self.found.values, self.found.cells)
 
-    @cached_property
+    @property
+    def shape(self) -> Shape:
+        """What its values are."""
+        return shape_of(self.found.values)
+
+    @property
     def text(self) -> bool:
         """Whether it is text."""
-        return bool(pa.types.is_string(self.values.type))
+        return self.shape is Shape.TEXT
 
     @cached_property
     def label(self) -> bool:
         """Whether a value can name somebody: text, whole numbers, and those that nulls have made floating."""
-        kind = self.values.type
-        if pa.types.is_floating(kind):
+        if self.shape is Shape.FLOATING:
             numbers = as_numbers(self.values)
             return numbers is not None and bool(numbers.size) and bool((numbers == np.floor(numbers)).all())
-        return self.text or bool(pa.types.is_integer(kind))
+        return self.shape in (Shape.TEXT, Shape.WHOLE)
 
     @property
     def days(self) -> bool:
         """Whether it is days or instants."""
-        return bool(pa.types.is_date(self.values.type) or pa.types.is_timestamp(self.values.type))
+        return self.shape in DAYS
 
     @property
     def near_unique(self) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kanonflow.pipelines.fit.column_facts import as_numbers
+from kanonflow.pipelines.fit.column_facts import DAYS, Shape, as_numbers, shape_of
 from kanonflow.pipelines.fit.first_names import FIRST_NAMES
 from kanonflow.schemas.proposed_forms import NULL_WORDS
 
@@ -122,7 +122,8 @@ _NAMED: tuple[tuple[Look, str], ...] = (
     (
         Look.DOCUMENT,
         r"(^|_)(ssn|nino|nhs|mrn|nif|dni|pesel|bsn|aadhaar|svnr|ahv|cpf|nir|imei|vin)(_?(no|nr|num|number))?$"
-        r" social_?sec passport pass_?n(o|r|um) steuer_?(id|n) tax_?(id|no|num) rodne ausweis kennzeichen national_?id"
+        r" social_?sec passe?port pass_?n(o|r|um) steuer_?(id|n) tax_?(id|no|num) rodne ausweis kennzeichen"
+        r" national_?id"
         r" driv\w*_?lic licen[cs]e_?(no|num|plate) insurance_?(id|n(o|r|um)) polic(e|y)_?(id|n(o|r|um))",
     ),
     (Look.IP, r"(^|_)ip(v[46])?(_?addr\w*)?$"),
@@ -170,16 +171,13 @@ blanks between them."""
 _NAME_PATTERNS = tuple(
     (look, re.compile("|".join(patterns.split()), re.IGNORECASE)) for look, patterns in _NAMED
 )
-_FITTING: dict[Look, Callable[[pa.DataType], bool]] = {
-    Look.LATITUDE: lambda kind: not pa.types.is_string(kind),
-    Look.LONGITUDE: lambda kind: not pa.types.is_string(kind),
-    Look.AGE: lambda kind: not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)),
-    Look.NAME: pa.types.is_string,
-    Look.FREE_TEXT: pa.types.is_string,
-    Look.ADDRESS: pa.types.is_string,
-    Look.EMAIL: pa.types.is_string,
-    Look.PLACE: pa.types.is_string,
-    Look.JOB: pa.types.is_string,
+_FITTING: dict[Look, Callable[[Shape], bool]] = {
+    **dict.fromkeys((Look.LATITUDE, Look.LONGITUDE), lambda shape: shape is not Shape.TEXT),
+    **dict.fromkeys(
+        (Look.NAME, Look.FREE_TEXT, Look.ADDRESS, Look.EMAIL, Look.PLACE, Look.JOB),
+        lambda shape: shape is Shape.TEXT,
+    ),
+    Look.AGE: lambda shape: shape not in DAYS,
 }
 """Types without which a name says nothing."""
 _SPLIT = re.compile(r"(?<=[a-z])(?=[A-Z])|[\s.\-/]+")
@@ -208,7 +206,7 @@ def column_look(name: str, values: pa.Array, cells: pa.Array | None = None) -> C
     known = without_null_words(values).drop_null()
     if len(known) and (look := _by_values(known)) is not None:
         return ColumnLook(look, by_values=True)
-    if cells is not None and not pa.types.is_string(values.type):
+    if cells is not None and shape_of(values) is not Shape.TEXT:
         # With blanks between, a phone number reads as a whole number.
         written = pc.unique(without_null_words(cells).drop_null())
         chosen = written.take(pa.array(_spread(len(written)))).to_pylist()
@@ -216,18 +214,18 @@ def column_look(name: str, values: pa.Array, cells: pa.Array | None = None) -> C
             return ColumnLook(Look.PHONE, by_values=True)
     plain = _SPLIT.sub("_", name)
     for look, pattern in _NAME_PATTERNS:
-        if pattern.search(plain) and _FITTING.get(look, lambda _: True)(values.type):
+        if pattern.search(plain) and _FITTING.get(look, lambda _: True)(shape_of(values)):
             return ColumnLook(look)
     return ColumnLook()
 
 
 def without_null_words(values: pa.Array) -> pa.Array:
     """Text with null where a word for nothing stands (N/A, unknown, -); other values as they are."""
-    if not pa.types.is_string(values.type):
+    if shape_of(values) is not Shape.TEXT:
         return values
     bare = pc.utf8_lower(pc.utf8_trim_whitespace(values))
-    nothing = pc.is_in(bare, value_set=pa.array(_NOTHING, pa.string()))
-    return pc.if_else(pc.fill_null(nothing, True), pa.scalar(None, pa.string()), values)
+    nothing = pc.is_in(bare, value_set=pa.array(_NOTHING, values.type))
+    return pc.if_else(pc.fill_null(nothing, True), pa.scalar(None, values.type), values)
 
 
 _NOTHING = sorted(
@@ -251,16 +249,16 @@ _NOTHING = sorted(
 
 
 def _by_values(known: pa.Array) -> Look | None:
-    kind = known.type
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+    shape = shape_of(known)
+    if shape in DAYS:
         return _of_days(known)
     distinct = pc.unique(known)
-    if pa.types.is_string(kind):
+    if shape is Shape.TEXT:
         if 2 <= len(distinct) <= 4 and _sexes(distinct):
             return Look.SEX
         chosen = distinct.take(pa.array(_spread(len(distinct)))).to_pylist()
         return _of_text(chosen, len(distinct)) if len(chosen) >= _LEAST else None
-    if pa.types.is_integer(kind) and len(distinct) >= _LEAST:
+    if shape is Shape.WHOLE and len(distinct) >= _LEAST:
         chosen = [str(number) for number in distinct.take(pa.array(_spread(len(distinct)))).to_pylist()]
         return _of_numbers(chosen)
     return None
@@ -370,7 +368,7 @@ def _of_days(known: pa.Array) -> Look | None:
     numbers = as_numbers(known)
     if numbers is None or len(numbers) < _LEAST:
         return None
-    days = numbers / (86_400 if pa.types.is_timestamp(known.type) else 1)
+    days = numbers / (86_400 if shape_of(known) is Shape.INSTANT else 1)
     low, high = np.percentile(days, [5, 95])
     epoch = date(1970, 1, 1)
     try:
