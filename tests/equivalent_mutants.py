@@ -3,7 +3,7 @@
 (module, function, expression, what it becomes, number of the equal one within the function): the reason
 """
 
-_GATE, _KINDS = "transforms/publishing/gate.py", "transforms/publishing/gate_kinds.py"
+_KINDS = "transforms/publishing/gate_kinds.py"
 _POOL = "transforms/roster/pool.py"
 _FOUNDING = "transforms/roster/founding.py"
 _JOINED = (
@@ -14,13 +14,6 @@ _PUBLISH, _LINEAGE = "transforms/publishing/publish.py", "transforms/lineage/rel
 _WAYS = "a shorter way to the same order: without it the cells of all rows are ranked"
 
 EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
-    (
-        _GATE,
-        "_covered",
-        "(:, 0)",
-        "(:, 1)",
-        0,
-    ): "of a graph only how many there are is asked, as many in each column",
     (
         _KINDS,
         "_in_set",

@@ -127,7 +127,9 @@ def readable_values(book: BoxBook) -> np.ndarray:
 def _of_sets(
     held: HeldBoxes, field: int, book: BoxBook, codes: np.ndarray, by_levels: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
-    width = len(book.book.values) + 1  # null is the last column
+    says_null = np.array([box.nulls for box in book.boxes], bool)[held.boxes[:, field]]
+    # The boxes are asked first: with them a tree may bring values. Null is the last column.
+    width = len(book.book.values) + 1
     count = len(held.boxes)
     null, idle = np.zeros(count, bool), np.zeros(count, bool)
     numbers = held.boxes[:, field]
@@ -140,7 +142,6 @@ def _of_sets(
         for number in np.unique(numbers[start:stop]).tolist():
             own = np.flatnonzero(numbers[start:stop] == number)
             idle[start + own] = _idle(book, number, there[own])
-    says_null = np.array([box.nulls for box in book.boxes], bool)[numbers]
     if not book.labels:
         yield "a set holds null, and no record in its box has none", says_null & ~null
         yield "a set with values that no record in its box has", idle

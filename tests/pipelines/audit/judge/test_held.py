@@ -108,7 +108,7 @@ LABELS: list[tuple[Case, list[str]]] = [
     (("Brabant", ["Breda", "Breda"]), [LABEL]),
     (("south", ["Breda", "Goes"]), []),
     (("south", ["Breda", "Tilburg"]), [LABEL]),
-    (("Zeeland", ["Goes"]), []),
+    (("Zeeland", ["Goes"]), [LABEL]),
     (("*", ["Breda", "Assen"]), []),
     (("*", ["Breda", "Goes"]), [LABEL]),
     (("*", ["Breda", None]), []),
