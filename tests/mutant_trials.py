@@ -48,7 +48,7 @@ SLOW = 5
 """Of CPU."""
 FLAGS = (
     # What is said of releases in Parquet is said of the same ones in Avro, too.
-    *("-q", "-m", "not cluster", "-k", "not parquet"),
+    *("-q", "-m", "not cluster", "-k", "not parquet", "-o", "timeout=0"),
     # Two of them collect garbage over and over, which is most of what a short trial takes.
     *(f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "unraisableexception", "threadexception")),
 )
