@@ -115,7 +115,11 @@ ASKS = {
 }
 
 LINES = {
-    "pipelines": [(35_700, "as counted"), (35_800, "releases of prefixes are asked without a file")],
+    "pipelines": [
+        (35_700, "as counted"),
+        (35_800, "releases of prefixes are asked without a file"),
+        (36_700, "roles by evidence"),
+    ],
     "transforms": [
         (13_300, "as counted first"),
         (13_700, "the warm state in cells of its own; protections as objects"),
@@ -141,6 +145,7 @@ CODE = [
     (52_800, "the warm state in cells of its own; protections as objects"),
     (53_200, "kinds and forms as objects"),
     (53_600, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
+    (54_300, "roles by evidence: what values look like, how people keep them, whose the rows are"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ VARIES = 0.5
 _LEAST_REPEATING = 0.5
 _MOST_OF_ONE = 0.25
 _ONE = 0.98
+_LESS = 0.03
 _OF_PEOPLE = re.compile(
     r"customer|client|account|user|person|people|patient|member|card|cc_?num|holder|subject|employee|student|visitor|cookie|"
     r"subscriber|insured|passenger|rider|citizen|resident|party|(^|_)who$|kunde|mitglied|versichert|klient|z[aá]kazn[ií]k|"
@@ -44,11 +46,11 @@ class Person:
 
 @dataclass
 class _Candidate:
-    """kept: names of fields that its values keep. against: of those that everybody has one of, and that vary within."""
+    """kept: how well its values keep other fields, by name. against: of those that everybody has one of, and that vary within."""
 
     column: SampledColumn
     named: bool
-    kept: set[str] = field(default_factory=set)
+    kept: dict[str, float] = field(default_factory=dict)
     personal: set[str] = field(default_factory=set)
     against: set[str] = field(default_factory=set)
 
@@ -109,7 +111,7 @@ def _measured(column: SampledColumn, columns: Sequence[SampledColumn]) -> _Candi
         if other.look.look in PERSONAL and keeping.kept < VARIES:
             found.against.add(other.name)
         elif keeping.kept >= KEPT or (keeping.steady >= KEPT and keeping.kept >= VARIES):
-            found.kept.add(other.name)
+            found.kept[other.name] = keeping.kept
             if other.look.look in PERSONAL:
                 found.personal.add(other.name)
     return found
@@ -132,21 +134,26 @@ def _coarsest(candidates: Sequence[_Candidate]) -> list[_Candidate]:
         for coarse in candidates:
             if fine is coarse or not _one(coarse, fine) or _one(fine, coarse):
                 continue
-            own = fine.kept - names
+            own = fine.kept.keys() - names
             if fine.plain and not coarse.plain:  # Two people of one name, or behind one address.
                 less = coarse
             elif fine.personal:
-                less = fine if fine.personal <= coarse.personal else coarse
+                less = fine if all(map(partial(_as_well, coarse, fine), fine.personal)) else coarse
             elif fine.named != coarse.named:
                 less = coarse if fine.named else fine
-            elif own and own <= coarse.kept:
+            elif own and own <= coarse.kept.keys():
                 less = fine
-            elif own and len(own & coarse.kept) < VARIES * len(own):
+            elif own and len(own & coarse.kept.keys()) < VARIES * len(own):
                 less = coarse
             else:
                 continue
             dropped.add(less.column.name)
     return [each for each in candidates if each.column.name not in dropped]
+
+
+def _as_well(coarse: _Candidate, fine: _Candidate, name: str) -> bool:
+    """Whether a field is kept as well: two people of one income have two days of birth."""
+    return coarse.kept.get(name, 0.0) >= fine.kept[name] - _LESS
 
 
 def _one(of: _Candidate, within: _Candidate) -> bool:
@@ -156,7 +163,7 @@ def _one(of: _Candidate, within: _Candidate) -> bool:
 
 def _for(candidate: _Candidate) -> str:
     facts = candidate.column.facts
-    kept = f", and {_listed(candidate.kept)} the same in all rows of one" if candidate.kept else ""
+    kept = f", and {_listed(set(candidate.kept))} the same in all rows of one" if candidate.kept else ""
     return f"{facts.distinct:,} values in {facts.rows - facts.nulls:,} rows{kept}"
 
 

@@ -78,23 +78,37 @@ def test_domains_are_round_and_wider_than_the_data(tmp_path: Path) -> None:
 
 
 def test_without_people_that_come_back_it_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A table with a row a person: what is an attribute and what is studied, the data cannot tell."""
+    """A table with a row a person: one question, whether it is one, and every attribute known of people."""
     rng = np.random.default_rng(1)
     rows = [f"{n},{rng.integers(18, 90)},{('a', 'b')[n % 2]},{rng.integers(9)}" for n in range(400)]
     (tmp_path / "t.csv").write_text("id,age,sex,score\n" + "\n".join(rows) + "\n")
     text = draft_from_input([str(tmp_path / "t.csv")])
     assert "  id: {role: identifier}\n" in text
+    assert '\nprotect: "?"\n' in text
     for name in ("age", "sex", "score"):
-        assert f'  {name}: {{role: "?"' in text
+        assert f"  {name}: {{role: quasi" in text
     assert checked(text, tmp_path / "t.csv", tmp_path) == 2
-    assert "fields without a role: age, sex, score;" in capsys.readouterr().err
+    assert "protect: say row if each row is a person of its own" in capsys.readouterr().err
     answered = draft_from_input([str(tmp_path / "t.csv")], answered=True)
+    assert "\nprotect: row\n" in answered
     assert checked(answered, tmp_path / "t.csv", tmp_path) == 0
 
 
+def test_the_person_can_be_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--individual takes the data's place; a field that there is not is refused with those that there are."""
+    feed = german(tmp_path / "feed.csv")
+    assert cli.main(["policy", "draft", "--input", str(feed), "--individual", "ort"]) == 0
+    assert "ort: {role: individual" in capsys.readouterr().out
+    assert cli.main(["policy", "draft", "--input", str(feed), "--individual", "orte"]) == 2
+    assert "has no such field; it has kunde, vorgang, gebucht" in capsys.readouterr().err
+
+
 def test_what_check_would_refuse_has_no_role(tmp_path: Path) -> None:
-    """A running number is no payload: it is measured, and the draft asks with the figure."""
-    rows = [f"p{n % 100},2024-03-{1 + n // 100:02} 10:00:00,{20 + n % 100 % 60},{n // 2}" for n in range(800)]
+    """A number of two rows is no payload: it is measured, and the draft asks with the figure."""
+    rows = [
+        f"p{n % 100},2024-03-{1 + n // 100:02} 10:00:00,{20 + n % 100 % 60},{n // 2 * 7_919 % 1_009}"
+        for n in range(800)
+    ]
     (tmp_path / "t.csv").write_text("person,at,age,receipt\n" + "\n".join(rows) + "\n")
     text = draft_from_input([str(tmp_path / "t.csv")])
     assert re.search(r'# measured to tell more .*\n  receipt: \{role: "\?"\}', text)

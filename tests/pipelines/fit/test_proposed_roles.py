@@ -119,6 +119,21 @@ def test_of_a_card_and_its_holder_the_holder_is_the_person() -> None:
     assert (found["member"], found["card"]) == ("individual", "identifier")
 
 
+def test_what_a_few_people_share_is_no_person() -> None:
+    """Incomes that hardly two have, in whole numbers: they keep birth and sex nearly as well, and not quite."""
+    rng = np.random.default_rng(9)
+    who = rng.integers(250, size=4_000)
+    income = 100 * rng.integers(150, 900, size=250)
+    cells = {
+        "a": [f"P{each:04}" for each in who],
+        "b": [f"{1940 + each * 7 % 60}-{1 + each % 12:02}-{1 + each % 28:02}" for each in who],
+        "c": ["mf"[each * 5 % 2] for each in who],
+        "d": [f"{income[each]}.00" for each in who],
+    }
+    found = roles(Feed("incomes", cells, {}))
+    assert (found["a"], found["d"]) == ("individual", "quasi")
+
+
 def test_what_data_cannot_tell_apart_is_asked() -> None:
     """Customers and shops without a name that says so, each with something of its own: both are asked about, and what
     either keeps is drafted as known."""
