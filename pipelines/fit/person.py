@@ -46,7 +46,8 @@ class Person:
 
 @dataclass
 class _Candidate:
-    """kept: how well its values keep other fields, by name. against: of those that everybody has one of, and that vary within."""
+    """kept: how well its values keep other fields, by name. against: names of those that everybody has one of, and that
+    vary within."""
 
     column: SampledColumn
     named: bool
