@@ -54,7 +54,7 @@ def audit_chain(
     Raises PolicyError, InputError as ``audit``; InputError: no policy with cohorts that last, or no output of a run.
     """
     policy = read_policy(policy_path)
-    if not policy.lasting:
+    if not policy.promise.epochs:
         raise InputError("--release: several directories are a chain of runs, which takes cohort: lasting")
     runs = _in_order([_run(name) for name in directories])
     findings = Findings()

@@ -85,8 +85,7 @@ def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads:
     """Distinct people with a row in each group's windows that has one of its payloads, exact up to k. Of one window and
     payload k people are enough, so no more are looked at."""
     groups, policy = ground.groups, ground.policy
-    size, k = policy.window_ms, policy.k
-    assert size is not None
+    size, k = policy.cohorts.window_ms, policy.k
     first, _, _ = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
     group, number = groups.of_row[first].astype(np.int64), payloads.of_row[first]
     spans = (groups.end - groups.start) // size

@@ -58,8 +58,7 @@ def groups_of_file(
 
 def _are_windows(start: np.ndarray, end: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether borders are borders of the policy's windows, no further apart than rows may wait."""
-    size = policy.window_ms
-    assert size is not None
+    size = policy.cohorts.window_ms
     aligned = ((start - policy.window_offset_ms) % size == 0) & ((end - policy.window_offset_ms) % size == 0)
     return aligned & (end - start >= size) & (end - start <= size + policy.waiting_ms)
 
