@@ -36,11 +36,11 @@ from kanonflow.pipelines.audit.judge.waiting import (
     released_part,
     with_waiting,
 )
-from kanonflow.pipelines.audit.lasting.lasting import told_metrics
 from kanonflow.pipelines.audit.read.boxes import encode_boxes, encode_records
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.report import AuditFigures
 
 

@@ -21,7 +21,6 @@ from typing import Any
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.judge.metrics import check_modes
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks
-from kanonflow.pipelines.audit.lasting.lasting import told_metrics
 from kanonflow.pipelines.audit.read.carried_state import CAME, carried_facts
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord, chain_record, judge_place
 from kanonflow.pipelines.audit.read.findings import Findings
@@ -29,6 +28,7 @@ from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
 from kanonflow.pipelines.audit.read.read_input import avro_records
 from kanonflow.pipelines.audit.read.release_files import is_release
+from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy

@@ -31,7 +31,6 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     LastingEvidence,
     judge_lasting,
     read_to_the_end,
-    told_metrics,
     with_told_ends,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
@@ -42,6 +41,7 @@ from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment, read_cohorts
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, check_slots
+from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.records.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.records.members import HeldMembers, Members, NoMembers

@@ -19,6 +19,7 @@ from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.header import header_faults
 from kanonflow.pipelines.audit.read.read_input import avro_records
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.read.told_metrics import metrics_records
 from kanonflow.pipelines.audit.read.values import read_object
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.schemas.canonical_types import MILLISECONDS
@@ -51,7 +52,7 @@ def check_metrics(
     waiting: the run goes on, and of its last releases the file or the metrics may still be on their way.
     """
     told: dict[str, Mapping[str, Any]] = {}
-    for each in _records(folder / "restricted/metrics"):
+    for each in metrics_records(folder / "restricted/metrics"):
         # Of an id under which one release was published and another withheld, the published one's record.
         if each.get("released", True) or each["release_id"] not in told:
             told[each["release_id"]] = each
@@ -106,15 +107,12 @@ def _does_not_add_up(record: Mapping[str, Any]) -> bool:
     return bool(record["rows_new"] + record["rows_waited"] != left)
 
 
-def _records(metrics: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(metrics.glob("*.avro")):
-        yield from avro_records(path)
-
-
 def told_settled(restricted: Path) -> Settled:
     """The releases that the metrics tell of as published, or as withheld and since settled, and the wrong lines."""
     parked = frozenset(path.name for path in (restricted / "parked").glob("*"))
-    return settled_releases(_records(restricted / "metrics"), parked, ended=(restricted / "ended").exists())
+    return settled_releases(
+        metrics_records(restricted / "metrics"), parked, ended=(restricted / "ended").exists()
+    )
 
 
 def told_withheld(metrics: Path, settled: Settled) -> int | None:
@@ -123,7 +121,7 @@ def told_withheld(metrics: Path, settled: Settled) -> int | None:
     Records of builds that did not tell are not asked.
     """
     told: dict[str, int] = {}
-    records = list(_records(metrics))
+    records = list(metrics_records(metrics))
     if not any("digest" in record for record in records):
         return None
     for record in records:

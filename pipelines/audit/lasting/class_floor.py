@@ -86,8 +86,7 @@ def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads:
     payload k people are enough, so no more are looked at."""
     groups, policy = ground.groups, ground.policy
     size, k = policy.cohorts.window_ms, policy.k
-    first, _, _ = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
-    group, number = groups.of_row[first].astype(np.int64), payloads.of_row[first]
+    group, number, _ = payloads.units(groups)
     spans = (groups.end - groups.start) // size
     most = np.where(ground.closing[groups.release], spans, policy.waiting_ms // size + 2)
     spans = np.clip(spans, 0, most)[group]

@@ -93,8 +93,7 @@ def follow_groups(
     """
     groups, policy = ground.groups, ground.policy
     none = np.zeros(len(groups.release), bool)
-    first, _, wanted = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
-    rows = Rows(groups.of_row[first].astype(np.int64), payloads.of_row[first], wanted)
+    rows = Rows(*payloads.units(groups))
     windows = Windows(
         groups.release,
         groups.start,

@@ -41,7 +41,6 @@ from kanonflow.pipelines.audit.read.chain_record import ChainRecord
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
-from kanonflow.pipelines.audit.read.read_input import avro_records
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import read_object
@@ -272,16 +271,6 @@ def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
     missing = int(np.maximum(due - np.bincount(number[len(payload) :], minlength=count), 0).sum())
     if missing:
         findings.add(f"{missing} records whose time is over are neither released nor rejected")
-
-
-def told_metrics(folder: Path) -> dict[str, dict[str, Any]]:
-    """The metrics of published releases, by id, in ``folder``."""
-    return {
-        record["release_id"]: record
-        for path in sorted(folder.glob("*.avro"))
-        for record in avro_records(path)
-        if record.get("released", True)
-    }
 
 
 def with_told_ends(

@@ -10,6 +10,7 @@ import numpy as np
 
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.schemas.policy import Policy
@@ -58,3 +59,8 @@ class Payloads(NamedTuple):
     record: np.ndarray
     number: np.ndarray
     of_row: np.ndarray
+
+    def units(self, groups: ReleasedGroups) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of one group and payload: the group, the number and how many there are, int64 (u,) each."""
+        first, _, count = group_rows(np.column_stack([groups.of_row, self.of_row]))
+        return groups.of_row[first].astype(np.int64), self.of_row[first], count

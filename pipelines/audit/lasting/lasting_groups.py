@@ -25,7 +25,7 @@ from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_gro
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
-from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows, runs
+from kanonflow.pipelines.audit.read.equal_rows import extreme, runs
 from kanonflow.pipelines.audit.read.findings import Findings
 
 MOST_CANDIDATES = 16
@@ -99,8 +99,7 @@ def _candidates(ground: LastingGround, payloads: Payloads) -> tuple[_Candidates,
     """Units and their candidates by payload and time; and bool (g,), groups all of whose rows have few enough."""
     policy, groups = ground.policy, ground.groups
     size = policy.cohorts.window_ms
-    first, _, wanted = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
-    group, number = groups.of_row[first].astype(np.int64), payloads.of_row[first]
+    group, number, wanted = payloads.units(groups)
     ends, rank = np.unique(ground.end[payloads.record], return_inverse=True)
     stride = len(ends) + 1
     order = np.lexsort((rank, payloads.number))

@@ -10,7 +10,6 @@ import numpy as np
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.order import check_order
-from kanonflow.pipelines.audit.read.read_input import avro_records
 from kanonflow.pipelines.audit.read.release_files import (
     AvroRelease,
     ParquetRelease,
@@ -18,6 +17,7 @@ from kanonflow.pipelines.audit.read.release_files import (
     release_reader,
 )
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups, all_groups, groups_of_file
+from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.read.values import CodeBook, read_object
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -49,6 +49,11 @@ class ReleaseHead:
     def turn(self) -> tuple[int, int, bool]:
         """In which order a partition's releases were made: of one window's end the closing one first."""
         return self.place, self.end or 0, not self.closing
+
+
+def release_ids(heads: Sequence[ReleaseHead], numbers: np.ndarray) -> list[str]:
+    """The ids of releases, each once, by their numbers, int (m,)."""
+    return [heads[number].release_id for number in np.unique(numbers)]
 
 
 @dataclass(frozen=True)
@@ -167,11 +172,7 @@ def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Fi
     only in the restricted metrics: two releases that agree in the rest pass if those give them different numbers.
     Without metrics no window may have two releases.
     """
-    numbers = {}
-    for path in metrics_folder.glob("*.avro"):
-        for record in avro_records(path):
-            if record.get("released", True):
-                numbers[record.get("release_id")] = record.get("release_no")
+    numbers = {name: told.get("release_no") for name, told in told_metrics(metrics_folder).items()}
     ends: dict[tuple[Any, ...], list[str]] = {}
     for head in heads:
         ends.setdefault((head.partition, *head.turn), []).append(head.release_id)

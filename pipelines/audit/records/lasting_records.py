@@ -19,8 +19,7 @@ from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import encode_records
 from kanonflow.pipelines.audit.read.equal_rows import extreme
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.records.members import Boxes
-from kanonflow.pipelines.audit.records.record_file import ReadMatchingRecord
+from kanonflow.pipelines.audit.records.members import Boxes, Recorded
 
 
 class RecordedCohorts:
@@ -33,25 +32,18 @@ class RecordedCohorts:
         self._turns, self._entry = ground.turns, ground.entry
         self._pairs: list[np.ndarray] = []
 
-    def faults(
-        self,
-        boxes: Boxes,
-        number: int,
-        matching_record: ReadMatchingRecord,
-        record: np.ndarray,
-        rows: slice,
-    ) -> Iterator[str]:
+    def faults(self, boxes: Boxes, of: Recorded) -> Iterator[str]:
         """As of ``Members``."""
         ground, groups = self._ground, self._ground.groups
-        kept = record[matching_record.kept]
+        kept = of.record[of.told.kept]
         person = ground.person[kept]
         late = person < 0
-        late[~late] = self._entry[person[~late]] > self._turns[number]
+        late[~late] = self._entry[person[~late]] > self._turns[of.number]
         if late.any():
             yield f"{int(late.sum())} rows of people who had not entered by then"
             return
-        label = matching_record.groups[matching_record.kept]
-        group = groups.of_row[rows][matching_record.row].astype(np.int64)
+        label = of.told.groups[of.told.kept]
+        group = groups.of_row[of.rows][of.told.row].astype(np.int64)
         pairs = np.unique(np.column_stack([label, group]), axis=0)
         if len(pairs) != len(np.unique(label)) or len(pairs) != len(np.unique(group)):
             yield "its groups are not those of the release"

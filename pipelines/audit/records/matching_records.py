@@ -31,7 +31,7 @@ from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHe
 from kanonflow.pipelines.audit.read.release_files import encoded, release_path, release_reader
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import CodeBook
-from kanonflow.pipelines.audit.records.members import Boxes, Members
+from kanonflow.pipelines.audit.records.members import Boxes, Members, Recorded
 from kanonflow.pipelines.audit.records.record_file import (
     ReadMatchingRecord,
     digests_of_groups,
@@ -162,7 +162,7 @@ class _Check:
         if np.any((ground.windows[kept] < low) | (ground.windows[kept] > high)):
             yield "it holds records of windows that the release may not hold"
         yield from self._row_faults(matching_record, record, rows, head)
-        yield from ground.members.faults(self._boxes, number, matching_record, record, rows)
+        yield from ground.members.faults(self._boxes, Recorded(number, matching_record, record, rows))
         yield from self._digest_faults(matching_record, release_path(releases, head.release_id))
         self._count(matching_record, record)
         if recipe is not None:

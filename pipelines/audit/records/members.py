@@ -27,21 +27,23 @@ class Boxes(NamedTuple):
         return outside_boxes(self.encoded, boxes, points, self.books)
 
 
+class Recorded(NamedTuple):
+    """A matching record of release ``number``. record: int64 (n,), the record of the input that each of its is; rows:
+    those of the release."""
+
+    number: int
+    told: ReadMatchingRecord
+    record: np.ndarray
+    rows: slice
+
+
 class Members(Protocol):
     """counts_shared: whether k people of a class must share every number of rows; else k must have rows."""
 
     counts_shared: bool
 
-    def faults(
-        self,
-        boxes: Boxes,
-        number: int,
-        matching_record: ReadMatchingRecord,
-        record: np.ndarray,
-        rows: slice,
-    ) -> Iterator[str]:
-        """What is wrong with release ``number``. record: int64 (n,), the record of the input that each one is; rows:
-        those of the release. O(n d) but for sorting."""
+    def faults(self, boxes: Boxes, of: Recorded) -> Iterator[str]:
+        """What is wrong with it. O(n d) but for sorting."""
 
     def judge_boxes(self, findings: Findings) -> None:
         """What takes all matching records."""
@@ -52,14 +54,7 @@ class NoMembers:
 
     counts_shared = False
 
-    def faults(
-        self,
-        boxes: Boxes,
-        number: int,
-        matching_record: ReadMatchingRecord,
-        record: np.ndarray,
-        rows: slice,
-    ) -> Iterator[str]:
+    def faults(self, boxes: Boxes, of: Recorded) -> Iterator[str]:
         """As of ``Members``."""
         yield from ()
 
@@ -72,17 +67,10 @@ class HeldMembers(NoMembers):
 
     counts_shared = True
 
-    def faults(
-        self,
-        boxes: Boxes,
-        number: int,
-        matching_record: ReadMatchingRecord,
-        record: np.ndarray,
-        rows: slice,
-    ) -> Iterator[str]:
+    def faults(self, boxes: Boxes, of: Recorded) -> Iterator[str]:
         """As of ``Members``."""
-        own = boxes.of_row[rows][matching_record.row]
-        place, member = covered(matching_record)
-        outside = boxes.outside(own[place], boxes.points[record[member]])
+        own = boxes.of_row[of.rows][of.told.row]
+        place, member = covered(of.told)
+        outside = boxes.outside(own[place], boxes.points[of.record[member]])
         if outside.any():
             yield f"{len(np.unique(place[outside]))} boxes do not hold all of their members"
