@@ -111,6 +111,20 @@ ASKS = {
         ),
         dotted=("policy.individual",),
     ),
+    # Not which it is, but one thing of it; a new protection answers by its object. Shown so that no name hides an ask.
+    "what a protection is good for": Asks(
+        files=99,
+        places=99,
+        dotted=(
+            "promise.epochs",
+            "promise.of_people",
+            ".can_divide",
+            ".read_once",
+            "policy.owner",
+            "protection.merges",
+            "protection.lasts",
+        ),
+    ),
     "release format": Asks(files=5, places=7, names=frozenset({"ReleaseFormat", "SUFFIXES"})),
 }
 

@@ -50,7 +50,7 @@ from kanonflow.pipelines.audit.judge.records import (
 from kanonflow.pipelines.audit.judge.waiting import told_waiting
 from kanonflow.pipelines.audit.lasting.lasting import read_to_the_end
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.protections import Asked, Graphs, protection_of
+from kanonflow.pipelines.audit.protections import Asked, Graphs, Run, protection_of
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import foreign_entries
@@ -180,8 +180,10 @@ def _read(
         column.name: CodeBook(column, attribute=column.name in bound.attributes) for column in bound.columns
     }
     kept = tuple(books.values())
+    box_books = tuple(BoxBook(books[column.name]) for column in bound.quasis)
+    run = Run(folder, bound, kept, box_books, places)
     records = read_input(columns, bound, kept)
-    carried = protection.carried(folder, bound, kept, findings)
+    carried = protection.carried(run, findings)
     came, left = carried.rows_came(len(kept)), carried.rows_left(len(kept))
     records = replace(records, codes=np.concatenate([records.codes, came]))
     settled = told_settled(folder / "restricted")
@@ -206,10 +208,9 @@ def _read(
         findings.add(
             f"the metrics say that {told_rows} rows were withheld, but {rejected.conflicts} were rejected as such"
         )
-    box_books = tuple(BoxBook(books[column.name]) for column in bound.quasis)
     payload_books = [books[column.name] for column in bound.payload]
     released = read_releases(folder / "release", bound, box_books, payload_books, findings)
-    released, segments = protection.with_entered(released, folder, box_books, places, findings)
+    released, segments = protection.with_entered(run, released, findings)
     told = _check_places(protection, released, folder, findings, waiting=waiting)
     if not released.unread:
         payload = [bound.input_columns.index(book.column.name) for book in payload_books]

@@ -66,6 +66,24 @@ class Asked(NamedTuple):
     pooled: bool = True
 
 
+class Run(NamedTuple):
+    """What is audited. books, box_books: of its fields, and of the quasi-identifiers. places: as of ``audit``."""
+
+    folder: Path
+    bound: BoundPolicy
+    books: tuple[CodeBook, ...]
+    box_books: tuple[BoxBook, ...]
+    places: Mapping[str, int] | None
+
+    @property
+    def metrics(self) -> Path:
+        """Where its exact metrics lie."""
+        return self.folder / "restricted" / "metrics"
+
+
+Entered = tuple[ReleasedRows, tuple[EnteredSegment, ...] | None]
+
+
 @dataclass(frozen=True)
 class Graphs:
     """What the others change: a graph over the rows of each window.
@@ -77,22 +95,13 @@ class Graphs:
     structure: ClassVar[str] = "graph"
     free_quasis: ClassVar[bool] = False
 
-    def carried(
-        self, folder: Path, bound: BoundPolicy, books: tuple[CodeBook, ...], findings: Findings
-    ) -> Carried:
+    def carried(self, run: Run, findings: Findings) -> Carried:
         """What other runs of a chain have to do with this one."""
         return NOTHING
 
-    def with_entered(
-        self,
-        released: ReleasedRows,
-        folder: Path,
-        books: tuple[BoxBook, ...],
-        places: Mapping[str, int] | None,
-        findings: Findings,
-    ) -> tuple[ReleasedRows, tuple[EnteredSegment, ...] | None]:
+    def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
         """The releases with what is known of when they were made, their slots judged; and who entered."""
-        check_slots(released.heads, folder / "restricted" / "metrics", findings)
+        check_slots(released.heads, run.metrics, findings)
         return released, None
 
     def may_count(self, classes: int | None, boxes: int) -> bool:
@@ -197,28 +206,19 @@ class Lasting(Rows):
 
     free_quasis = True
 
-    def carried(
-        self, folder: Path, bound: BoundPolicy, books: tuple[CodeBook, ...], findings: Findings
-    ) -> Carried:
+    def carried(self, run: Run, findings: Findings) -> Carried:
         """As of ``Graphs``."""
-        return read_carried(folder, bound, books, findings)
+        return read_carried(run.folder, run.bound, run.books, findings)
 
-    def with_entered(
-        self,
-        released: ReleasedRows,
-        folder: Path,
-        books: tuple[BoxBook, ...],
-        places: Mapping[str, int] | None,
-        findings: Findings,
-    ) -> tuple[ReleasedRows, tuple[EnteredSegment, ...] | None]:
+    def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
         """As of ``Graphs``: only metrics tell when a release was made. What people were frozen with is numbered as
         values of the input are, so it is read before boxes are held against these."""
-        metrics = told_metrics(folder / "restricted" / "metrics")
-        released = with_told_ends(released, metrics, places)
-        frozen = [book.book for book in books]
-        segments = read_cohorts(folder, frozen, findings, released=bool(released.heads))
+        metrics = told_metrics(run.metrics)
+        released = with_told_ends(released, metrics, run.places)
+        frozen = [book.book for book in run.box_books]
+        segments = read_cohorts(run.folder, frozen, findings, released=bool(released.heads))
         if metrics:
-            released, _ = super().with_entered(released, folder, books, places, findings)
+            released, _ = super().with_entered(run, released, findings)
         return released, segments
 
     def may_count(self, classes: int | None, boxes: int) -> bool:
