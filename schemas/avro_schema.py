@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal
 from importlib import resources
 from typing import Any
 
@@ -181,10 +180,9 @@ def _field_property(column: BoundColumn) -> dict[str, Any]:
     quasi = column.field.quasi
     if quasi is None:
         return {"field": column.name, "role": str(column.field.role)}
+    assert column.generalized is not None
     told: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
-    if column.in_ranges:
-        told["grid"] = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
-        told["outside"] = str(quasi.outside)
+    told |= column.generalized.told(quasi)
     if quasi.domain is not None:
         told["domain"] = [str(value) for value in quasi.domain]
     return told

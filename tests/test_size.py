@@ -43,8 +43,8 @@ class Asks(NamedTuple):
 
 ASKS = {
     "kind of field or form of value": Asks(
-        files=69,
-        places=318,
+        files=64,
+        places=303,
         names=frozenset(
             {
                 "QuasiType",
@@ -135,6 +135,7 @@ LINES = {
         (13_700, "the warm state in cells of its own; protections as objects"),
         (13_900, "kinds of quasi-identifiers as objects"),
         (13_930, "the gate reads a structure by an object of its own"),
+        (14_000, "type: prefix, with its gate"),
     ],
     "solvers": [(19_800, "as counted first")],
     "schemas": [
@@ -145,6 +146,7 @@ LINES = {
             "kinds and forms as objects, each with its words: a new one touches no other file of the floor",
         ),
         (7_360, "what each protection promises, in one room: pages, check, runs and explain had it each"),
+        (7_730, "type: prefix: trees over values that nobody lists"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -152,6 +154,7 @@ CODE = [
     (52_700, "as counted first"),
     (52_800, "the warm state in cells of its own; protections as objects"),
     (53_200, "kinds and forms as objects"),
+    (53_500, "type: prefix: trees over values that nobody lists, with a gate and a judge of their own"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

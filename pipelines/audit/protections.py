@@ -38,6 +38,7 @@ from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
 from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_place
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment, read_cohorts
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, check_slots
@@ -239,7 +240,7 @@ class Lasting(Rows):
         who = evidence.place_of(cohorts.individual.name)
         faulty = np.zeros(len(every), bool)
         for column, book in enumerate(evidence.books):
-            faulty |= np.append(book.faults(), column == who)[every[:, column]]
+            faulty |= np.append(value_faults(book), column == who)[every[:, column]]
 
         def ends_of(codes: np.ndarray) -> np.ndarray:
             return (windows_of(evidence, codes) + 1) * cohorts.window_ms + self.policy.window_offset_ms
@@ -307,7 +308,7 @@ class Lasting(Rows):
         for number, book in enumerate(evidence.books):
             if book.column.field.quasi is not None:
                 # The last entry serves null, whose code is -1.
-                records[np.append(book.faults(), False)[records[:, number]], number] = -1
+                records[np.append(value_faults(book), False)[records[:, number]], number] = -1
         return records
 
     def members(self, ground: LastingGround | None) -> Members:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy, QuasiType
+from kanonflow.schemas.kinds.kinds import KINDS
+from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy
 from kanonflow.solvers.catalogue import find_solver, method_names, solver_named, start_names, takes_start
 from kanonflow.solvers.problem.limits import Attribute, Demand, Limits, Refusal
 from kanonflow.solvers.shapes.lattices import lattice_solver
@@ -104,6 +105,8 @@ def _size_key(policy: Policy) -> str:
 
 def _attribute(field: Field) -> Attribute:
     quasi = field.quasi
-    numeric = quasi is None or quasi.type in (QuasiType.NUMERIC, QuasiType.DATE)
-    hierarchy = None if quasi is None else quasi.hierarchy
-    return Attribute(field.name, numeric, None if hierarchy is None else hierarchy.height)
+    if quasi is None:
+        return Attribute(field.name, True, None)
+    kind = KINDS[quasi.type]
+    tree = kind.tree(quasi)
+    return Attribute(field.name, kind.in_ranges, None if tree is None else tree.height)

@@ -196,7 +196,7 @@ class Secret:
         return (*self._replaced, Secret(self._key, self._version))
 
     def opens(self, committed: object) -> bool:
-        """Whether people are known by this secret where ``commit`` of it, or of one that it follows, was written down."""
+        """Whether people are known by this secret where that ``commit`` was written down."""
         return self.lasting.commit() == committed
 
     @property
