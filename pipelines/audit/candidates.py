@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from kanonflow.pipelines.audit.judge.held import HeldBoxes, judge_boxes
 from kanonflow.pipelines.audit.judge.judgement import judge_concealment, judge_placement, judge_starts
 from kanonflow.pipelines.audit.judge.known import left_after
 from kanonflow.pipelines.audit.judge.matching import place
-from kanonflow.pipelines.audit.judge.payload import PayloadMatching, judge_payloads, match_payloads
+from kanonflow.pipelines.audit.judge.payload import judge_payloads, match_payloads
 from kanonflow.pipelines.audit.judge.people_counted import judge_people, people_of_graph
 from kanonflow.pipelines.audit.judge.waiting import (
     may_wait,
@@ -39,9 +39,12 @@ from kanonflow.pipelines.audit.judge.waiting import (
 from kanonflow.pipelines.audit.read.boxes import encode_boxes, encode_records
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.read_input import told_metrics
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
-from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.report import AuditFigures
+
+if TYPE_CHECKING:
+    from kanonflow.pipelines.audit.protections import Graphs
 
 
 class Judged(NamedTuple):
@@ -57,20 +60,8 @@ class Judged(NamedTuple):
     resting: np.ndarray
 
 
-class Classes(Protocol):
-    """What a protection adds (protections.py)."""
-
-    def judged(self, of: Judged, findings: Findings) -> int | None:
-        """As of ``Graphs``."""
-
-    def narrowed(
-        self, matching: PayloadMatching, held: HeldBoxes, of: Judged, findings: Findings
-    ) -> HeldBoxes:
-        """As of ``Graphs``."""
-
-
 def examine(
-    classes: Classes,
+    protection: Graphs,
     evidence: Evidence,
     figures: AuditFigures,
     folder: Path,
@@ -106,7 +97,7 @@ def examine(
         return figures
     concealment = conceal(whole, placement, members, records.window)
     of = Judged(graph, concealment, records, rows, individual, heads, waits)
-    _examine_payloads(classes, evidence, of, figures.waiting or 0, findings)
+    _examine_payloads(protection, evidence, of, figures.waiting or 0, findings)
     if known and not figures.waiting:
         left = left_after(whole, placement, members, records.window, known, policy.k)
         figures = replace(
@@ -123,11 +114,11 @@ def examine(
         counts = people_of_graph(graph, of.concealment, members, rows.release, of.resting, len(heads))
         loose = judge_people(heads, told_metrics(folder / "restricted" / "metrics"), counts, findings)
         figures = replace(figures, counted_loosely=loose)
-    return _judge(classes, evidence, of, figures, findings)
+    return _judge(protection, evidence, of, figures, findings)
 
 
 def _examine_payloads(
-    classes: Classes, evidence: Evidence, of: Judged, waiting: int, findings: Findings
+    protection: Graphs, evidence: Evidence, of: Judged, waiting: int, findings: Findings
 ) -> None:
     """The second matching, and the boxes; with closed classes both together tell more (``narrowed``)."""
     bound, released, rows = evidence.bound, evidence.released, of.rows
@@ -139,12 +130,12 @@ def _examine_payloads(
     boxes[rows.group_of] = released.boxes
     held = HeldBoxes(boxes, rows.release, of.graph, of.records)
     if judge_payloads(matching, of.heads, findings):
-        held = classes.narrowed(matching, held, of, findings)
+        held = protection.narrowed(matching, held, of, findings)
     judge_boxes(held, evidence.box_books, of.heads, findings, as_low=not bound.policy.by_levels)
 
 
 def _judge(
-    classes: Classes, evidence: Evidence, of: Judged, figures: AuditFigures, findings: Findings
+    protection: Graphs, evidence: Evidence, of: Judged, figures: AuditFigures, findings: Findings
 ) -> AuditFigures:
     """Steps 6 and 7."""
     policy, (graph, concealment, _, rows, individual, heads, resting) = evidence.bound.policy, of
@@ -157,7 +148,7 @@ def _judge(
     size = graph.record_size[~resting]
     return replace(
         figures,
-        classes=classes.judged(of, findings),
+        classes=protection.judged(of, findings),
         components=concealment.components,
         fewest_rows_of_record=int(may_be.min()) if len(may_be) else None,
         records_at_k=float(np.average(may_be == policy.k, weights=size)) if len(may_be) else None,

@@ -26,9 +26,8 @@ from kanonflow.pipelines.audit.read.chain_record import ChainRecord, chain_recor
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
-from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.read_input import avro_records, told_metrics
 from kanonflow.pipelines.audit.read.release_files import is_release
-from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy

@@ -41,11 +41,11 @@ from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment, read_cohorts
+from kanonflow.pipelines.audit.read.read_input import told_metrics
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, check_slots
-from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.records.lasting_records import RecordedCohorts
-from kanonflow.pipelines.audit.records.members import HeldMembers, Members, NoMembers
+from kanonflow.pipelines.audit.records.record_structure import HeldMembers, Members, NoMembers
 from kanonflow.pipelines.audit.report import AuditFigures
 from kanonflow.pipelines.audit.unchecked import (
     NO_MATCHING_RECORDS,

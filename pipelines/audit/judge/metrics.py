@@ -17,9 +17,8 @@ import numpy as np
 
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.header import header_faults
-from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.read_input import avro_records, metrics_records
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
-from kanonflow.pipelines.audit.read.told_metrics import metrics_records
 from kanonflow.pipelines.audit.read.values import read_object
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.schemas.canonical_types import MILLISECONDS

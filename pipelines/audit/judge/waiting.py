@@ -18,8 +18,8 @@ import numpy as np
 from kanonflow.pipelines.audit.judge.candidate_graph import CandidateGraph, RecordGroups
 from kanonflow.pipelines.audit.judge.concealment import Concealment
 from kanonflow.pipelines.audit.judge.matching import Placement
+from kanonflow.pipelines.audit.read.read_input import metrics_records
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
-from kanonflow.pipelines.audit.read.told_metrics import metrics_records
 from kanonflow.schemas.policy import Policy
 
 

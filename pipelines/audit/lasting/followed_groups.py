@@ -31,7 +31,7 @@ from kanonflow.pipelines.audit.lasting.cohort_cover import (
     narrow,
     possible_sets,
 )
-from kanonflow.pipelines.audit.lasting.due_releases import Due, Rows, Windows, due_releases
+from kanonflow.pipelines.audit.lasting.due_releases import Due, Rows, due_releases
 from kanonflow.pipelines.audit.lasting.frozen_hulls import hull_faults, judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.read.boxes import encode_records
@@ -91,23 +91,15 @@ def follow_groups(
 
     O(rows + pairs held times payloads) but for sorting, and a number of steps of search that is linear in the rows.
     """
-    groups, policy = ground.groups, ground.policy
+    groups, _policy = ground.groups, ground.policy
     none = np.zeros(len(groups.release), bool)
     rows = Rows(*payloads.units(groups))
-    windows = Windows(
-        groups.release,
-        groups.start,
-        groups.end,
-        ground.release_ends,
-        ground.turns,
-        ground.closing,
-        policy.cohorts.window_ms,
-        policy.waiting_ms,
-    )
     record = payloads.record[ground.person[payloads.record] >= 0]
     number = payloads.number[ground.person[payloads.record] >= 0]
     person = ground.person[record]
-    due = due_releases(rows, windows, number, ground.end[record], ground.entry[person], waiting=waiting)
+    due = due_releases(
+        rows, ground.windows, number, ground.end[record], ground.entry[person], waiting=waiting
+    )
     counts = people_of_pairs(due.release, person[due.record], due.certain, len(ground.heads))
     counts[spoiled] = 0, np.iinfo(np.int64).max
     if not len(due.record):

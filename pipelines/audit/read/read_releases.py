@@ -10,6 +10,7 @@ import numpy as np
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.order import check_order
+from kanonflow.pipelines.audit.read.read_input import told_metrics
 from kanonflow.pipelines.audit.read.release_files import (
     AvroRelease,
     ParquetRelease,
@@ -17,7 +18,6 @@ from kanonflow.pipelines.audit.read.release_files import (
     release_reader,
 )
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups, all_groups, groups_of_file
-from kanonflow.pipelines.audit.read.told_metrics import told_metrics
 from kanonflow.pipelines.audit.read.values import CodeBook, read_object
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -118,7 +118,7 @@ def read_releases(
             continue
         try:
             rows, whole = file.rows()
-            epoch = naming.epoch(file)
+            epoch = naming.epoch(file, findings)
             faults = list(file.faults(bound, epoch))
         except Exception as error:  # whatever the decoder trips over, the file is damaged
             if isinstance(error, OSError) and error.errno:
@@ -149,7 +149,6 @@ def read_releases(
         parts.append((boxes, payload))
     if len(formats) > 1:
         findings.add("releases of several formats, where a run has one")
-    naming.judge_epochs(epochs, findings)
     if len(epochs - {None}) > 1:
         findings.add("releases of several epochs: nothing is promised over all of them")
     return ReleasedRows(
@@ -257,7 +256,7 @@ class OneWindow:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def epoch(self, file: AvroRelease | ParquetRelease) -> str | None:
+    def epoch(self, file: AvroRelease | ParquetRelease, findings: Findings) -> str | None:
         """The epoch that a release has to name."""
         return None
 
@@ -270,9 +269,6 @@ class OneWindow:
         if not self._is_window(head.start, head.end):
             findings.add("the release's window is none of the policy's", head.release_id)
         return head
-
-    def judge_epochs(self, epochs: set[str | None], findings: Findings) -> None:
-        """Of all releases."""
 
     def groups(self, fields: int, findings: Findings) -> ReleasedGroups | None:
         """The groups that rows name, of all releases."""
@@ -296,9 +292,11 @@ class OwnGroups(OneWindow):
         super().__init__(policy)
         self._groups: list[ReleasedGroups] = []
 
-    def epoch(self, file: AvroRelease | ParquetRelease) -> str | None:
+    def epoch(self, file: AvroRelease | ParquetRelease, findings: Findings) -> str | None:
         """As of ``OneWindow``."""
-        return file.epoch()
+        if (epoch := file.epoch()) is None:
+            findings.add("a release that names no epoch")
+        return epoch
 
     def named(
         self, head: ReleaseHead, rows: list[dict[str, Any]], boxes: np.ndarray, findings: Findings
@@ -307,11 +305,6 @@ class OwnGroups(OneWindow):
         own = groups_of_file(head.release_id, rows, boxes, self._policy, findings)
         self._groups.append(own)
         return replace(head, start=int(own.start.min()), end=int(own.end.max()))
-
-    def judge_epochs(self, epochs: set[str | None], findings: Findings) -> None:
-        """As of ``OneWindow``."""
-        if None in epochs:
-            findings.add("a release that names no epoch")
 
     def groups(self, fields: int, findings: Findings) -> ReleasedGroups | None:
         """As of ``OneWindow``."""

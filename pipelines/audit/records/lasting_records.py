@@ -19,7 +19,7 @@ from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import encode_records
 from kanonflow.pipelines.audit.read.equal_rows import extreme
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.records.members import Boxes, Recorded
+from kanonflow.pipelines.audit.records.record_structure import Boxes, Recorded
 
 
 class RecordedCohorts:

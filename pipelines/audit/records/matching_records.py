@@ -31,14 +31,19 @@ from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHe
 from kanonflow.pipelines.audit.read.release_files import encoded, release_path, release_reader
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import CodeBook
-from kanonflow.pipelines.audit.records.members import Boxes, Members, Recorded
 from kanonflow.pipelines.audit.records.record_file import (
     ReadMatchingRecord,
     digests_of_groups,
     keyed,
     read_matching_record,
 )
-from kanonflow.pipelines.audit.records.record_structure import shared_places, structure_faults
+from kanonflow.pipelines.audit.records.record_structure import (
+    Boxes,
+    Members,
+    Recorded,
+    shared_places,
+    structure_faults,
+)
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
