@@ -131,7 +131,10 @@ ASKS = {
 LINES = {
     "pipelines": [
         (35_700, "as counted"),
-        (36_020, "the audit judges each protection by an object of its own: a new one touches one file of it"),
+        (
+            36_020,
+            "the audit judges each protection by an object of its own: a new one touches one file of it",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
