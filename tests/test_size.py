@@ -131,17 +131,15 @@ ASKS = {
 LINES = {
     "pipelines": [
         (35_700, "as counted"),
-        (
-            36_020,
-            "the audit judges each protection by an object of its own: a new one touches one file of it",
-        ),
+        (35_800, "releases of prefixes are asked without a file"),
+        (36_120, "the audit judges each protection by an object of its own, in one file"),
     ],
     "transforms": [
         (13_300, "as counted first"),
         (13_700, "the warm state in cells of its own; protections as objects"),
         (13_900, "kinds of quasi-identifiers as objects"),
         (13_930, "the gate reads a structure by an object of its own"),
-        (14_000, "type: prefix, with its gate"),
+        (14_040, "type: prefix, with its gate"),
     ],
     "solvers": [(19_800, "as counted first")],
     "schemas": [
@@ -152,7 +150,7 @@ LINES = {
             "kinds and forms as objects, each with its words: a new one touches no other file of the floor",
         ),
         (7_360, "what each protection promises, in one room: pages, check, runs and explain had it each"),
-        (7_730, "type: prefix: trees over values that nobody lists"),
+        (7_760, "type: prefix: trees over values that nobody lists"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -160,8 +158,8 @@ CODE = [
     (52_700, "as counted first"),
     (52_800, "the warm state in cells of its own; protections as objects"),
     (53_200, "kinds and forms as objects"),
-    (53_500, "type: prefix: trees over values that nobody lists, with a gate and a judge of their own"),
-    (53_650, "protections as objects of the audit"),
+    (53_600, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
+    (53_750, "protections as objects of the audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
