@@ -243,7 +243,10 @@ class Lasting(Rows):
             faulty |= np.append(value_faults(book), column == who)[every[:, column]]
 
         def ends_of(codes: np.ndarray) -> np.ndarray:
-            return (windows_of(evidence, codes) + 1) * cohorts.window_ms + self.policy.window_offset_ms
+            number = windows_of(evidence, codes)
+            end = (number + 1) * cohorts.window_ms + self.policy.window_offset_ms
+            # Never multiplied: what no window has would become the end of some.
+            return np.where(number == NO_WINDOW, NO_WINDOW, end)
 
         end = ends_of(every)
         judge_overdue(evidence.carried, ends_of, self.policy, findings)
