@@ -84,7 +84,7 @@ def stretch_of(feed: Feed, policy: Policy, budget: Budget, *, everybody: bool = 
     left = np.bincount(at[thin], minlength=size.size)
     if left.sum() <= budget.rows and size.size <= budget.windows:
         return Stretch(thin, partition, window, size / np.maximum(left, 1), thin, every, everybody)
-    waits = 0 if policy.window_ms is None else policy.waiting_ms // policy.window_ms
+    waits = _waits(policy)
     opening, middle, full = (np.zeros(size.size, dtype=np.bool_) for _ in range(3))
     chosen = _partitions(partition, budget)
     for place in chosen.tolist():
@@ -107,6 +107,19 @@ def stretch_of(feed: Feed, policy: Policy, budget: Budget, *, everybody: bool = 
         early = feed.window <= last[feed.partition]
         played |= early & _deciding(feed, policy, waits, company=everybody) & thin
     return Stretch(played, partition, window, weight, (weight > 0)[at] & thin, every, everybody)
+
+
+def entries_of(feed: Feed, policy: Policy) -> Stretch:
+    """What decides who enters when, of cohorts that last, and nothing that counts. O(n log n)."""
+    partition, window, size, _ = feed.windows
+    played = _deciding(feed, policy, _waits(policy), company=True)
+    nothing = np.zeros(size.size)
+    return Stretch(played, partition, window, nothing, np.zeros_like(played), everybody=True)
+
+
+def _waits(policy: Policy) -> int:
+    """How many windows a row can wait for."""
+    return 0 if policy.window_ms is None else policy.waiting_ms // policy.window_ms
 
 
 def _thinned(feed: Feed, policy: Policy, budget: Budget) -> tuple[Mask, int]:
