@@ -18,7 +18,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.value_units import to_units
 
-OF_COHORTS = Budget(18_000, 48)
+OF_COHORTS = Budget(18_000, 48, whole=(45_000, 60))
 OF_OTHERS = Budget(6_000, 60)
 """Merging cohorts that last takes a fifth of the time of other searches."""
 MOST_PEOPLE = 10_000

@@ -353,7 +353,7 @@ def _bundles(feed: Feed, cohorts: Cohorts, bound: BoundPolicy) -> tuple[Bundled,
     published = feed.rows.take(pa.array(rows))
     found, open_fields = [], dict[str, FieldHints]()
     for column in columns:
-        hints = field_hints(field_values(published, column), quasis, bundles, _SEED)
+        hints = field_hints(field_values(published, column), quasis, bundles, _SEED, len(columns))
         accepted = column.field.accept_risk is not None
         found.append(Bundled(column.name, hints.guesses, accepted))
         if not accepted:
