@@ -90,6 +90,7 @@ from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_plac
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import foreign_entries
+from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment, read_cohorts
 from kanonflow.pipelines.audit.read.read_input import InputColumns, bind_input, read_input, read_rejected
@@ -408,7 +409,7 @@ def _examine_lasting(
     quasis = [names.index(column.name) for column in bound.quasis]
     faulty = np.zeros(len(evidence.every), bool)
     for column, book in enumerate(evidence.books):
-        faulty |= np.append(book.faults(), column == who)[evidence.every[:, column]]
+        faulty |= np.append(value_faults(book), column == who)[evidence.every[:, column]]
     size, offset = policy.window_ms, policy.window_offset_ms
 
     def ends_of(codes: np.ndarray) -> np.ndarray:
@@ -537,7 +538,7 @@ def _as_released(evidence: _Evidence) -> np.ndarray:
     for number, book in enumerate(evidence.books):
         if book.column.field.quasi is not None:
             # The last entry serves null, whose code is -1.
-            records[np.append(book.faults(), False)[records[:, number]], number] = -1
+            records[np.append(value_faults(book), False)[records[:, number]], number] = -1
     return records
 
 

@@ -42,6 +42,7 @@ from kanonflow.schemas.policy_fields import (
 )
 from kanonflow.schemas.policy_rules import LEAST_PART
 from kanonflow.transforms.protections.needed_kernels import needed_kernels
+from kanonflow.transforms.protections.protection_of import protection_of
 from kanonflow.transforms.solver_check import check_solver
 
 _SEED = 1
@@ -224,12 +225,11 @@ def _outcome(limit: float | None, played: Played, settings: Settings) -> Outcome
         if settings.field is not None and name.startswith(f"{settings.field}.")
     ]
     released = 1.0 - measures.rejected if run.releases else 0.0
-    shape = "rows" if policy.individual is None else "individuals"
     return Outcome(
         method=policy.solver.method,
         k=policy.k,
         limit=limit,
-        shape=f"classes of {shape}" if policy.closed else "graph",
+        shape=protection_of(policy).answer(policy.promise),
         loss=(run.mean("gcp_hull") or 0.0) * released + 1.0 - released,
         asked_loss=run.mean("loss_end") if policy.solver.loss != "ncp" else None,
         bound=run.mean("lower_bound"),

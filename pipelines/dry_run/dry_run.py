@@ -21,17 +21,16 @@ from numpy.typing import NDArray
 from kanonflow.pipelines.dry_run.feed import Feed
 from kanonflow.pipelines.dry_run.stretch import Stretch
 from kanonflow.schemas.avro_schema import release_arrow_schema
-from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_values import render_text
 from kanonflow.solvers.structures.structure import Groups
-from kanonflow.transforms.columns.encode import encode, extents
+from kanonflow.transforms.columns.encode import extents
 from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.protections.release_window import WindowResult
 from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.ledger import own_ends
-from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
@@ -151,10 +150,8 @@ def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 
         number = int(feed.partition[places[begin]])
         own, weight = stretch.of(number)
         partition = _partition(step, rows.slice(begin, end - begin), bound)
-        if not bound.policy.lasting:
-            partition.warm_state = _domains_before(
-                feed, number, int(feed.window[places[begin:end]].min()), bound
-            )
+        before = (feed.partition == number) & (feed.window < int(feed.window[places[begin:end]].min()))
+        partition.warm_state = step.protection.left_by(feed.rows.filter(pa.array(before)), bound)
         roster, entered = None, []
         for result in _fired(partition, stretch.end(number), bound.policy):
             at = _number(result.metrics["window_end"], bound.policy)
@@ -176,12 +173,6 @@ def _partition(step: PartitionStep, rows: pa.Table, bound: BoundPolicy) -> Parti
     for _, window, part in parts:
         partition.arrive(window, pa.Table.from_batches([part]))
     return partition
-
-
-def _domains_before(feed: Feed, partition: int, window: int, bound: BoundPolicy) -> WarmState:
-    """What was seen of running domains before a window."""
-    before = (feed.partition == partition) & (feed.window < window)
-    return WarmState(domains=encode(feed.rows.filter(pa.array(before)), bound, None, {}).domains)
 
 
 def _fired(partition: PartitionInMemory, end: int | None, policy: Policy) -> Iterator[WindowResult]:
@@ -215,8 +206,7 @@ def cohorts_of(run: DryRun, feed: Feed) -> Cohorts:
 
     A digest for each person.
     """
-    individual = run.bound.policy.individual
-    assert individual is not None
+    individual = run.bound.policy.cohorts.individual
     people, first = np.unique(feed.who, return_index=True)
     names = render_text(feed.rows.column(individual.name).take(pa.array(first)).combine_chunks())
     digests = person_digests(names.to_pylist(), people_key(NOT_SECRET))
@@ -252,6 +242,6 @@ def _frozen_loss(roster: Roster, bound: BoundPolicy, domains: Domains) -> float:
 def _as_bound(rows: pa.Table, bound: BoundPolicy) -> pa.Table:
     """The fields that the policy keeps. Rows whose quasi-identifiers were at fault are not told apart here."""
     kept = rows.select([column.name for column in bound.columns])
-    if bound.policy.lasting:
-        kept = kept.append_column(FAULT_COLUMN, pa.nulls(rows.num_rows, pa.string()))
+    for name in bound.canonical_schema.names[kept.num_columns :]:
+        kept = kept.append_column(name, pa.nulls(rows.num_rows))
     return kept.cast(bound.canonical_schema).combine_chunks()

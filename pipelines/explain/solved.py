@@ -99,7 +99,7 @@ def solve_variants(
 
 
 def _budget(policy: Policy) -> Budget:
-    return OF_COHORTS if policy.lasting else OF_OTHERS
+    return OF_COHORTS if policy.promise.epochs else OF_OTHERS
 
 
 def lengths_within(rows: pa.Table, bound: BoundPolicy) -> list[int]:

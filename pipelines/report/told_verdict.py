@@ -24,12 +24,6 @@ def status(verdict: Verdict | None, *, stands: bool, public: bool = False) -> St
     judged = " The public files are those that it judged." if public else ""
     if verdict.in_full:
         return Status("good", f"The audit passed in full on {when}{so_far}.{judged}")
-    if verdict.followed is None:
-        return Status(
-            "open",
-            f"The audit passed on {when}{so_far}, and did not say how much of the run it followed, as builds of then."
-            f"{judged}",
-        )
     return Status("open", f"The audit passed in part on {when}{so_far}: {verdict.followed.told()}.{judged}")
 
 
@@ -60,8 +54,6 @@ def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]
 def _word(verdict: Verdict) -> str:
     if not verdict.passed:
         return "FAILED"
-    if verdict.followed is None:
-        return "passed"
     return "passed in full" if verdict.in_full else "passed in part"
 
 

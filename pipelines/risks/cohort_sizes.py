@@ -120,15 +120,7 @@ def after_plants(played: PlayedSize, feed: Feed) -> Left | None:
     Tried with a 25th of the people at a time.
     """
     feed, rng = feed.first_people(played.run.bound, MOST_PEOPLE), np.random.default_rng(_SEED)
-    bound = dataclasses.replace(
-        played.run.bound,
-        columns=tuple(
-            dataclasses.replace(column, arrow_type=pa.string())
-            if column.field == played.run.bound.policy.individual
-            else column
-            for column in played.run.bound.columns
-        ),
-    )
+    bound = _with_new_names(played.run.bound)
     inside = np.flatnonzero(cohorts_of(played.run, feed).cohort >= 0)
     victims = min(max(inside.size // _ONE_OF, 1), _MOST_VICTIMS)
     left: list[Numbers] = []
@@ -146,6 +138,18 @@ def after_plants(played: PlayedSize, feed: Feed) -> Left | None:
     return Left(float(counts.mean()), float((counts < bound.policy.k).mean()))
 
 
+def _with_new_names(bound: BoundPolicy) -> BoundPolicy:
+    """The policy over a feed whose people have names of our own, which are texts."""
+    individual = bound.policy.cohorts.individual.name
+    return dataclasses.replace(
+        bound,
+        columns=tuple(
+            dataclasses.replace(column, arrow_type=pa.string()) if column.name == individual else column
+            for column in bound.columns
+        ),
+    )
+
+
 def _places(feed: Feed) -> Numbers:
     """A number for each member, the same in every feed of these partitions, int64 (m,)."""
     return feed.person * feed.partitions + feed.home
@@ -154,8 +158,7 @@ def _places(feed: Feed) -> Numbers:
 def with_plants(feed: Feed, bound: BoundPolicy, members: Numbers) -> Feed:
     """The feed with ``PLANTS`` more people for each of some members, who have all of its rows. Their numbers are those
     from ``feed.people`` on; everybody's name is a new one."""
-    individual = bound.policy.individual
-    assert individual is not None
+    individual = bound.policy.cohorts.individual
     copied = np.tile(np.flatnonzero(np.isin(feed.member, members)), PLANTS)
     rows = np.append(np.arange(feed.who.size), copied)
     place = np.searchsorted(np.sort(members), feed.member[copied])
