@@ -635,15 +635,18 @@ def _window_range(head: ReleaseHead, policy: Policy) -> tuple[int, int]:
     """First and last window whose records may be in the release.
 
     The release says that its oldest record is of the window at its start, and the policy that no record waits
-    longer than max_delay after its own window's end. A release of unknown windows holds nothing.
+    longer than max_delay after its own window's end; those of a closing release did before its run began. A release
+    of unknown windows holds nothing.
     """
     if policy.window_ms is None:
         return 0, 0
     if head.start is None or head.end is None:
         return 1, 0
+    first, last = _window_number(head.start, policy), _window_number(head.end, policy) - 1
+    if head.closing:
+        return first, last
     # Rounded up: only a window that ends at head.end - max_delay or later may have waited for this release.
-    patient = _window_number(head.end - policy.max_delay_ms - 1, policy)
-    return max(_window_number(head.start, policy), patient), _window_number(head.end, policy) - 1
+    return max(first, _window_number(head.end - policy.max_delay_ms - 1, policy)), last
 
 
 def _members(evidence: _Evidence, records: RecordGroups) -> tuple[GroupMembers, int | None]:

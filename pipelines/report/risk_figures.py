@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kanonflow.pipelines.pages.charts import columns, line_chart
-from kanonflow.pipelines.pages.pages import (
-    Block,
-    Cell,
-    Figure,
-    Paragraph,
-    Table,
-    count,
-    decimal,
-    rows_of,
-    share,
-)
+from kanonflow.pipelines.pages.pages import Block, Figure, Paragraph
 from kanonflow.pipelines.report.feed_figures import window_name
 from kanonflow.pipelines.report.steps import Record, Step
+from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, rows_of, share
 from kanonflow.schemas.promises.promise import Promise
 from kanonflow.schemas.promises.promises import promise_of
 

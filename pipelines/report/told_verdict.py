@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kanonflow.pipelines.pages.pages import Cell, Status, Table, count, rows_of
+from kanonflow.pipelines.pages.pages import Status
 from kanonflow.pipelines.run_records.verdict import Verdict
+from kanonflow.pipelines.terminal.table import Cell, Table, count, rows_of
 
 DIGEST_COMMAND = "find release metrics -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
 

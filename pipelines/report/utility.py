@@ -9,7 +9,8 @@ from kanonflow.pipelines.analysis.released_table import read_release
 from kanonflow.pipelines.dry_run.feed import MOST_FEED_ROWS, read_feed
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.pages.charts import columns
-from kanonflow.pipelines.pages.pages import Block, Cell, Figure, Paragraph, Table, count, rows_of, share
+from kanonflow.pipelines.pages.pages import Block, Figure, Paragraph
+from kanonflow.pipelines.terminal.table import Cell, Table, count, rows_of, share
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 

@@ -4,7 +4,7 @@ The one place where rows could go out twice. ``Found`` holds all that decides; `
 above:
 
     there is output, or a run that began      without --resume                      OTHERS
-                                              a stream: without its state           STATELESS
+    (its run.json is enough for --resume)     a stream: without its state           STATELESS
                                               its job still runs                    RUNNING
                                               without run.json                      UNRECORDED
                                               a stream                              FROM_STATE
@@ -113,8 +113,10 @@ class Found:
 
     @property
     def used(self) -> bool:
-        """Whether a run has begun there. A stream's state may hold rows before anything was released."""
-        return self.published or (self.recorded and (self.stream or self.taken))
+        """Whether a run has begun there. A stream's state may hold rows before anything was released. A run over files
+        that released nothing may begin anew, and goes on when that is asked: as what it is on record, a night of a
+        chain that carries over."""
+        return self.published or (self.recorded and (self.stream or self.taken or self.resume))
 
 
 def beginning(found: Found) -> Beginning | Refusal:

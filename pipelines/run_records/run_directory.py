@@ -154,7 +154,7 @@ def open_run_directory(
         output: local folder, or a remote prefix (no lock there, and the secret must be given).
         inputs: what is read, as a resumed run must read it too.
         secret: None draws one, or takes the one that the resumed run drew.
-        resume: continue the run that is there; on an unused directory the same as a new run.
+        resume: continue the run that is there; in a directory without run.json and output the same as a new run.
         stream: how a stream begins; None for bounded input. A stream goes on under a newer kanonflow too, and says so.
         elsewhere: the run may go on without this process (on a cluster, in a service): the directory is taken as soon
             as it has begun, though nothing is released yet.

@@ -30,8 +30,7 @@ recorded taken published resume stream from_state continues previous runs
 -        .     +         +      +      +          .         .        -    UNRECORDED
 -        .     +         +      -      .          .         .        .    UNRECORDED
 +        .     .         +      +      +          .         .        -    FROM_STATE
-+        +     .         +      -      .          .         .        .    RESUME
-+        .     +         +      -      .          .         .        .    RESUME
++        .     .         +      -      .          .         .        .    RESUME
 .        .     -         .      .      .          +         .        .    CONTINUE
 .        .     -         .      .      .          -         +        .    NO_SECRETS
 .        .     -         .      .      .          -         -        .    NEW
@@ -68,7 +67,7 @@ def test_rows_never_go_out_twice() -> None:
         begins = beginning(found)
         if not isinstance(begins, Beginning):
             continue
-        if found.published or (found.recorded and (found.taken or found.stream)):
+        if found.published or (found.recorded and (found.taken or found.stream or found.resume)):
             assert begins.used
             assert found.resume
             assert found.recorded
