@@ -156,4 +156,33 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "-2",
         0,
     ): "either is below the least code, so the range is empty",
+    (
+        f"{_LASTING}/due_releases.py",
+        "due_releases",
+        "settled >= 0",
+        "settled >= 1",
+        1,
+    ): "whether a pass changed anything: another pass changes nothing",
+    (f"{_LASTING}/entries.py", "people_of_rows", "-1", "-0", 0): "a place more, which nobody has",
+    (
+        f"{_LASTING}/entries.py",
+        "judge_entries",
+        "rows.values[:, place].max(initial=0)",
+        "rows.values[:, place].max(initial=1)",
+        0,
+    ): "any width above the largest code does",
+    (
+        f"{_LASTING}/followed_groups.py",
+        "module",
+        "512",
+        "513",
+        0,
+    ): "how much is searched is a matter of time: what is left over is told as not followed",
+    (
+        f"{_LASTING}/followed_groups.py",
+        "module",
+        "20000",
+        "20001",
+        0,
+    ): "how much is searched is a matter of time: what is left over is told as not followed",
 }

@@ -90,6 +90,9 @@ def test_people_are_found_again_where_they_entered_first() -> None:
     assert people_of_rows(rows, rosters).tolist() == [1, 0, -1]
     twice = Rosters(**{**vars(rosters), "person": np.array([7, 7], np.uint64)})
     assert people_of_rows(rows, twice).tolist() == [0, -1, -1]
+    none = InputRows(**{name: values[:0] for name, values in vars(rows).items()})
+    nobody = Rosters(**{name: values[:0] for name, values in vars(rosters).items()})
+    assert people_of_rows(none, nobody).tolist() == []
 
 
 THREE: list[Row] = [(1, 1, 4, True), (2, 1, 5, True), (3, 1, 0, True)]
