@@ -185,4 +185,25 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "20001",
         0,
     ): "how much is searched is a matter of time: what is left over is told as not followed",
+    (
+        f"{_LASTING}/lasting_groups.py",
+        "module",
+        "16",
+        "15",
+        0,
+    ): "rows with more candidates are left out here: whole groups are followed by another search",
+    (
+        f"{_LASTING}/lasting_groups.py",
+        "module",
+        "8",
+        "9",
+        0,
+    ): "a round more changes nothing once none is narrowed, and whole groups are followed by another search",
+    (
+        f"{_LASTING}/lasting_groups.py",
+        "module",
+        "8",
+        "7",
+        0,
+    ): "a round less leaves more to the search that follows whole groups",
 }
