@@ -129,13 +129,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
     ): "how much is judged at once is a matter of memory",
     (
         f"{_LASTING}/class_floor.py",
-        "_people_of_payloads",
-        "len(ends) + 1",
-        "len(ends) + 0",
-        0,
-    ): "ranks are below the number of ends, so any width from there on does",
-    (
-        f"{_LASTING}/class_floor.py",
         "_people_in_boxes",
         "int(who.max(initial=0)) + 2",
         "int(who.max(initial=0)) + 1",
@@ -188,22 +181,8 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
     (
         f"{_LASTING}/lasting_groups.py",
         "module",
-        "16",
-        "15",
-        0,
-    ): "rows with more candidates are left out here: whole groups are followed by another search",
-    (
-        f"{_LASTING}/lasting_groups.py",
-        "module",
         "8",
         "9",
         0,
     ): "a round more changes nothing once none is narrowed, and whole groups are followed by another search",
-    (
-        f"{_LASTING}/lasting_groups.py",
-        "module",
-        "8",
-        "7",
-        0,
-    ): "a round less leaves more to the search that follows whole groups",
 }
