@@ -185,4 +185,11 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "9",
         0,
     ): "a round more changes nothing once none is narrowed, and whole groups are followed by another search",
+    (
+        f"{_JUDGE}/ranks.py",
+        "ranks_within",
+        "(values[:, None, :] == values[:, :, None]).sum(axis=2)",
+        "(values[:, None, :] == values[:, :, None]).sum(axis=1)",
+        0,
+    ): "who equals whom is the same both ways",
 }
