@@ -67,6 +67,7 @@ def said(
     closing: tuple[int, ...] = (),
     bounded: bool = True,
     ends: dict[int, int] | None = None,
+    partition: int = 0,
 ) -> list[str]:
     """What is found, with a release at the end of each second from the first on."""
     heads = [
@@ -79,7 +80,7 @@ def said(
     findings = Findings()
     person = people_of_rows(input_rows, rosters)
     judge_entries(
-        input_rows, person, rosters, heads, [0] * releases, POLICY, ["x"], findings, bounded=bounded
+        input_rows, person, rosters, heads, [partition] * releases, POLICY, ["x"], findings, bounded=bounded
     )
     return list(findings.messages())
 
@@ -169,3 +170,5 @@ def test_an_intake_that_is_due_is_not_put_off() -> None:
     assert [PUT_OFF in each for each in said(two, {}, releases=3)] == [True]
     assert said(two, {}, releases=3, closing=(2,)) == []
     assert said(two, {}, releases=2) == []
+    # In a partition where nobody has been seen nothing is put off.
+    assert said(two, {}, partition=1) == []
