@@ -104,14 +104,15 @@ def test_the_person_can_be_said(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_what_check_would_refuse_has_no_role(tmp_path: Path) -> None:
-    """A number that few people have is no payload, though it differs from row to row: it is measured, and the draft asks with the figure."""
-    rows = [
-        f"p{n % 100},2024-03-{1 + n // 100:02} 10:00:00,{20 + n % 100 % 60},{n % 100 // 4 * 10 + n // 100 % 4}"
-        for n in range(800)
-    ]
-    (tmp_path / "t.csv").write_text("person,at,age,units\n" + "\n".join(rows) + "\n")
+    """An account's balance is no payload, though it differs from row to row: it is measured, and the draft asks with
+    the figure."""
+    rows = []
+    for n in range(800):
+        balance = f"{n % 100 * 370 + n // 100 * 7}.{n % 90 + 10}"
+        rows.append(f"p{n % 100},2024-03-{1 + n // 100:02} 10:00:00,{20 + n % 100 % 60},{balance}")
+    (tmp_path / "t.csv").write_text("person,at,age,balance\n" + "\n".join(rows) + "\n")
     text = draft_from_input([str(tmp_path / "t.csv")])
-    assert re.search(r'# measured to tell more .*\n  units: \{role: "\?"\}', text)
+    assert re.search(r'# measured to tell more .*\n  balance: \{role: "\?"\}', text)
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "avro"])
