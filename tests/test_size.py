@@ -43,8 +43,8 @@ class Asks(NamedTuple):
 
 ASKS = {
     "kind of field or form of value": Asks(
-        files=64,
-        places=303,
+        files=54,
+        places=281,
         names=frozenset(
             {
                 "QuasiType",

@@ -19,6 +19,7 @@ from datetime import date, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.fit.column_facts import (
@@ -30,8 +31,12 @@ from kanonflow.pipelines.fit.column_facts import (
 )
 from kanonflow.pipelines.fit.found_types import FoundType
 from kanonflow.schemas.draft import DraftedField
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.prefix_tree import PrefixOf, prefixes_of
 
 NEAR_UNIQUE = 0.95
+_ADDRESSES = 0.98
+"""Share of different values that must be addresses, for a field to be one of them: others will be rejected."""
 STEADY = 0.01
 """Share of an individual's rows that may differ from the rest in what is still an attribute of it."""
 FEW_CATEGORIES = 50
@@ -176,7 +181,7 @@ def _alone(found: FoundType, fact: ColumnFacts) -> DraftedField:
         return DraftedField({"role": "identifier"}, "no values: nothing to publish")
     if label and _is_near_unique(fact) and (pa.types.is_string(kind) or _OF_IDS.search(fact.name)):
         return DraftedField({"role": "identifier"}, _near_unique(fact))
-    if pa.types.is_string(kind) and fact.distinct > FEW_CATEGORIES:
+    if addresses_of(found.values) is None and pa.types.is_string(kind) and fact.distinct > FEW_CATEGORIES:
         return _asked(_payload(found, f"text with {fact.distinct:,} values"), "does it say who somebody is?")
     return _asked(_quasi(found, fact, ""), _KNOWN)
 
@@ -200,7 +205,10 @@ def _payload(found: FoundType, reason: str) -> DraftedField:
 
 
 def _quasi(found: FoundType, fact: ColumnFacts, reason: str) -> DraftedField:
-    kind = found.values.type
+    kind, addresses = found.values.type, addresses_of(found.values)
+    if addresses is not None:
+        told = f"{fact.distinct:,} addresses: prefixes"
+        return DraftedField({"role": "quasi", "type": "prefix", "of": str(addresses)}, _both(reason, told))
     if pa.types.is_string(kind) or pa.types.is_boolean(kind) or fact.low is None or fact.high is None:
         told = f"{fact.distinct:,} values: categorical"
         return DraftedField({"role": "quasi", "type": "categorical", **_as(found)}, _both(reason, told))
@@ -217,6 +225,16 @@ def _quasi(found: FoundType, fact: ColumnFacts, reason: str) -> DraftedField:
     if ends is not None:
         keys |= {"domain": f"[{ends[0]}, {ends[1]}]", "outside": "code"}
     return DraftedField(keys, _both(reason, found.told))
+
+
+def addresses_of(values: pa.Array) -> PrefixOf | None:
+    """Of which version of addresses nearly all different values are; None: of none. O(n)."""
+    texts = pc.unique(values).drop_null().to_pylist() if form_of(values.type).text else []
+    for of in (PrefixOf.IPV4, PrefixOf.IPV6):
+        key = prefixes_of(of, None).key
+        if texts and sum(key(text) is not None for text in texts) >= _ADDRESSES * len(texts):
+            return of
+    return None
 
 
 def _both(first: str, second: str) -> str:

@@ -91,7 +91,8 @@ def _record_faults(
             yield f"another {name}"
     ends = {"window_start": head.start, "window_end": head.end}
     for name, end in ends.items():
-        if name in record and read_object(record[name], MILLISECONDS) != end:
+        there = read_object(record.get(name), MILLISECONDS)
+        if name in record and there != end:
             yield f"another {name}"
     classes = record.get("classes")
     few = classes is not None and (classes < boxes or (policy.lasting and classes > boxes))
