@@ -121,7 +121,7 @@ LINES = {
         (13_700, "the warm state in cells of its own; protections as objects"),
         (13_900, "kinds of quasi-identifiers as objects"),
         (13_930, "the gate reads a structure by an object of its own"),
-        (14_000, "type: prefix, with its gate"),
+        (14_050, "type: prefix, with its gate"),
     ],
     "solvers": [(19_800, "as counted first")],
     "schemas": [
@@ -132,7 +132,7 @@ LINES = {
             "kinds and forms as objects, each with its words: a new one touches no other file of the floor",
         ),
         (7_360, "what each protection promises, in one room: pages, check, runs and explain had it each"),
-        (7_760, "type: prefix: trees over values that nobody lists"),
+        (7_810, "type: prefix: trees over values that nobody lists; widths told by forms"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
