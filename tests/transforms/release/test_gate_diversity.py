@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Protection
 from kanonflow.schemas.policy_fields import Closeness, ClosenessDistance, Diversity, DiversityKind
-from kanonflow.solvers.class_search.diversity import failing_classes
+from kanonflow.solvers.partition_search.diversity import failing_classes
 from kanonflow.solvers.problem.sensitive import DISTANCES, KINDS
 from kanonflow.transforms.release.gate import GateError
 from kanonflow.transforms.release.gate_diversity import diversity_faults, measured_diversity
