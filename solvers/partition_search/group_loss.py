@@ -20,7 +20,7 @@ them:
 
 * ``label`` int32 (u,), POOL outside. ``head`` int32 (g,), a group's first member; ``after``, ``before`` int32 (u,), the
   neighbours of each unit in its chain, -1 at its ends. ``size`` int64 (g,), units. ``room`` int, most of them.
-* ``active`` int64 (u,). ``total`` int64 (g, 2), rows and active people. ``fewest`` int64 (g, 2), the smallest and
+* ``active`` int64 (u,); ``strongest`` int64 (1,), the most of them. ``total`` int64 (g, 2), rows and active people. ``fewest`` int64 (g, 2), the smallest and
   second smallest number of rows of a member. ``even`` bool.
 * ``loss`` float64 (g,), of each group, in rows. What is minimized is its sum and what the pool pays.
 * ``k`` int64 (1,). ``waiting`` float64 (1,): price of a row that waits.
@@ -111,7 +111,7 @@ class ClassLoss(Protocol):
         """Loss of a partition as it is reported: mean over all rows, those that wait among them."""
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def exchanged_counts(
     people: Individuals, groups: Any, number: int, out: int, unit: int
 ) -> tuple[int, int, int, int]:
@@ -133,7 +133,7 @@ def exchanged_counts(
     return size, rows, active, fewest
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def ruled_loss(
     people: Individuals, groups: Any, rules: ValueRules, side: int, number: int, out: int, unit: int
 ) -> float:
@@ -147,7 +147,7 @@ def ruled_loss(
     return loss
 
 
-@kernel
+@kernel(counting=False)
 def refresh_group(people: Individuals, groups: Any, number: int, rules: ValueRules | None = None) -> None:
     """Recompute what is kept for a group. O(size) and what the loss takes, with rules the rows of the group more."""
     least = second = np.iinfo(np.int64).max
@@ -179,7 +179,7 @@ def members(groups: Any, number: int) -> np.ndarray:
     return units
 
 
-@kernel
+@kernel(counting=False)
 def move(people: Individuals, groups: Any, unit: int, target: int) -> None:
     """Put a unit into another group, or out of one, or into the pool; both groups are left to refresh. O(1).
 
@@ -252,6 +252,7 @@ def group_fields(
         "size": np.zeros(count, dtype=np.int64),
         "room": np.int64(u if room is None else room),
         "active": np.ones(u, dtype=np.int64) if active is None else active,
+        "strongest": np.array([1 if active is None else active.max(initial=0)], dtype=np.int64),
         "total": np.zeros((count, 2), dtype=np.int64),
         "fewest": np.full((count, 2), np.iinfo(np.int64).max),
         "even": active is None,
@@ -263,7 +264,7 @@ def group_fields(
     }
 
 
-@kernel
+@kernel(counting=False)
 def fill(people: Individuals, groups: Any, labels: np.ndarray, rules: ValueRules | None = None) -> None:
     """Work out every field of an empty state for labels int32 (u,)."""
     for unit in range(labels.size):
@@ -272,7 +273,7 @@ def fill(people: Individuals, groups: Any, labels: np.ndarray, rules: ValueRules
     refresh_all(people, groups, rules)
 
 
-@kernel
+@kernel(counting=False)
 def refresh_all(people: Individuals, groups: Any, rules: ValueRules | None = None) -> None:
     """Recompute what is kept for every group."""
     for number in range(groups.size.size):

@@ -48,6 +48,7 @@ class Groups(NamedTuple):
     size: NDArray[np.int64]
     room: int
     active: NDArray[np.int64]
+    strongest: NDArray[np.int64]
     total: NDArray[np.int64]
     fewest: NDArray[np.int64]
     even: bool
@@ -60,7 +61,7 @@ class Groups(NamedTuple):
     words: NDArray[np.uint64]
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def joined_ncp(people: Individuals, box: np.ndarray, words: np.ndarray, at: int, unit: int) -> float:
     """NCP of the hull of a box and a unit. box: float64 (., 1 + 2 dn), words: uint64 (., W); row ``at`` is meant.
 
@@ -81,7 +82,7 @@ def joined_ncp(people: Individuals, box: np.ndarray, words: np.ndarray, at: int,
     return ncp
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def box_ncp(people: Individuals, box: np.ndarray, at: int) -> float:
     """NCP of a box that is not empty. O(d)."""
     ncp = box[at, 0]
@@ -90,7 +91,7 @@ def box_ncp(people: Individuals, box: np.ndarray, at: int) -> float:
     return ncp
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def both_ncp(people: Individuals, box: np.ndarray, words: np.ndarray, a: int, b: int) -> float:
     """NCP of the hull of two boxes. O(d + W)."""
     ncp = -people.first_value[0]
@@ -103,7 +104,7 @@ def both_ncp(people: Individuals, box: np.ndarray, words: np.ndarray, a: int, b:
     return ncp
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def empty_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int) -> None:
     """Make a box that holds nothing."""
     box[at, 0] = -people.first_value[0]
@@ -114,7 +115,7 @@ def empty_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int) 
         words[at, w] = np.uint64(0)
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def widen_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int, unit: int) -> None:
     """Take a unit into a box."""
     for j in range(people.numeric_weight.size):
@@ -129,7 +130,7 @@ def widen_box(people: Individuals, box: np.ndarray, words: np.ndarray, at: int, 
                 words[at, w] |= new
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def group_cost(groups: Groups, size: int, rows: int, fewest: int, ncp: float) -> float:
     """What a group of at least k people costs: kept rows x NCP, and the price of those that wait."""
     kept = size * fewest if groups.even else rows
@@ -139,7 +140,7 @@ def group_cost(groups: Groups, size: int, rows: int, fewest: int, ncp: float) ->
     return cost
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def changed_loss(people: Individuals, groups: Groups, number: int, out: int, unit: int) -> float:
     """Loss of a group after the member ``out`` left and ``unit`` came; -1 for nobody. O(d + values of a unit)."""
     # As ``exchanged_counts``, written out: a function inside this one makes the search count references again.
@@ -177,7 +178,7 @@ def changed_loss(people: Individuals, groups: Groups, number: int, out: int, uni
     return kept * ncp + (rows - kept) * groups.waiting[0] if kept > 0 else rows * groups.waiting[0]
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def fresh_loss(people: Individuals, groups: Groups, unit: int, other: int) -> float:
     """Loss of a group of two units."""
     ncp = -people.first_value[0]
@@ -205,7 +206,7 @@ def fresh_loss(people: Individuals, groups: Groups, unit: int, other: int) -> fl
     return kept * ncp + (rows - kept) * groups.waiting[0] if rows > kept else kept * ncp
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def refresh_hull(people: Individuals, groups: Groups, number: int) -> None:
     """Recompute the hull of a group, from its values alone, whatever came before. O(size (d + W))."""
     empty_box(people, groups.box, groups.words, number)
@@ -219,7 +220,7 @@ def refresh_hull(people: Individuals, groups: Groups, number: int) -> None:
         groups.box[number, 0] += bits_cost(groups.words[number, w], people.bit_weight, w)
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def refresh(people: Individuals, groups: Groups, number: int) -> None:
     """Recompute the hull of a group, and those without each member. O(size (d + W))."""
     refresh_hull(people, groups, number)

@@ -25,68 +25,65 @@ _SWAPS = 6
 _DRAWS = np.int64(12)
 # So many of them group afresh; all of them where nobody may wait.
 _RUINS = np.int64(3)
+# The change of loss where nothing was done.
+NOTHING = np.inf
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _paid(people: Individuals, groups: Any, unit: int, target: int) -> float:
     """What a unit costs beside a target group, in rows: that group, and waiting in the pool."""
     loss = groups.loss[target] if target >= 0 else 0.0
     return loss + (people.rows[unit] * groups.waiting[0] if groups.label[unit] < 0 else 0.0)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _random_swap(
     people: Individuals,
     groups: Any,
     nearest: np.ndarray,
     work: Workspace,
     unit: int,
-    change: np.ndarray,
     rules: ValueRules | None = None,
-) -> bool:
-    """Swap with a neighbour, or somebody in its group; ``change[0]`` takes the change of loss."""
+) -> float:
+    """Swap with a neighbour, or somebody in its group; returns the change of loss, NOTHING where nothing was done."""
     other = np.int64(nearest[unit, next_random(work.random, nearest.shape[1])])
     if other < 0 or groups.label[other] == groups.label[unit] or groups.label[unit] < 0:
-        return False
+        return NOTHING
     home, target = np.int64(groups.label[unit]), np.int64(groups.label[other])
     partner = other
     if target >= 0:
-        partner = members(groups, target)[next_random(work.random, groups.size[target])]
-    change[0] -= _paid(people, groups, unit, home) + _paid(people, groups, partner, target)
+        partner = np.int64(groups.head[target])
+        for _ in range(next_random(work.random, groups.size[target])):
+            partner = np.int64(groups.after[partner])
+    change = -_paid(people, groups, unit, home) - _paid(people, groups, partner, target)
     logged_move(people, groups, work, partner, home)
     logged_move(people, groups, work, unit, target)
     for number in (home, target):
         refresh_and_push(people, groups, work, number, rules)
-    change[0] += _paid(people, groups, unit, home) + _paid(people, groups, partner, target)
-    return True
+    return change + _paid(people, groups, unit, home) + _paid(people, groups, partner, target)
 
 
-@kernel(inner=True)
-def _dissolve(people: Individuals, groups: Any, work: Workspace, number: int, change: np.ndarray) -> bool:
-    """Everybody into the pool; the descent finds new groups for them. Not for a group that would fill the undo log."""
+@kernel(inner=True, counting=False)
+def _dissolve(people: Individuals, groups: Any, work: Workspace, number: int) -> float:
+    """Everybody into the pool; the descent finds new groups for them. NOTHING for a group that would fill the log."""
     if groups.size[number] > work.log.shape[0] // 2:
-        return False
-    change[0] += groups.total[number, 0] * groups.waiting[0] - groups.loss[number]
-    for unit in members(groups, number):
-        logged_move(people, groups, work, unit, NOBODY)
+        return NOTHING
+    change = groups.total[number, 0] * groups.waiting[0] - groups.loss[number]
+    while groups.size[number] > 0:
+        logged_move(people, groups, work, np.int64(groups.head[number]), NOBODY)
     groups.loss[number] = 0.0
-    return True
+    return change
 
 
 @kernel(inner=True)
 def _split(
-    people: Individuals,
-    groups: Any,
-    work: Workspace,
-    number: int,
-    change: np.ndarray,
-    rules: ValueRules | None = None,
-) -> bool:
+    people: Individuals, groups: Any, work: Workspace, number: int, rules: ValueRules | None = None
+) -> float:
     """The k members nearest to a random one, by hull or by row count, become a group of their own."""
     size, k = groups.size[number], groups.k[0]
     if size < 2 * k or groups.frees[0] == 0 or k > work.log.shape[0] // 2:
-        return False
+        return NOTHING
     units = members(groups, number)
     seed = units[next_random(work.random, size)]
     by_rows = next_random(work.random, np.int64(2)) == 0
@@ -96,7 +93,7 @@ def _split(
             gaps[p] = abs(people.rows[units[p]] - people.rows[seed])
         else:
             gaps[p] = hull_loss(people, units[p], seed) if units[p] != seed else -1.0
-    change[0] -= groups.loss[number]
+    change = -groups.loss[number]
     order, scratch = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     stable_order(gaps, size, order, scratch)
     empty = np.int64(groups.free[groups.frees[0] - 1])
@@ -104,11 +101,11 @@ def _split(
         logged_move(people, groups, work, units[order[place]], empty)
     for part in (number, empty):
         refresh_and_push(people, groups, work, part, rules)
-        change[0] += groups.loss[part]
-    return True
+        change += groups.loss[part]
+    return change
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _undo(people: Individuals, groups: Any, work: Workspace, rules: ValueRules | None = None) -> None:
     """Everybody back to where they were, last moves first; the groups that changed are recomputed once."""
     moves = work.logged[0]
@@ -128,7 +125,7 @@ def _undo(people: Individuals, groups: Any, work: Workspace, rules: ValueRules |
     work.logged[0] = 0
 
 
-@kernel
+@kernel(counting=False)
 def kick(
     people: Individuals,
     groups: Any,
@@ -146,36 +143,35 @@ def kick(
     Postcondition: the loss is not higher. Where nobody may wait every group is feasible, if it was before.
     """
     position = np.int64(first)
-    change = np.zeros(1)
     all_afresh = groups.waiting[0] >= NEVER
     while work.evaluations[0] < limit:
         unit = np.int64(tour[position])
         position = (position + 1) % tour.size
         work.evaluations[0] += 1
         work.logged[0] = 0
-        change[0] = 0.0
+        change = NOTHING
         number = np.int64(groups.label[unit])
         draw = np.int64(-1) if all_afresh else next_random(work.random, _DRAWS)
-        done = False
         # Two conditions, or it is not compiled away where there is no scratch.
         if ruin is not None:  # noqa: SIM102
             if number >= 0 and (all_afresh or draw >= _DRAWS - _RUINS):
-                done = recreate(people, groups, nearest, work, ruin, unit, change)
+                change = recreate(people, groups, nearest, work, ruin, unit)
         if number >= 0 and draw == 0:
-            done = _dissolve(people, groups, work, number, change)
+            change = _dissolve(people, groups, work, number)
         elif number >= 0 and draw == 1:
-            done = _split(people, groups, work, number, change, rules)
-        if not done and not all_afresh:
+            change = _split(people, groups, work, number, rules)
+        if change == NOTHING and not all_afresh:
             walker = unit
             for _ in range(_SWAPS):
-                swapped = _random_swap(people, groups, nearest, work, walker, change, rules)
-                done = done or swapped
+                swapped = _random_swap(people, groups, nearest, work, walker, rules)
+                if swapped < NOTHING:
+                    change = swapped + (change if change < NOTHING else 0.0)
                 near = np.int64(nearest[unit, next_random(work.random, nearest.shape[1])])
                 walker = near if near >= 0 else unit
-        if not done:
+        if change == NOTHING:
             continue
-        change[0] += descend(people, groups, nearest, work, _NO_LIMIT, rules)
-        if change[0] > EPSILON:
+        change += descend(people, groups, nearest, work, _NO_LIMIT, rules)
+        if change > EPSILON:
             _undo(people, groups, work, rules)
         while pop(work) >= 0:
             pass

@@ -24,7 +24,7 @@ from kanonflow.solvers.units.individuals import Individuals
 FRESH = np.int64(-2)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _true_gain(
     people: Individuals, groups: Any, rules: ValueRules, unit: int, target: int, partner: int
 ) -> float:
@@ -43,7 +43,7 @@ def _true_gain(
     return gain
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _best_offer(
     people: Individuals, groups: Any, rules: ValueRules, work: Workspace, unit: int, bound: float
 ) -> float:
@@ -68,7 +68,7 @@ def _best_offer(
     return best
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _offer(rules: ValueRules, gain: float, target: int, partner: int) -> None:
     """Keep a move whose gain is at most this much, for ``_best_offer`` to judge."""
     place = rules.offers[0]
@@ -77,45 +77,8 @@ def _offer(rules: ValueRules, gain: float, target: int, partner: int) -> None:
     rules.offers[0] = place + 1
 
 
-# Beside the scan for the others: inside it the branches make numba count references, at five times the cost.
-@kernel(inner=True)
-def _best_fresh(
-    people: Individuals,
-    groups: Any,
-    nearest: np.ndarray,
-    work: Workspace,
-    unit: int,
-    leaves: float,
-    bound: float,
-) -> float:
-    """The best gain of a group of the unit alone, or with one of its neighbours, above a bound.
-
-    leaves: what its group saves without it.
-    """
-    best = bound
-    k, active = groups.k[0], groups.active[unit]
-    if active >= k and groups.size[groups.label[unit]] > 1:
-        gain = leaves - fresh_loss(people, groups, unit, unit)
-        if gain > best:
-            best = gain
-            work.found[0], work.found[1] = FRESH, NOBODY
-    for index in range(nearest.shape[1]):
-        other = np.int64(nearest[unit, index])
-        target = np.int64(groups.label[other]) if other >= 0 else NOBODY
-        if target < 0 or target == groups.label[unit] or active + groups.active[other] < k:
-            continue
-        if groups.total[target, 1] - groups.active[other] >= k:
-            gain = leaves + groups.loss[target] - changed_loss(people, groups, target, other, NOBODY)
-            gain -= fresh_loss(people, groups, unit, other)
-            work.evaluations[0] += 1
-            if gain > best:
-                best = gain
-                work.found[0], work.found[1] = FRESH, other
-    return best
-
-
-@kernel
-def best_move(
+@kernel(inner=True, counting=False)
+def _best_exchange(
     people: Individuals,
     groups: Any,
     nearest: np.ndarray,
@@ -123,14 +86,11 @@ def best_move(
     unit: int,
     rules: ValueRules | None = None,
 ) -> float:
-    """Gain of the best move of one unit; 0 if none. ``work.found`` = (target, partner), -1 for nobody.
+    """Gain of the best shift or swap of one unit; 0 if none.
 
-    A target alone: the unit goes there; with a partner: they change places. Targets are the groups of its neighbours,
-    the pool, and a FRESH group, of the unit alone or with the partner. Where nobody may wait no group is left with too
-    few, for that would cost more than there is.
+    Where nobody may wait no group is left with too few, for that would cost more than there is.
     With rules every move that would gain without them is kept, and judged after the scan: the rules only ever add to
     the loss of what a move makes, and a call inside the scan would slow it tenfold.
-    O(neighbours x members x (d + values of a unit)).
     """
     home = np.int64(groups.label[unit])
     waits = people.rows[unit] * groups.waiting[0]
@@ -203,12 +163,67 @@ def best_move(
     work.evaluations[0] += evaluations
     if rules is not None:
         best = _best_offer(people, groups, rules, work, unit, best)
-    elif home >= 0 and leaves > -NEVER / 2 and groups.frees[0] > 0:
-        best = _best_fresh(people, groups, nearest, work, unit, leaves, best)
     return best if best > least else 0.0
 
 
-@kernel(inner=True)
+# Not in the scan for the others: there its branches make numba count references, at half as much time again.
+@kernel(inner=True, counting=False)
+def _best_fresh(
+    people: Individuals, groups: Any, nearest: np.ndarray, work: Workspace, unit: int, bound: float
+) -> float:
+    """The best gain of a group of the unit alone, or with one of its neighbours, above a bound."""
+    home = np.int64(groups.label[unit])
+    k, active = groups.k[0], groups.active[unit]
+    leaves = groups.loss[home] - changed_loss(people, groups, home, np.int64(unit), NOBODY)
+    best = max(bound, EPSILON * groups.total[home, 0])
+    found = False
+    if active >= k and groups.size[home] > 1:
+        gain = leaves - fresh_loss(people, groups, unit, unit)
+        if gain > best:
+            best, found = gain, True
+            work.found[0], work.found[1] = FRESH, NOBODY
+    for index in range(nearest.shape[1]):
+        other = np.int64(nearest[unit, index])
+        target = np.int64(groups.label[other]) if other >= 0 else NOBODY
+        if target < 0 or target == home or active + groups.active[other] < k:
+            continue
+        if groups.total[target, 1] - groups.active[other] >= k:
+            gain = leaves + groups.loss[target] - changed_loss(people, groups, target, other, NOBODY)
+            gain -= fresh_loss(people, groups, unit, other)
+            work.evaluations[0] += 1
+            if gain > best:
+                best, found = gain, True
+                work.found[0], work.found[1] = FRESH, other
+    return best if found else bound
+
+
+@kernel(counting=False)
+def best_move(
+    people: Individuals,
+    groups: Any,
+    nearest: np.ndarray,
+    work: Workspace,
+    unit: int,
+    rules: ValueRules | None = None,
+) -> float:
+    """Gain of the best move of one unit; 0 if none. ``work.found`` = (target, partner), -1 for nobody.
+
+    A target alone: the unit goes there; with a partner: they change places. Targets are the groups of its neighbours,
+    the pool, and a FRESH group, of the unit alone or with the partner.
+    With rules every move that would gain without them is kept, and judged after the scan: the rules only ever add to
+    the loss of what a move makes, and a call inside the scan would slow it tenfold.
+    O(neighbours x members x (d + values of a unit)).
+    """
+    gain = _best_exchange(people, groups, nearest, work, unit, rules)
+    home = np.int64(groups.label[unit])
+    # Compiled away where there are rules.
+    if rules is None:  # noqa: SIM102
+        if home >= 0 and groups.frees[0] > 0 and groups.active[unit] + groups.strongest[0] >= groups.k[0]:
+            gain = _best_fresh(people, groups, nearest, work, unit, gain)
+    return gain
+
+
+@kernel(inner=True, counting=False)
 def logged_move(people: Individuals, groups: Any, work: Workspace, unit: int, target: int) -> None:
     """Move a unit, note in the undo log where it came from, and put it on the list."""
     entry = work.logged[0]
@@ -218,7 +233,7 @@ def logged_move(people: Individuals, groups: Any, work: Workspace, unit: int, ta
     push(work, unit)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def refresh_and_push(
     people: Individuals, groups: Any, work: Workspace, number: int, rules: ValueRules | None = None
 ) -> None:
@@ -233,7 +248,7 @@ def refresh_and_push(
         unit = np.int64(groups.after[unit])
 
 
-@kernel
+@kernel(counting=False)
 def make_move(
     people: Individuals, groups: Any, work: Workspace, unit: int, rules: ValueRules | None = None
 ) -> None:
@@ -255,7 +270,7 @@ def make_move(
         refresh_and_push(people, groups, work, number, rules)
 
 
-@kernel
+@kernel(counting=False)
 def descend(
     people: Individuals,
     groups: Any,

@@ -71,7 +71,7 @@ def build_ruin(people: Individuals) -> Ruin:
     )
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _take(groups: Groups, work: Workspace, ruin: Ruin, number: int, most: int) -> bool:
     """Add a group's units to those dissolved, unless it is among them or they were more than ``most``."""
     if work.stamp[number] == work.clock[0] or ruin.held[0] + groups.size[number] > most:
@@ -85,7 +85,7 @@ def _take(groups: Groups, work: Workspace, ruin: Ruin, number: int, most: int) -
     return True
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _choose(
     groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin, unit: int, more: int, most: int
 ) -> int:
@@ -104,7 +104,7 @@ def _choose(
     return taken
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
     """Box, totals and cost of each subset of the dissolved units; infinite where it is not feasible.
 
@@ -144,7 +144,7 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
     return priced
 
 
-@kernel
+@kernel(counting=False)
 def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
     """The cheapest feasible groups of the dissolved units, into ``ruin.piece``, and their cost.
 
@@ -183,7 +183,7 @@ def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin
     return cost
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> None:
     """Random greedy: of the pieces that are not feasible a random one joins where it grows the cost least."""
     count, k = ruin.held[0], groups.k[0]
@@ -233,7 +233,7 @@ def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Rui
     work.evaluations[0] += priced
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _rebuild(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
     """Put the dissolved units into groups as ``ruin.piece`` says, logged; returns the change of cost."""
     count = ruin.held[0]
@@ -256,32 +256,30 @@ def _rebuild(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -
     return change
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def recreate(
-    people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin, unit: int, change: np.ndarray
-) -> bool:  # fmt: skip
-    """Dissolve the group of a unit and some near ones, and group their units afresh; False: nothing was done.
+    people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin, unit: int
+) -> float:  # fmt: skip
+    """Dissolve the group of a unit and some near ones, and group their units afresh; returns the change of loss.
 
-    Half of the times in the best way there is, where two groups can be of so few units. ``change[0]`` takes the change
-    of loss.
+    Half of the times in the best way there is, where two groups can be of so few units. Infinite: nothing was done.
     """
     least = 2 * groups.k[0] if groups.even else 2
     if least > MOST:
-        return False
+        return np.inf
     few = next_random(work.random, np.int64(2)) == 0 and least <= EXACT
     more = np.int64(MORE) if few else 1 + next_random(work.random, np.int64(MORE))
     taken = _choose(groups, nearest, work, ruin, unit, more, np.int64(EXACT if few else MOST))
     if taken < 2 or groups.frees[0] < ruin.held[0]:
-        return False
+        return np.inf
     if not few:
         _join_pieces(people, groups, work, ruin)
     elif best_pieces(people, groups, work, ruin) >= _dissolved_loss(groups, work, ruin) * (1.0 - EPSILON):
-        return False
-    change[0] += _rebuild(people, groups, work, ruin)
-    return True
+        return np.inf
+    return _rebuild(people, groups, work, ruin)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _dissolved_loss(groups: Groups, work: Workspace, ruin: Ruin) -> float:
     """What the groups of the dissolved units cost now."""
     loss = 0.0

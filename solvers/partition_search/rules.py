@@ -120,12 +120,12 @@ def part_of_rules(rules: ValueRules | None, chosen: NDArray[np.int64]) -> ValueR
     return rules._replace(begin=rules.begin[chosen], **{name: getattr(rules, name).copy() for name in own})
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _times_log(count: int) -> float:
     return count * math.log(count) if count > 1 else 0.0
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _count(rules: ValueRules, side: int, row: int, step: int) -> None:
     """Add a row to a tally (step 1) or take it off (-1). O(f)."""
     norm = rules.state[side, 3]
@@ -152,7 +152,7 @@ def _count(rules: ValueRules, side: int, row: int, step: int) -> None:
         rules.counts[side, code] = new
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _load(
     people: Individuals,
     rules: ValueRules,
@@ -189,7 +189,7 @@ def _load(
         unit = np.int64(after[unit])
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _distance(rules: ValueRules, side: int, f: int, rows: int) -> float:
     """Equal or ordered distance of a tally's shares from the release's. O(values), O(1) where spread is right."""
     if rules.distance[f] == 1 and rules.state[side, 3] == rows:
@@ -205,7 +205,7 @@ def _distance(rules: ValueRules, side: int, f: int, rows: int) -> float:
     return total / 2.0 if rules.distance[f] == 1 else total / max(shown - 1, 1)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _judge(rules: ValueRules, side: int, rows: int) -> bool:
     """Whether a tally of that many rows meets every rule."""
     met = True
@@ -222,7 +222,7 @@ def _judge(rules: ValueRules, side: int, rows: int) -> bool:
     return met
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _exchange(
     people: Individuals, rules: ValueRules, side: int, row_count: int, leaver: int, unit: int
 ) -> int:
@@ -241,7 +241,7 @@ def _exchange(
     return rows
 
 
-@kernel
+@kernel(counting=False)
 def meets(
     people: Individuals, rules: ValueRules, after: np.ndarray, first: int, side: int, number: int,
     row_count: int, out: int, unit: int,
@@ -260,7 +260,7 @@ def meets(
     return met
 
 
-@kernel
+@kernel(counting=False)
 def shortfall(
     people: Individuals, rules: ValueRules, after: np.ndarray, first: int, side: int, number: int,
     row_count: int, out: int, unit: int,
@@ -288,7 +288,7 @@ def shortfall(
     return missing
 
 
-@kernel
+@kernel(counting=False)
 def forget(rules: ValueRules) -> None:
     """Classes have changed: what the tallies hold is none of them any more."""
     rules.state[0, 0] = rules.state[1, 0] = -1

@@ -71,6 +71,7 @@ class SilGroups(NamedTuple):
     size: NDArray[np.int64]
     room: int
     active: NDArray[np.int64]
+    strongest: NDArray[np.int64]
     total: NDArray[np.int64]
     fewest: NDArray[np.int64]
     even: bool
@@ -87,7 +88,7 @@ class SilGroups(NamedTuple):
 
 
 # Called, not inlined: with a copy at each look the search takes several times as long to compile, and is no faster.
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _next(groups: SilGroups, number: int, out: int, unit: int, who: int) -> int:
     """Who comes after somebody (-1: first) of a group without ``out`` and with ``unit`` at its end; -1: nobody."""
     following = NOBODY
@@ -100,7 +101,7 @@ def _next(groups: SilGroups, number: int, out: int, unit: int, who: int) -> int:
     return following
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _distances(groups: SilGroups, number: int, out: int, unit: int, fewest: int) -> float:
     """Sum of the distances of the first ``fewest`` rows of each member to their average, times d."""
     rows = groups.rows
@@ -153,7 +154,7 @@ def _distances(groups: SilGroups, number: int, out: int, unit: int, fewest: int)
     return distance
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def changed_loss(people: Individuals, groups: SilGroups, number: int, out: int, unit: int) -> float:
     """Loss of a group after the member ``out`` left and ``unit`` came; -1 for nobody. O(runs of the group x d)."""
     size, rows, active, fewest = exchanged_counts(people, groups, number, out, unit)
@@ -164,13 +165,13 @@ def changed_loss(people: Individuals, groups: SilGroups, number: int, out: int, 
     return distance * groups.rows.scale + rows * groups.waiting[0]
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def fresh_loss(people: Individuals, groups: SilGroups, unit: int, other: int) -> float:
     """Not told: groups of one or two are no use where k is more."""
     return np.inf
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def refresh(people: Individuals, groups: SilGroups, number: int) -> None:
     """Nothing is kept for a group but its loss."""
 
