@@ -2,7 +2,7 @@
 
 A made-up window of ``--rows`` records (default 50,000) whose quasi-identifiers are nearly all distinct: age, two
 coordinates of four decimals around 400 towns, gender, one of 60 jobs; k = 5. Released once by ``kanonflow anonymize
---certificates`` in each mode: ``row`` (a graph over records, each its own individual) and ``individual`` (closed
+--matching-records`` in each mode: ``row`` (a graph over records, each its own individual) and ``individual`` (closed
 classes; one to three records a person). Then ``kanonflow verify`` runs as a process of its own: the audit alone, with
 matching records, and with these and the secret, which repeats the draw. Time is that of the whole process, imports
 included; memory is its largest resident set. The aim is 60 s and 4 GiB for 50,000 rows.
@@ -97,14 +97,14 @@ def write_window(path: Path, rows: int, seed: int, *, people: bool) -> None:
 
 def _release(place: Path, evaluations: float | None) -> None:
     budget = [] if evaluations is None else ["--evaluations", str(evaluations)]
-    asked = ["anonymize", "--certificates", "--quiet", "--output", str(place / "out"), *budget]
+    asked = ["anonymize", "--matching-records", "--quiet", "--output", str(place / "out"), *budget]
     subprocess.run([*_command(place, asked)], check=True, stderr=subprocess.DEVNULL)
 
 
 def _audit(place: Path, check: str) -> tuple[float, float, float, dict[str, Any]]:
     """Wall seconds, CPU seconds, peak MiB, and the report of one audit."""
     asked = ["verify", "--json", "--release", str(place / "out")]
-    asked += ["--certificates"] if check != CHECKS[0] else []
+    asked += ["--matching-records"] if check != CHECKS[0] else []
     asked += ["--secret-file", str(place / "out/restricted/secret")] if check == CHECKS[2] else []
     report = place / "report.json"
     began = time.perf_counter()

@@ -53,6 +53,7 @@ def _run(argv: Sequence[str] | None) -> int:
         from kanonflow.pipelines.options.options import parse
 
         arguments, beam_flags = parse(argv)
+        _tell_notes(arguments.notes)
         return _COMMANDS[arguments.command](arguments, beam_flags)
     except ClosedPipeError:
         raise
@@ -128,7 +129,7 @@ def _demo(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.schemas.policy_source import read_policy
 
     options = run_options(arguments, beam_flags)
-    _tell_notes(options)
+    _tell_notes(options.notes)
     if not arguments.only_feed:
         check_runner(options, [str(Path(options.output) / "feed")])
     shape = FeedShape(rows=arguments.rows, days=arguments.days, seed=arguments.seed)
@@ -155,7 +156,7 @@ def _anonymize(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     options = run_options(arguments, beam_flags)
     check_runner(options, arguments.input)
     _refuse_policy_as_secret(arguments)
-    _tell_notes(options)
+    _tell_notes(options.notes)
     policy = read_policy_at(arguments.policy)
     if arguments.second_release:
         options = second_release_options(options)
@@ -206,7 +207,7 @@ def _forget(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
     source = secret_source(arguments.secret_file, arguments.secret_env, arguments.secret_manager)
     given = None if source is None else source.resolve()
-    previous = [each.resolve() for each in previous_sources(arguments.previous_secret)]
+    previous = [each.resolve() for each in previous_sources(arguments.previous_secrets)]
     output = arguments.output.rstrip("/") or "/"
     forgotten = forget(output, arguments.individual_file, given, previous)
     tell(forgotten.to_json() if arguments.json else forgotten.render())
@@ -269,19 +270,17 @@ def _refuse_policy_as_secret(arguments: argparse.Namespace) -> None:
     from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 
     given = secret_source(arguments.secret_file, arguments.secret_env, arguments.secret_manager)
-    refuse_shared_secret((given, *previous_sources(arguments.previous_secret)), [arguments.policy])
+    refuse_shared_secret((given, *previous_sources(arguments.previous_secrets)), [arguments.policy])
 
 
-def _tell_notes(options: "RunOptions") -> None:  # type: ignore[name-defined] # noqa: F821
-    for note in options.notes:
+def _tell_notes(notes: Sequence[str]) -> None:
+    for note in notes:
         tell(f"kanonflow: note: {note}", sys.stderr)
 
 
 def _warn(policy: "Policy") -> None:  # type: ignore[name-defined] # noqa: F821
     """Say what must not go unread, also with --quiet."""
-    from kanonflow.pipelines.commands.row_mode_notes import two_candidates_warning
-
-    for warning in two_candidates_warning(policy):
+    for warning in policy.promise.warnings(policy):
         tell(f"kanonflow: warning: {warning}", sys.stderr)
 
 
@@ -372,12 +371,12 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
 
     given = (arguments.secret_file, arguments.secret_env, arguments.secret_manager)
     there = any(each is not None for each in given)
-    epochs = read_policy(str(arguments.policy)).has_epochs
+    epochs = read_policy(str(arguments.policy)).promise.epochs
     if there and not (arguments.matching_records or epochs):
         from kanonflow.pipelines.options.options import OptionsError
 
         raise OptionsError(
-            "--secret-...: only verify --certificates has a use for the secret, or cohort: lasting"
+            "--secret-...: only verify --matching-records has a use for the secret, or cohort: lasting"
         )
     output = arguments.restricted or arguments.release
     own = Path(output, "restricted", "secret")
@@ -390,7 +389,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
 
     source = secret_source(*given) if there else secret_source(str(own))
     assert source is not None
-    replaced = [each.resolve() for each in previous_sources(arguments.previous_secret)]
+    replaced = [each.resolve() for each in previous_sources(arguments.previous_secrets)]
     secret = secret_of_run(output, source.resolve(), replaced)
     checks: dict[str, Any] = {"people_key": people_key(secret)} if epochs else {}
     return checks | ({"recipe": recipe_check(secret)} if there and arguments.matching_records else {})
@@ -426,20 +425,15 @@ def _check(check: "PolicyCheck", stream_output: str | None, *, as_json: bool) ->
     from kanonflow.pipelines.run_records.payload_check import write_check
 
     if check.figures is None:
-        raise OptionsError("--for keeps what was measured: it goes with --input")
+        raise OptionsError("--for keeps what was measured, and --fit-only measures nothing")
     output = stream_output.rstrip("/") or "/"
     kept = write_check(output, check.policy, check.figures, time.time_ns() // 1_000_000)
     tell(f"kept in {kept}", sys.stderr if as_json else sys.stdout)
 
 
 def _report(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.options.options import OptionsError
     from kanonflow.pipelines.report.report import ReportInput, write_report
 
-    if arguments.input and arguments.policy is None:
-        raise OptionsError(
-            "--input: queries are asked of the input as the policy reads it; give --policy too"
-        )
     policy = None
     if arguments.policy is not None:
         from kanonflow.schemas.policy_source import read_policy

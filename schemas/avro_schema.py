@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal
 from importlib import resources
 from typing import Any
 
@@ -98,7 +97,7 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     for nulls too); then the payload as ``bound.payload`` orders it, in its own types.
     """
     windowless = bound.policy.time is None
-    numbered = [pa.field(name, pa.int64(), nullable=False) for name in bound.policy.group_columns]
+    numbered = [pa.field(name, pa.int64(), nullable=False) for name in bound.policy.promise.group_columns]
     fields = [
         pa.field("release_id", pa.string(), nullable=False),
         pa.field("window_start", MILLISECONDS, nullable=windowless),
@@ -122,7 +121,7 @@ def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[st
         "protect": str(bound.policy.protect),
         "policy": bound.policy.name,
     }
-    if bound.policy.has_epochs and epoch is not None:
+    if bound.policy.promise.epochs and epoch is not None:
         schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}
     for field in schema["fields"]:
@@ -181,10 +180,9 @@ def _field_property(column: BoundColumn) -> dict[str, Any]:
     quasi = column.field.quasi
     if quasi is None:
         return {"field": column.name, "role": str(column.field.role)}
+    assert column.generalized is not None
     told: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
-    if column.in_ranges:
-        told["grid"] = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
-        told["outside"] = str(quasi.outside)
+    told |= column.generalized.told(quasi)
     if quasi.domain is not None:
         told["domain"] = [str(value) for value in quasi.domain]
     return told

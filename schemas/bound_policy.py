@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.canonical_types import (
@@ -18,7 +20,6 @@ from kanonflow.schemas.canonical_types import (
 )
 from kanonflow.schemas.diversity_declaration import no_order
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.kinds.form import Ends, Form
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kind import Kind
@@ -27,6 +28,7 @@ from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.text_form import ISO, CsvForm, TextForm
+from kanonflow.schemas.tree import Tree
 
 OF_COHORTS = ("person", "cohort", "forgotten")
 """Columns of the files in restricted/cohorts beside the quasi-identifiers."""
@@ -96,9 +98,17 @@ class BoundColumn:
         return self.field.value == "timestamp" and self.values.per_day == 1
 
     @property
-    def hierarchy(self) -> Hierarchy | None:
-        """The hierarchy of a quasi-identifier that has one."""
-        return None if self.field.quasi is None else self.field.quasi.hierarchy
+    def tree(self) -> Tree | None:
+        """The tree whose nodes a quasi-identifier's boxes are; None: they are none."""
+        quasi = self.field.quasi
+        return None if quasi is None else KINDS[quasi.type].tree(quasi)
+
+    def unlisted(self, values: pa.Array) -> NDArray[np.bool_] | None:
+        """Which values are none that a quasi-identifier's domain has as text, bool (n,); None: it has no texts."""
+        quasi, kind = self.field.quasi, self.generalized
+        if quasi is None or kind is None or not kind.has_texts(quasi):
+            return None
+        return kind.unlisted(quasi, self.values.texts(values))
 
     @property
     def categories(self) -> tuple[str, ...] | None:
@@ -204,7 +214,7 @@ def _name_mistakes(policy: Policy, names: list[str]) -> Iterator[str]:
 
 def _published_name_mistakes(policy: Policy) -> Iterator[str]:
     published = {field.name for field in (*policy.quasis, *policy.payload)}
-    reserved = (*RESERVED, *policy.group_columns)
+    reserved = (*RESERVED, *policy.promise.group_columns)
     taken: dict[str, str] = dict.fromkeys(reserved, "the release itself")
     for field in policy.read_once:
         if avro_name(field.name) in OF_COHORTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy_fields import Role
 
 
@@ -25,9 +26,9 @@ def expected_instead(column: BoundColumn, reason: str) -> str:
     if reason == "missing_value":
         return f"{expected_form(column)} in every row, for role: {column.field.role} needs it"
     if reason == "outside_domain":
-        if column.hierarchy is not None:
-            return "a value of its hierarchy"
-        return "a value of its declared domain (outside: code takes numbers and dates beyond it as its end)"
+        quasi = column.field.quasi
+        assert quasi is not None
+        return KINDS[quasi.type].expected(quasi)
     if reason == "unparseable":
         return "UTF-8 text without the characters NUL and SUB"
     if column.field.role is Role.TIME:

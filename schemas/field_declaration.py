@@ -77,6 +77,9 @@ def _read_quasi(
         weight=found.get("weight", 1.0),
         outside=found.get("outside", Outside.REJECT),
         hierarchy=hierarchy,
+        of=found.get("of"),
+        lengths=found.get("lengths"),
+        size=found.get("size"),
     )
     return quasi if kind is not None else None
 

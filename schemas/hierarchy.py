@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kanonflow.schemas.errors import HierarchyError
 
@@ -32,6 +32,8 @@ class Hierarchy:
     """
 
     rows: tuple[tuple[str, ...], ...]
+
+    lack: ClassVar[str] = "without a leaf; add a row for each to the hierarchy"
 
     def __post_init__(self) -> None:
         mistakes = find_hierarchy_mistakes(self.rows)
@@ -129,18 +131,24 @@ class Hierarchy:
         codes = np.asarray(found.fill_null(-1)).astype(np.int32)
         return np.where(np.asarray(texts.is_null()), np.int32(-1), codes)
 
-    def missing(self, texts: pa.StringArray) -> str | None:
-        """What a column's values lack in this hierarchy, in counts only; None when every value has a leaf."""
-        import pyarrow as pa
+    @cached_property
+    def _row_of(self) -> dict[str, tuple[str, ...]]:
+        return {row[0]: row for row in self.rows}
 
-        lacking = texts.filter(pa.array(self.leaf_codes(texts) < 0)).drop_null()
-        if len(lacking) == 0:
-            return None
-        different = len(lacking.unique())
-        return (
-            f"{different} different value{'' if different == 1 else 's'} in {len(lacking)} "
-            f"row{'' if len(lacking) == 1 else 's'} of the data without a leaf; add a row for each to the hierarchy"
-        )
+    def path(self, text: str) -> tuple[str, ...] | None:
+        """The row of a value; None: it has none."""
+        return self._row_of.get(text)
+
+    def over(self, texts: pa.StringArray) -> Hierarchy:
+        """Itself: all values are listed."""
+        return self
+
+    def below(
+        self, texts: pa.StringArray, level: NDArray[np.int64], leaf: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether each value stands below the node above a leaf at a level, bool (n,); a null does nowhere. O(n)."""
+        own = self.leaf_codes(texts)
+        return (own >= 0) & (self.codes[level, own] == self.codes[level, leaf])
 
 
 def _is_day(text: str) -> bool:

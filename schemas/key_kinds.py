@@ -146,6 +146,29 @@ class Whole:
 
 
 @dataclass(frozen=True)
+class Lengths:
+    """Whole numbers from 1, as a list; one may stand alone."""
+
+    @property
+    def told(self) -> str:
+        return "whole numbers, from 1"
+
+    def read(self, value: object, key: str, mistakes: list[str], where: str) -> tuple[int, ...] | None:
+        numbers = value if isinstance(value, list | tuple) else [value]
+        if numbers and all(isinstance(one, int) and not isinstance(one, bool) and one > 0 for one in numbers):
+            return tuple(numbers)
+        mistakes.append(f"{where}{key}: must be a list of whole numbers of at least 1, such as [1, 3]")
+        return None
+
+    def write(self, value: tuple[int, ...]) -> object:
+        return list(value)
+
+    def schema(self) -> JsonSchema:
+        one = {"type": "integer", "minimum": 1}
+        return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+
+
+@dataclass(frozen=True)
 class Number:
     """A number; text that holds one is taken too. otherwise: what is said of anything else.
 

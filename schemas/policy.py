@@ -14,6 +14,8 @@ from kanonflow.schemas.lasting_policy import LastingPolicy, there
 from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
+from kanonflow.schemas.promises.promise import Promise
+from kanonflow.schemas.promises.promises import promise_of
 from kanonflow.schemas.text_form import CsvForm
 
 __all__ = [
@@ -40,12 +42,8 @@ LATTICE_METHODS = ("ola", "kgen", "exhaustive", "incognito", "samarati", "datafl
 """Solvers that publish every field at one level of its hierarchy, from closed classes of equal labels."""
 MAX_WINDOW_ROWS = 200_000
 """Rows of a partition's window that are solved in one go, unless the policy says otherwise."""
-INTAKE_TIMES_K = 200
-"""So many times k newcomers wait for each other where rows may wait, unless the policy says otherwise."""
 MAX_REJECTED = 0.05
 """Share of the rows read that may be rejected because they do not fit, unless the policy says otherwise."""
-MAX_OUTDATED = 0.02
-"""Share of a window's rows outside their frozen box above which a run says that a renewal is due."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ class Policy:
     above which the run says that a renewal is due, by default 0.02.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
-    notes: what the reader of a file has to say about its spelling; no part of what the policy is.
 
     Raises PolicyError with all mistakes at once.
     """
@@ -95,7 +92,6 @@ class Policy:
     max_rejected: float | None = None
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
-    notes: tuple[str, ...] = member(default=(), compare=False)
 
     def __post_init__(self) -> None:
         self._choose_defaults()
@@ -109,8 +105,9 @@ class Policy:
             chosen["protect"] = Protection.ROW if self.individual is None else Protection.INDIVIDUAL
         if self.cohort is None and chosen.get("protect", self.protect) is Protection.INDIVIDUAL:
             chosen["cohort"] = _default_cohort(self.window_ms)
-        if chosen.get("cohort", self.cohort) is Cohort.LASTING:
-            chosen |= self._defaults_of_lasting()
+        promise = promise_of(chosen.get("protect", self.protect), chosen.get("cohort", self.cohort))
+        defaults = promise.defaults(self)
+        chosen |= {name: value for name, value in defaults.items() if getattr(self, name) is None}
         if self.max_window_rows is None:
             least = LEAST_PART * self.k if isinstance(self.k, int) else 0
             chosen["max_window_rows"] = max(MAX_WINDOW_ROWS, least)
@@ -120,19 +117,15 @@ class Policy:
         for name, value in chosen.items():
             object.__setattr__(self, name, value)
 
-    def _defaults_of_lasting(self) -> dict[str, Any]:
-        """The members that only ``cohort: lasting`` has, where the policy leaves them open."""
-        size = self.k if self.cohort_size is None else self.cohort_size
-        intake: object = size
-        if self.max_delay_ms > 0 and isinstance(size, int) and isinstance(self.k, int):
-            intake = max(INTAKE_TIMES_K * self.k, size)
-        defaults = {"cohort_size": size, "intake": intake, "max_outdated": MAX_OUTDATED}
-        return {name: value for name, value in defaults.items() if getattr(self, name) is None}
+    @property
+    def promise(self) -> Promise:
+        """What is promised, in words, and what that asks of a policy."""
+        return promise_of(self.protect, self.cohort)
 
     @property
     def lasting(self) -> bool:
         """Whether people are put together once, in cohorts that last over windows."""
-        return self.cohort is Cohort.LASTING
+        return self.promise.epochs
 
     @property
     def cohorts(self) -> LastingPolicy:
@@ -147,24 +140,14 @@ class Policy:
         )
 
     @property
-    def group_columns(self) -> tuple[str, ...]:
-        """Columns of a release, of type long, that name the group of each row."""
-        return ("class_id",) if self.lasting else ()
-
-    @property
     def read_once(self) -> tuple[Field, ...]:
         """The fields that are read of each person once, when it enters, and of nobody who is known."""
-        return self.quasis if self.lasting else ()
-
-    @property
-    def has_epochs(self) -> bool:
-        """Whether what is promised is promised over the releases of an epoch, which they name."""
-        return self.lasting
+        return self.quasis if self.promise.epochs else ()
 
     @property
     def can_divide(self) -> bool:
         """Whether somebody can have rows in more than one partition, and a promise is lost by that."""
-        return self.lasting and bool(self.partition_by)
+        return self.promise.epochs and bool(self.partition_by)
 
     @property
     def accepts_divided(self) -> bool:
@@ -183,14 +166,8 @@ class Policy:
 
     @property
     def waiting_ms(self) -> int:
-        """How long after the end of its own window a row may wait at most, in ms.
-
-        That is max_delay; with cohorts that last, of it as many whole windows as there are: rows leave at the ends of
-        windows only, and an intake that was due between two of them would be a release in no window.
-        """
-        if self.lasting and self.window_ms:
-            return self.max_delay_ms // self.window_ms * self.window_ms
-        return self.max_delay_ms
+        """How long after the end of its own window a row may wait at most, in ms."""
+        return self.promise.waiting_ms(self)
 
     @property
     def individual(self) -> Field | None:
@@ -238,7 +215,7 @@ class Policy:
     def closed(self) -> bool:
         """Whether releases are made of closed classes: of individuals, or of rows when a field is ``ruled`` or the
         solver publishes levels."""
-        return self.protect is Protection.INDIVIDUAL or bool(self.ruled) or self.by_levels
+        return self.promise.of_people or bool(self.ruled) or self.by_levels
 
     @property
     def by_levels(self) -> bool:

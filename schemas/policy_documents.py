@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kanonflow.schemas.built_hierarchies import KEYS as BUILT_KEYS
-from kanonflow.schemas.former_keys import FORMER
 from kanonflow.schemas.key_kinds import Group, JsonSchema, Key, keys_schema
 from kanonflow.schemas.policy_fields import Role
 from kanonflow.schemas.policy_keys import CSV, FIELD, HEAD, SOLVER
@@ -29,11 +28,6 @@ def policy_schema() -> JsonSchema:
     roles = {"enum": [str(role) for role in Role]}
     entry = {"anyOf": [roles, keys_schema(FIELD), {"type": "null"}]}
     schema["properties"]["fields"] |= {"type": described, "additionalProperties": entry}
-    for name, words in FORMER.items():
-        described = schema["properties"].setdefault(
-            name, {"description": "Of former versions; read with a note."}
-        )
-        described.setdefault("anyOf", []).append({"enum": list(words)})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A policy of kanonflow",

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.prefix_tree import PrefixOf
 from kanonflow.schemas.text_form import Fold
 
 
@@ -31,13 +32,14 @@ class Role(StrEnum):
 
 
 class QuasiType(StrEnum):
-    """How a quasi-identifier is generalized: a range, a range of days or instants, a set of values, or a node of a
-    hierarchy."""
+    """How a quasi-identifier is generalized: a range, a range of days or instants, a set of values, a node of a
+    hierarchy, or a prefix."""
 
     NUMERIC = "numeric"
     DATE = "date"
     CATEGORICAL = "categorical"
     HIERARCHY = "hierarchy"
+    PREFIX = "prefix"
 
 
 class Outside(StrEnum):
@@ -106,6 +108,7 @@ class Quasi:
         (multiples of it, from 0), or for dates a unit of DATE_UNITS.
     weight: positive weight of the field in the information loss.
     hierarchy: of ``type: hierarchy``, its rows; their leaves are the field's domain.
+    of, lengths, size: of ``type: prefix``, as ``PrefixTree`` has them; None: its usual ones.
     """
 
     type: QuasiType
@@ -114,6 +117,9 @@ class Quasi:
     weight: float = 1.0
     outside: Outside = Outside.REJECT
     hierarchy: Hierarchy | None = None
+    of: PrefixOf | None = None
+    lengths: tuple[int, ...] | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True)

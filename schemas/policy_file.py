@@ -12,7 +12,6 @@ import yaml
 from kanonflow.schemas.declared_hierarchies import FOLDER_KEY, with_hierarchy_rows
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.field_declaration import field_mapping, read_field, unclassified
-from kanonflow.schemas.former_keys import read_former
 from kanonflow.schemas.key_kinds import read_keys, write_keys
 from kanonflow.schemas.policy import Field, Others, Policy, build_policy
 from kanonflow.schemas.policy_fields import Role
@@ -58,10 +57,8 @@ def parse_policy(mapping: object, source: str, default_name: str, folder: Path |
     """
     if not isinstance(mapping, Mapping):
         raise PolicyError(["file: must hold a mapping with version, k and fields"], source)
-    former = read_former(mapping)
-    mapping, mistakes = former.mapping, list(former.mistakes)
     unknown = (key for key in mapping if key not in SLIDING and key not in LATER)
-    mistakes += unknown_keys(unknown, [key.name for key in HEAD], "")
+    mistakes = [*unknown_keys(unknown, [key.name for key in HEAD], "")]
     mistakes += [f"{key}: {NO_SLIDING}" for key in SLIDING if key in mapping]
     mistakes += [
         f"{key}: comes with a later version ({what}); leave it out"
@@ -73,7 +70,7 @@ def parse_policy(mapping: object, source: str, default_name: str, folder: Path |
     mapping = with_hierarchy_rows(mapping, folder)
     parts = _read_head(mapping, default_name, mistakes)
     fields, unread = _read_fields(mapping, parts.pop("individual", None), mistakes)
-    parts |= {"fields": fields, "notes": former.notes}
+    parts |= {"fields": fields}
     return build_policy(parts, mistakes=mistakes, unread=unread, source=source)
 
 
@@ -100,7 +97,7 @@ def policy_from_avro_schema(schema: Mapping[str, Any], source: str) -> Policy:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """The policy as a mapping of plain values with the defaults spelled out, but for keys that older policies lack.
+    """The policy as a mapping of plain values with the defaults spelled out.
 
     ``parse_policy(to_mapping(policy), ...)`` is equal to ``policy``.
     """

@@ -14,6 +14,7 @@ from kanonflow.schemas.key_kinds import (
     Given,
     Group,
     Key,
+    Lengths,
     Names,
     Number,
     Reason,
@@ -34,6 +35,7 @@ from kanonflow.schemas.policy_fields import (
     QuasiType,
     Role,
 )
+from kanonflow.schemas.prefix_tree import PrefixOf
 from kanonflow.schemas.text_form import Fold, csv_form
 
 __all__ = [
@@ -146,7 +148,7 @@ QUASI = (
         Choice(QuasiType),
         "How a quasi-identifier is generalized.",
         "type",
-        missing=("missing; a quasi-identifier is numeric, date, categorical or hierarchy"),
+        missing=("missing; a quasi-identifier is numeric, date, categorical, hierarchy or prefix"),
     ),
     Key(
         "domain",
@@ -168,6 +170,27 @@ QUASI = (
         ),
         "Of type hierarchy: a file beside the policy, rows (a value first, then its labels), or how to build it.",
         "hierarchy",
+    ),
+    Key(
+        "of",
+        Choice(PrefixOf),
+        "Of type prefix: what lengths count, characters of text or bits of addresses.",
+        "of",
+        default_told="text",
+    ),
+    Key(
+        "lengths",
+        Lengths(),
+        "Of type prefix: how many characters or bits its labels keep, such as [1, 3] of 94110 for 9**** and 941**.",
+        "lengths",
+        default_told="of ipv4 [8, 16, 24], of ipv6 [32, 48, 64]",
+    ),
+    Key(
+        "size",
+        Whole(2),
+        "Of type prefix, of text: the characters of every value; others are rejected.",
+        "size",
+        default_told="they differ",
     ),
     Key(
         "grid",

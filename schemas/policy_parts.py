@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import Field
 from kanonflow.schemas.text_form import CsvForm
+
+if TYPE_CHECKING:
+    from kanonflow.schemas.promises.promise import Promise
 
 
 class PolicyParts(Protocol):
@@ -54,3 +57,7 @@ class PolicyParts(Protocol):
     def solver(self) -> SolverChoice: ...
     @property
     def by_levels(self) -> bool: ...
+    @property
+    def owner(self) -> tuple[str, ...]: ...
+    @property
+    def promise(self) -> Promise: ...

@@ -13,7 +13,6 @@ from kanonflow.schemas.canonical_types import type_named
 from kanonflow.schemas.diversity_declaration import rules_of_diversity
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kinds import KINDS
-from kanonflow.schemas.lasting_rules import rules_of_lasting
 from kanonflow.schemas.policy_fields import (
     PLAIN_VALUES,
     Field,
@@ -37,7 +36,7 @@ def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str
         others for what they might have been, are left out.
     """
     mistakes = list(_rules_of_the_whole(policy))
-    mistakes += rules_of_lasting(policy)
+    mistakes += policy.promise.rules(policy)
     mistakes += () if policy.csv is None else rules_of_csv(policy.csv)
     mistakes += _rules_of_time(policy, unread)
     mistakes += _rules_of_roles(policy, unread)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from kanonflow.solvers.bounds.bound_proof import BoundProof
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Structure
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,16 @@ class Solution:
     @property
     def graph(self) -> GeneralizationGraph:
         """The structure, when it is a graph; TypeError otherwise."""
-        if not isinstance(self.structure, GeneralizationGraph):
-            raise TypeError("the solution is not a graph over records")
-        return self.structure
+        return self._structure(GeneralizationGraph)
 
     @property
     def partition(self) -> Partition:
         """The structure, when it is a partition; TypeError otherwise."""
-        if not isinstance(self.structure, Partition):
-            raise TypeError("the solution is not a partition")
+        return self._structure(Partition)
+
+    def _structure(self, kind: type[S]) -> S:
+        if not isinstance(self.structure, kind):
+            raise TypeError(f"the solution is a {type(self.structure).__name__}, not a {kind.__name__}")
         return self.structure
 
     def summary(self) -> str:

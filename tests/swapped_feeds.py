@@ -300,7 +300,7 @@ def generated_feed(seed: int, repeats: float = 0.03, **head: Any) -> TrailFeed:
     count = int(rng.integers(20, 40 if small else 121))
     hours = int(rng.integers(5, 8 if small else 21))
     towns = 2 if rng.random() < 0.15 else 1
-    policy = _policy(rng, events, towns > 1, head)
+    policy = _policy(rng, events, towns > 1, head, prefixes=seed % 2 == 1)
     people = tuple(_person(rng, number, policy, towns) for number in rng.permutation(count))
     rows: list[TrailRow] = []
     owners: list[int] = []
@@ -347,7 +347,10 @@ def disturbed(course: Course, seed: int, *, unreadable: bool) -> TrailFeed:
     return replace(feed, rows=tuple(rows))
 
 
-def _policy(rng: np.random.Generator, events: bool, towns: bool, head: Mapping[str, Any]) -> Policy:
+def _policy(
+    rng: np.random.Generator, events: bool, towns: bool, head: Mapping[str, Any], *, prefixes: bool
+) -> Policy:
+    """prefixes: whether places are told by their first character, and not by rows that are listed."""
     chosen = [name for name in QUASIS if rng.random() < 0.6] or ["age"]
     declared = {
         "age": {"domain": [0, 90], "outside": str(rng.choice(["code", "reject"]))},
@@ -358,7 +361,9 @@ def _policy(rng: np.random.Generator, events: bool, towns: bool, head: Mapping[s
         "age": {"role": "quasi", "type": "numeric", "as": str(rng.choice(["int", "double"]))},
         "born": {"role": "quasi", "type": "date"},
         "job": {"role": "quasi", "type": "categorical", "weight": 2},
-        "place": {"role": "quasi", "type": "hierarchy", "hierarchy": PLACES},
+        "place": {"role": "quasi", "type": "prefix", "lengths": [1], "size": 2}
+        if prefixes
+        else {"role": "quasi", "type": "hierarchy", "hierarchy": PLACES},
     }
     fields: dict[str, Any] = {
         "who": {"role": "individual"},

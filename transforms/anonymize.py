@@ -27,7 +27,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
-from kanonflow.transforms.local_runners import check_local_runner
+from kanonflow.transforms.local_runners import BuiltFor, check_local_runner
 from kanonflow.transforms.release.rejected import at_places
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
@@ -86,7 +86,7 @@ class Anonymized(_Outputs):
         return self.released | f"{place}/Rows" >> ReleasedRows(self.bound)
 
 
-class KAnonymize(beam.PTransform):
+class KAnonymize(BuiltFor):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
     policy: what every field is, or the path of its file (``read_policy``); or a policy that is bound to the records,
@@ -197,6 +197,7 @@ class KAnonymize(beam.PTransform):
         """Wire: batches -> classified and split by (partition, window) -> solved per partition -> windowed again."""
         self._bind_to(records.element_type)
         check_local_runner(records.pipeline)
+        self.built_for = type(records.pipeline.runner).__name__
         refuse_secret_in_graph(records.pipeline, self._secret)
         parts = (
             records

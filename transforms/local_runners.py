@@ -1,13 +1,25 @@
-"""Which of Beam's local runners may run the transforms: Prism may not."""
+"""Which of Beam's local runners may run the transforms: Prism may not, whoever hands it the pipeline."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import apache_beam as beam
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.runners.pipeline_context import PipelineContext
 
 PRISM = "PrismRunner"
 _SWITCHES = ("DirectRunner", "SwitchingDirectRunner")
+_IN_PROCESS = ("FnApiRunner", "BundleBasedDirectRunner", *_SWITCHES)
+
+_WORKERS_IN_PROCESS = (
+    common_urns.environments.DEFAULT.urn,  # the graph goes nowhere yet
+    python_urns.EMBEDDED_PYTHON,
+    python_urns.EMBEDDED_PYTHON_GRPC,
+    python_urns.SUBPROCESS_SDK,
+)
+_URN = "kanonflow:transform:built_for:v1"
 
 
 class RunnerError(Exception):
@@ -38,3 +50,34 @@ def check_local_runner(pipeline: beam.Pipeline) -> None:
             RunnerWarning,
             stacklevel=4,
         )
+
+
+@beam.PTransform.register_urn(_URN, bytes)  # type: ignore[misc]
+def _translated(proto: Any, payload: bytes, context: PipelineContext) -> BuiltFor:
+    again = BuiltFor()
+    again.built_for = payload.decode()
+    return again
+
+
+class BuiltFor(beam.PTransform):
+    """A transform that remembers the runner its pipeline was built for, also where Beam makes a graph of the pipeline
+    and a pipeline of that again. built_for: the runner's name; "": not applied yet.
+
+    A graph is made for workers. Those of a runner in this process are in it, or its children. A graph of such a
+    pipeline for other workers is on its way to another runner: to Prism, if Beam's switch decides so, or to one whose
+    ``run_pipeline`` somebody calls. ``RunnerError`` ends that before the job is submitted (Beam wraps it into an error
+    of its own).
+    """
+
+    built_for = ""
+
+    def to_runner_api_parameter(self, context: PipelineContext) -> tuple[str, bytes]:
+        """As Beam asks of a transform. Raises RunnerError."""
+        workers = context.environments.get_proto_from_id(context.default_environment_id()).urn
+        if self.built_for in _IN_PROCESS and workers not in _WORKERS_IN_PROCESS:
+            raise RunnerError(
+                f"the pipeline was built for {self.built_for}, and is handed to a runner whose workers are elsewhere"
+                f" ({PRISM}, if Beam chose it, which is refused for its open faults with timers); name the runner where"
+                ' the pipeline is made, runner="FnApiRunner" on this machine'
+            )
+        return _URN, self.built_for.encode()

@@ -89,7 +89,11 @@ class ReleasedTable:
     @classmethod
     def of(cls, released: pa.Table, bound: BoundPolicy) -> ReleasedTable:
         """The released rows of ``anonymize_table``, with the policy as bound to its input."""
-        trees = {column.published_name: column.hierarchy for column in bound.quasis if column.hierarchy}
+        trees = {
+            column.published_name: column.field.quasi.hierarchy
+            for column in bound.quasis
+            if column.field.quasi and column.field.quasi.hierarchy
+        }
         return cls(released, release_form(release_avro_schema(bound), with_epoch=False), trees)
 
     def __len__(self) -> int:

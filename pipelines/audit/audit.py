@@ -90,6 +90,7 @@ from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_plac
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import foreign_entries
+from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment, read_cohorts
 from kanonflow.pipelines.audit.read.read_input import InputColumns, bind_input, read_input, read_rejected
@@ -408,7 +409,7 @@ def _examine_lasting(
     quasis = [names.index(column.name) for column in bound.quasis]
     faulty = np.zeros(len(evidence.every), bool)
     for column, book in enumerate(evidence.books):
-        faulty |= np.append(book.faults(), column == who)[evidence.every[:, column]]
+        faulty |= np.append(value_faults(book), column == who)[evidence.every[:, column]]
     size, offset = policy.window_ms, policy.window_offset_ms
 
     def ends_of(codes: np.ndarray) -> np.ndarray:
@@ -537,7 +538,7 @@ def _as_released(evidence: _Evidence) -> np.ndarray:
     for number, book in enumerate(evidence.books):
         if book.column.field.quasi is not None:
             # The last entry serves null, whose code is -1.
-            records[np.append(book.faults(), False)[records[:, number]], number] = -1
+            records[np.append(value_faults(book), False)[records[:, number]], number] = -1
     return records
 
 
@@ -634,15 +635,18 @@ def _window_range(head: ReleaseHead, policy: Policy) -> tuple[int, int]:
     """First and last window whose records may be in the release.
 
     The release says that its oldest record is of the window at its start, and the policy that no record waits
-    longer than max_delay after its own window's end. A release of unknown windows holds nothing.
+    longer than max_delay after its own window's end; those of a closing release did before its run began. A release
+    of unknown windows holds nothing.
     """
     if policy.window_ms is None:
         return 0, 0
     if head.start is None or head.end is None:
         return 1, 0
+    first, last = _window_number(head.start, policy), _window_number(head.end, policy) - 1
+    if head.closing:
+        return first, last
     # Rounded up: only a window that ends at head.end - max_delay or later may have waited for this release.
-    patient = _window_number(head.end - policy.max_delay_ms - 1, policy)
-    return max(_window_number(head.start, policy), patient), _window_number(head.end, policy) - 1
+    return max(first, _window_number(head.end - policy.max_delay_ms - 1, policy)), last
 
 
 def _members(evidence: _Evidence, records: RecordGroups) -> tuple[GroupMembers, int | None]:

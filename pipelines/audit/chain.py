@@ -25,6 +25,7 @@ from kanonflow.pipelines.audit.lasting.lasting import told_metrics
 from kanonflow.pipelines.audit.read.carried_state import CAME, carried_facts
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord, chain_record, judge_place
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
 from kanonflow.pipelines.audit.read.read_input import avro_records
 from kanonflow.pipelines.audit.read.release_files import is_release
@@ -190,7 +191,7 @@ def _lay_together(runs: Sequence[ChainedRun], folder: Path) -> Mapping[str, int]
         for path in (run.folder / "release").iterdir():
             _link(path, folder / "release" / path.name)
             places[path.stem] = number - old if run.record.place is None else run.record.place
-        for name in ("metrics", "restricted/certificates"):
+        for name in ("metrics", *(f"restricted/{place}" for place in MATCHING_RECORDS)):
             if (run.folder / name).is_dir():
                 (folder / name).mkdir(exist_ok=True)
                 for path in (run.folder / name).iterdir():

@@ -1,10 +1,16 @@
 """What the audit found: failures in words that hold no record's value, and figures."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any
 
 from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare
 from kanonflow.schemas.printable import printable
+
+
+def _figure(label: str, default: Any = MISSING) -> Any:
+    """A figure under its label in the table."""
+    return field(default=default, metadata={"label": label})
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class AuditFigures:
     in one release count as a class (protect: individual). waiting: records neither released nor rejected;
     waiting_told: those of them that the job keeps, by its metrics (verify --waiting). matching_records: read;
     draws: components whose published factor was ranked; rank_p_value: the smallest chance of such ranks in an honest
-    run, corrected for the number of tests (verify --certificates). known: matches that somebody knows; known_rows,
+    run, corrected for the number of tests (verify --matching-records). known: matches that somebody knows; known_rows,
     known_individuals: the two sides of k-concealment then; known_below_k: share of rows with fewer than k
     individuals (records, if there are none) behind them (verify --known).
     cohorts, people_known: that entered (cohort: lasting); epoch_candidates: fewest people of a cohort of anybody
@@ -31,90 +37,48 @@ class AuditFigures:
     carried_in, carried_out: rows that came from the run before, and that are left for the next.
     """
 
-    k: int
-    records: int = 0
-    broken: int = 0
-    rejected: int = 0
-    releases: int = 0
-    rows: int = 0
-    individuals: int | None = None
-    record_groups: int | None = None
-    row_groups: int | None = None
-    pairs: int | None = None
-    unplaced: int | None = None
-    components: int | None = None
-    fewest_rows_of_record: int | None = None
-    records_at_k: float | None = None
-    fewest_individuals_of_row: int | None = None
-    rows_at_k: float | None = None
-    mean_individuals_of_row: float | None = None
-    classes: int | None = None
-    waiting: int | None = None
-    waiting_told: int | None = None
-    matching_records: int | None = None
-    draws: int | None = None
-    rank_p_value: float | None = None
-    known: int | None = None
-    known_rows: int | None = None
-    known_individuals: int | None = None
-    known_below_k: float | None = None
-    cohorts: int | None = None
-    people_known: int | None = None
-    epoch_candidates: int | None = None
-    followed: int | None = None
-    place: int | None = None
-    runs: int | None = None
-    carried_in: int | None = None
-    carried_out: int | None = None
-    rows_followed: int | None = None
-    people_followed: int | None = None
-    counted_loosely: int | None = None
-    seconds_reading: float = 0.0
-    seconds_checking: float = 0.0
+    k: int = _figure("k")
+    records: int = _figure("input records", 0)
+    broken: int = _figure("broken input lines", 0)
+    rejected: int = _figure("rejected records", 0)
+    releases: int = _figure("releases", 0)
+    rows: int = _figure("released rows", 0)
+    individuals: int | None = _figure("individuals released", None)
+    record_groups: int | None = _figure("groups of records", None)
+    row_groups: int | None = _figure("groups of rows", None)
+    pairs: int | None = _figure("candidate pairs of groups", None)
+    unplaced: int | None = _figure("rows that fit no record", None)
+    components: int | None = _figure("components", None)
+    fewest_rows_of_record: int | None = _figure("fewest rows a record may be", None)
+    records_at_k: float | None = _figure("records with exactly k", None)
+    fewest_individuals_of_row: int | None = _figure("fewest individuals behind a row", None)
+    rows_at_k: float | None = _figure("rows with exactly k", None)
+    mean_individuals_of_row: float | None = _figure("mean individuals behind a row", None)
+    classes: int | None = _figure("classes", None)
+    waiting: int | None = _figure("records that wait", None)
+    waiting_told: int | None = _figure("of them kept by the job", None)
+    matching_records: int | None = _figure("matching records", None)
+    draws: int | None = _figure("factors drawn (components)", None)
+    rank_p_value: float | None = _figure("p-value of their ranks", None)
+    known: int | None = _figure("known matches", None)
+    known_rows: int | None = _figure("then fewest rows a record may be", None)
+    known_individuals: int | None = _figure("then fewest individuals of a row", None)
+    known_below_k: float | None = _figure("then rows with fewer than k", None)
+    cohorts: int | None = _figure("cohorts that last", None)
+    people_known: int | None = _figure("people in them", None)
+    epoch_candidates: int | None = _figure("fewest people of a cohort", None)
+    followed: int | None = _figure("groups followed", None)
+    place: int | None = _figure("place in its chain", None)
+    runs: int | None = _figure("runs of the chain", None)
+    carried_in: int | None = _figure("rows from the run before", None)
+    carried_out: int | None = _figure("rows left for the next run", None)
+    rows_followed: int | None = _figure("rows in them", None)
+    people_followed: int | None = _figure("people all of whose rows are", None)
+    counted_loosely: int | None = _figure("releases of n to m people", None)
+    seconds_reading: float = _figure("seconds reading", 0.0)
+    seconds_checking: float = _figure("seconds checking", 0.0)
 
 
-_LABELS = {
-    "k": "k",
-    "records": "input records",
-    "broken": "broken input lines",
-    "rejected": "rejected records",
-    "releases": "releases",
-    "rows": "released rows",
-    "individuals": "individuals released",
-    "record_groups": "groups of records",
-    "row_groups": "groups of rows",
-    "pairs": "candidate pairs of groups",
-    "unplaced": "rows that fit no record",
-    "components": "components",
-    "fewest_rows_of_record": "fewest rows a record may be",
-    "records_at_k": "records with exactly k",
-    "fewest_individuals_of_row": "fewest individuals behind a row",
-    "rows_at_k": "rows with exactly k",
-    "mean_individuals_of_row": "mean individuals behind a row",
-    "classes": "classes",
-    "waiting": "records that wait",
-    "waiting_told": "of them kept by the job",
-    "matching_records": "matching records",
-    "draws": "factors drawn (components)",
-    "rank_p_value": "p-value of their ranks",
-    "known": "known matches",
-    "known_rows": "then fewest rows a record may be",
-    "known_individuals": "then fewest individuals of a row",
-    "known_below_k": "then rows with fewer than k",
-    "cohorts": "cohorts that last",
-    "people_known": "people in them",
-    "epoch_candidates": "fewest people of a cohort",
-    "followed": "groups followed",
-    "rows_followed": "rows in them",
-    "people_followed": "people all of whose rows are",
-    "counted_loosely": "releases of n to m people",
-    "place": "place in its chain",
-    "runs": "runs of the chain",
-    "carried_in": "rows from the run before",
-    "carried_out": "rows left for the next run",
-    "seconds_reading": "seconds reading",
-    "seconds_checking": "seconds checking",
-}
 _SHARES = ("records_at_k", "rows_at_k", "known_below_k")
 
 
@@ -150,10 +114,10 @@ class AuditReport:
         verdict = self.verdict if self.passed else f"FAILED ({len(self.failures)})"
         part = f": {self.followed.told()}" if self.passed and not self.in_full else ""
         lines = [f"audit {verdict}{part}", *(f"  - {printable(failure)}" for failure in self.failures), ""]
-        width = max(len(label) for label in _LABELS.values())
-        for figure in fields(self.figures):
-            value = getattr(self.figures, figure.name)
-            lines.append(f"  {_LABELS[figure.name]:<{width}}  {_shown(figure.name, value):>12}")
+        labels = {each.name: each.metadata["label"] for each in fields(self.figures)}
+        width = max(map(len, labels.values()))
+        for name, label in labels.items():
+            lines.append(f"  {label:<{width}}  {_shown(name, getattr(self.figures, name)):>12}")
         if self.checked:
             lines += ["", "checked of cohorts that last:", *(f"  - {each}" for each in self.checked)]
         if self.not_checked:
@@ -163,14 +127,11 @@ class AuditReport:
     def to_json(self) -> str:
         """The report as a JSON object with ``passed``, ``verdict``, ``failures``, ``figures``, ``followed`` (shares in
         tenths of a percent), ``not_checked`` and ``checked``."""
-        figures = asdict(self.figures)
-        # As the flag and the folder are spelled, which scripts know.
-        figures["certificates"] = figures.pop("matching_records")
         told = {
             "passed": self.passed,
             "verdict": self.verdict,
             "failures": list(self.failures),
-            "figures": figures,
+            "figures": asdict(self.figures),
             "followed": asdict(self.followed),
             "not_checked": list(self.not_checked),
             "checked": list(self.checked),

@@ -82,7 +82,7 @@ def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
         yield (
             f"people, box and window of {seen.unfollowed} groups",
             "more than one set of whole cohorts may have their rows, or a failure stands above; matching records "
-            "(--certificates) tell which",
+            "(--matching-records) tell which",
         )
     if seen.people and (seen.waiting or not seen.bounded):
         yield (
@@ -117,12 +117,12 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
     elif not seen.structure:
         yield "how many may stand behind a row", "the audit ended before, see the failures"
     if not seen.matching_records:
-        yield "which member a row belongs to", "no matching records given (--certificates)"
-        yield "uniformity of the permutation", "no matching records given (--certificates)"
+        yield "which member a row belongs to", "no matching records given (--matching-records)"
+        yield "uniformity of the permutation", "no matching records given (--matching-records)"
         if not policy.closed or policy.protect is not Protection.INDIVIDUAL:
             yield (
                 "payloads that changed places between boxes that hold both records",
-                "no matching records given (--certificates)",
+                "no matching records given (--matching-records)",
             )
     elif not seen.secret:
         yield (

@@ -50,7 +50,7 @@ def chain_of(
     resumed: run.json of the run that goes on. earlier: the run that a new one continues.
     Raises ContinueError: what is asked is not what run.json has, or the policy has no chain.
     """
-    if not policy.has_epochs:
+    if not policy.promise.epochs:
         if asked.carry or asked.epoch is not None:
             flag = "--carry" if asked.carry else "--epoch"
             raise ContinueError(f"{flag}: for a policy with cohort: lasting; no run continues one of this")

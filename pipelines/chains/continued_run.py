@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
@@ -125,7 +124,7 @@ def earlier_run(
 
     Raises ContinueError: it is no run with cohorts that last, or one whose people or boxes mean something else.
     """
-    if not bound.policy.has_epochs:
+    if not bound.policy.promise.epochs:
         raise ContinueError(
             "--continue: for a policy with cohort: lasting; this one puts nobody together for good"
         )
@@ -369,9 +368,8 @@ def _refuse_outside(earlier: EarlierRun, found: Continued) -> None:
         if column.domain is not None:
             numbers, valid = range_values(values)
             outside = bool(((numbers < column.domain[0]) | (numbers > column.domain[1]))[valid].any())
-        elif column.categories is not None:
-            texts = render_text(values.unique().drop_null()).to_pylist()
-            outside = bool(np.setdiff1d(texts, column.categories).size)
+        elif (unlisted := column.unlisted(values)) is not None:
+            outside = bool(unlisted.any())
         if outside:
             raise ContinueError(
                 f"--continue {earlier.directory}: field {column.name} has values there outside of the domain that this"

@@ -17,19 +17,9 @@ from kanonflow.pipelines.dry_run.side_by_side import Played, side_by_side
 from kanonflow.pipelines.dry_run.stretch import Budget
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.pages.charts import line_chart
-from kanonflow.pipelines.pages.page_text import table_lines
-from kanonflow.pipelines.pages.pages import (
-    Figure,
-    Page,
-    Section,
-    Table,
-    decimal,
-    quantity,
-    render_page,
-    rows_of,
-    share,
-)
+from kanonflow.pipelines.pages.pages import Figure, Page, Section, render_page
 from kanonflow.pipelines.runs.kernel_cache import compile_sets
+from kanonflow.pipelines.terminal.table import Table, decimal, quantity, rows_of, share
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import LATTICE_METHODS, Policy
@@ -42,6 +32,7 @@ from kanonflow.schemas.policy_fields import (
 )
 from kanonflow.schemas.policy_rules import LEAST_PART
 from kanonflow.transforms.protections.needed_kernels import needed_kernels
+from kanonflow.transforms.protections.protection_of import protection_of
 from kanonflow.transforms.solver_check import check_solver
 
 _SEED = 1
@@ -224,12 +215,11 @@ def _outcome(limit: float | None, played: Played, settings: Settings) -> Outcome
         if settings.field is not None and name.startswith(f"{settings.field}.")
     ]
     released = 1.0 - measures.rejected if run.releases else 0.0
-    shape = "rows" if policy.individual is None else "individuals"
     return Outcome(
         method=policy.solver.method,
         k=policy.k,
         limit=limit,
-        shape=f"classes of {shape}" if policy.closed else "graph",
+        shape=protection_of(policy).answer(policy.promise),
         loss=(run.mean("gcp_hull") or 0.0) * released + 1.0 - released,
         asked_loss=run.mean("loss_end") if policy.solver.loss != "ncp" else None,
         bound=run.mean("lower_bound"),
@@ -285,7 +275,7 @@ def _table(outcomes: Sequence[Outcome], settings: Settings, policy: Policy) -> T
 
 def render(found: Comparison, settings: Settings, policy: Policy) -> str:
     """The outcomes as a table, and what was refused."""
-    lines = table_lines(_table(found.outcomes, settings, policy))
+    lines = _table(found.outcomes, settings, policy).lines()
     return "\n".join([*lines, *(f"- not played, {each}" for each in found.refused)])
 
 

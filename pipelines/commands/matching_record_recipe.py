@@ -1,4 +1,4 @@
-"""``kanonflow verify --certificates`` with the secret: is the published matching the one that the recipe draws?
+"""``kanonflow verify --matching-records`` with the secret: is the published matching the one that the recipe draws?
 
 Here the audit uses the pipeline's own code, for there is no other way to have its randomness: keys, keystream,
 factorization and the draw are repeated. What that code makes is checked without it elsewhere (matching_records.py).

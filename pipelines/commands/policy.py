@@ -7,39 +7,15 @@ from typing import Any, NamedTuple, TextIO
 import pyarrow as pa
 import pyarrow.csv
 
+from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
-from kanonflow.pipelines.commands.row_mode_notes import ends_of_ranges_notes, row_mode_notes
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Policy, Protection
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
-
-_COVERS = {
-    Protection.ROW: (
-        "protect: row. To somebody who knows all quasi-identifiers, a record is the origin of a single row"
-        " with a probability of at most 1/k.",
-        "It does not cover several rows of one individual that their payload links (together they can have"
-        " fewer than k candidates), nor how many rows an individual has.",
-    ),
-    Protection.INDIVIDUAL: (
-        "protect: individual. Any set of rows of one release, linked or not, belongs to a given individual"
-        " with a probability of at most 1/k.",
-        "It does not cover payload that itself tells whose it is (free text, account numbers, exact places),"
-        " nor what several releases tell together about an individual whose class changes between them.",
-    ),
-}
-
-_COVERS_LASTING = (
-    "cohort: lasting. All rows of a person, linked over all releases of an epoch, belong to a given individual with a"
-    " probability of at most 1/k, for a reader who knows everybody's attributes as of entry, the method, and in which"
-    " release each person entered.",
-    "It does not cover a reader who knows anything about when or how often somebody was active (a purchase with its"
-    " day, a holiday, a closed account), payload that hints at the person over many rows, nor several epochs, policies"
-    " or outputs over the same people. What all people of a cohort share is certain. docs/guarantees.md has the rest.",
-)
 
 _RULED = (
     "Every class meets the rules for {fields}, each field by itself, in the rows that are released. The classes,"
@@ -197,8 +173,7 @@ def renamed_note(policy: Policy) -> list[str]:
 
 
 def _notes(policy: Policy) -> list[str]:
-    notes = [*policy.notes, *(_COVERS_LASTING if policy.lasting else _COVERS[policy.protect])]
-    notes += row_mode_notes(policy)
+    notes = list(policy.promise.covered(policy))
     if policy.ruled:
         notes.append(_RULED.format(fields=", ".join(field.name for field in policy.ruled)))
     if policy.by_levels:
@@ -227,21 +202,4 @@ def _notes(policy: Policy) -> list[str]:
             f"No domain for {', '.join(open_ended)}: the loss is measured against what was seen so far, and"
             " no value is refused as impossible."
         )
-    if policy.lasting:
-        notes.append(_waiting_of_lasting(policy))
-    elif policy.max_delay_ms == 0 and policy.window_ms is not None:
-        notes.append("max_delay is 0: rows of a window with too few individuals are rejected, none waits.")
-    return notes
-
-
-def _waiting_of_lasting(policy: Policy) -> str:
-    """Who waits for what under ``cohort: lasting``."""
-    if policy.waiting_ms == 0:
-        return (
-            f"No row waits as long as a window: newcomers enter with the release of their first window if there are"
-            f" {policy.cohort_size} of them, else their rows are rejected."
-        )
-    return (
-        f"Newcomers wait until there are {policy.intake:,} of them, or until a row of one has waited for max_delay;"
-        f" then all enter in cohorts of {policy.cohort_size} or more. Larger intakes lose less."
-    )
+    return [*notes, *policy.promise.waits(policy)]

@@ -17,6 +17,7 @@ from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header
 from kanonflow.pipelines.feeds.input_files import FileFormat, find_inputs
 from kanonflow.pipelines.feeds.row_lines import lines_by_number
 from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
+from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
@@ -83,13 +84,9 @@ def render(groups: Sequence[RejectedGroup]) -> str:
         )
         for group in groups
     ]
-    widths = [max(len(line[place]) for line in (head, *lines)) for place in range(len(head))]
-    table = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        for line in (head, *lines)
-    ]
     total = sum(group.rows for group in groups)
-    return "\n".join([*(line.rstrip() for line in table), f"{total:,} rejected rows"])
+    table = aligned([head, *lines], left=range(len(head)), indent="")
+    return "\n".join([*table, f"{total:,} rejected rows"])
 
 
 def to_json(groups: Sequence[RejectedGroup]) -> str:

@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from kanonflow.pipelines.dry_run.feed import Feed
 from kanonflow.pipelines.dry_run.stretch import Stretch
 from kanonflow.schemas.avro_schema import release_arrow_schema
-from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.protections.release_window import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.ledger import own_ends
-from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
@@ -144,10 +142,8 @@ def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 
         number = int(feed.partition[places[begin]])
         own, weight = stretch.of(number)
         partition = _partition(step, rows.slice(begin, end - begin), bound)
-        if not bound.policy.lasting:
-            partition.warm_state = _domains_before(
-                feed, number, int(feed.window[places[begin:end]].min()), bound
-            )
+        before = (feed.partition == number) & (feed.window < int(feed.window[places[begin:end]].min()))
+        partition.warm_state = step.protection.left_by(feed.rows.filter(pa.array(before)), bound)
         roster, entered = None, []
         for result in _fired(partition, stretch.end(number), bound.policy):
             at = _number(result.metrics["window_end"], bound.policy)
@@ -169,12 +165,6 @@ def _partition(step: PartitionStep, rows: pa.Table, bound: BoundPolicy) -> Parti
     for _, window, part in parts:
         partition.arrive(window, pa.Table.from_batches([part]))
     return partition
-
-
-def _domains_before(feed: Feed, partition: int, window: int, bound: BoundPolicy) -> WarmState:
-    """What was seen of running domains before a window."""
-    before = (feed.partition == partition) & (feed.window < window)
-    return WarmState(domains=encode(feed.rows.filter(pa.array(before)), bound, None, {}).domains)
 
 
 def _fired(partition: PartitionInMemory, end: int | None, policy: Policy) -> Iterator[WindowResult]:
@@ -206,9 +196,10 @@ def _played(result: WindowResult, weight: float, bound: BoundPolicy) -> PlayedWi
 def cohorts_of(run: DryRun, feed: Feed) -> Cohorts:
     """The cohorts of a feed's members, as a dry run has left them. A digest for each person."""
     policy = run.bound.policy
-    assert policy.individual is not None
     first = pa.array(np.unique(feed.who, return_index=True)[1])
-    names = render_text(feed.rows.column(policy.individual.name).take(first).combine_chunks()).to_pylist()
+    names = render_text(
+        feed.rows.column(policy.cohorts.individual.name).take(first).combine_chunks()
+    ).to_pylist()
     digests = person_digests([str(name) for name in names], people_key(NOT_SECRET))
     cohort, entered = np.full(feed.home.size, -1), np.full(feed.home.size, NEVER)
     sizes: list[Numbers] = [np.empty(0, dtype=np.int64)]
@@ -230,6 +221,6 @@ def cohorts_of(run: DryRun, feed: Feed) -> Cohorts:
 def _as_bound(rows: pa.Table, bound: BoundPolicy) -> pa.Table:
     """The fields that the policy keeps. Rows whose quasi-identifiers were at fault are not told apart here."""
     kept = rows.select([column.name for column in bound.columns])
-    if bound.policy.lasting:
-        kept = kept.append_column(FAULT_COLUMN, pa.nulls(rows.num_rows, pa.string()))
+    for name in bound.canonical_schema.names[kept.num_columns :]:
+        kept = kept.append_column(name, pa.nulls(rows.num_rows))
     return kept.cast(bound.canonical_schema).combine_chunks()

@@ -179,16 +179,23 @@ def feed_of(rows: pa.Table, bound: BoundPolicy) -> Feed:
     """The feed of canonical rows. O(n log n)."""
     policy = bound.policy
     rows = rows.combine_chunks()
-    who = (
-        np.arange(rows.num_rows)
-        if policy.individual is None
-        else codes_of(rows.column(policy.individual.name).combine_chunks())
-    )
+    return Feed(rows, people_of(rows, policy), partitions_of(rows, policy), _windows(rows, policy))
+
+
+def people_of(rows: pa.Table, policy: Policy) -> Numbers:
+    """Whose each row is, int64 (n,): the person's number, or its own where the policy names none."""
+    for name in policy.owner:
+        return codes_of(rows.column(name).combine_chunks())
+    return np.arange(rows.num_rows)
+
+
+def partitions_of(rows: pa.Table, policy: Policy) -> Numbers:
+    """The number of each row's partition, int64 (n,)."""
     partition = np.zeros(rows.num_rows, dtype=np.int64)
     for name in policy.partition_by:
         codes = codes_of(rows.column(name).combine_chunks())
         partition = _dense(partition * (int(codes.max(initial=0)) + 1) + codes)
-    return Feed(rows, who, partition, _windows(rows, policy))
+    return partition
 
 
 def _windows(rows: pa.Table, policy: Policy) -> Numbers:

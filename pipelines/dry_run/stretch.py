@@ -89,7 +89,7 @@ def stretch_of(feed: Feed, policy: Policy, budget: Budget, *, everybody: bool = 
     chosen = _partitions(partition, budget)
     for place in chosen.tolist():
         own = np.flatnonzero(partition == place)
-        opens = policy.lasting & (window[own] <= window[own[0]] + waits)
+        opens = policy.promise.epochs & (window[own] <= window[own[0]] + waits)
         first = opens.any() and size[own[opens]].sum() >= _LEAST_OPENING * size[own].sum()
         opening[own[opens]] = first
         rest = own[~opens]
@@ -101,7 +101,7 @@ def stretch_of(feed: Feed, policy: Policy, budget: Budget, *, everybody: bool = 
         full[own[opens]] |= first
     weight = _weights(opening, middle, size) * size / np.maximum(left, 1)
     played = full[at] & thin
-    if policy.lasting:
+    if policy.promise.epochs:
         last = np.full(feed.partitions, np.iinfo(np.int64).max if everybody else np.iinfo(np.int64).min)
         np.maximum.at(last, partition[weight > 0], window[weight > 0])
         early = feed.window <= last[feed.partition]
@@ -116,7 +116,7 @@ def _thinned(feed: Feed, policy: Policy, budget: Budget) -> tuple[Mask, int]:
     large: they lie further apart than all of them, and lose more.
     """
     n = feed.who.size
-    if not policy.lasting:
+    if not policy.promise.epochs:
         share = budget.of_a_window / feed.windows.rows[feed.windows.of_row]
         return np.random.default_rng(_SEED).random(n) < share, 1
     every = max(1, n // max(feed.presence.member.size, 1) // _ROWS_OF_ONE) if n > budget.rows else 1

@@ -12,22 +12,8 @@ from kanonflow.pipelines.explain.solved import MOST_PEOPLE, Solved, Tried
 from kanonflow.pipelines.explain.variants import Group
 from kanonflow.pipelines.pages.charts import bars, line_chart
 from kanonflow.pipelines.pages.page_text import text_of
-from kanonflow.pipelines.pages.pages import (
-    Block,
-    Cell,
-    Figure,
-    Items,
-    Number,
-    Page,
-    Paragraph,
-    Section,
-    Table,
-    count,
-    decimal,
-    render_page,
-    rows_of,
-    share,
-)
+from kanonflow.pipelines.pages.pages import Block, Figure, Items, Page, Paragraph, Section, render_page
+from kanonflow.pipelines.terminal.table import Cell, Number, Table, count, decimal, rows_of, share
 from kanonflow.schemas.durations import format_duration
 
 _LOSS = (

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.dry_run.feed import partitions_of, people_of
 from kanonflow.pipelines.explain.alone import Alone, alone
 from kanonflow.pipelines.explain.dependencies import Dependency, dependencies, determined
 from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWindows, people_in_windows
@@ -80,13 +81,9 @@ def plain_statistics(rows: pa.Table, bound: BoundPolicy) -> PlainStatistics:
     rows: canonical rows of the whole feed. O(n log n) a field, and O(f^3 p log p) of f quasi-identifiers and p people.
     """
     policy = bound.policy
-    who = (
-        np.arange(rows.num_rows)
-        if policy.individual is None
-        else codes_of(rows.column(policy.individual.name).combine_chunks())
-    )
+    who = people_of(rows, policy)
     times = None if policy.time is None else to_units(rows.column(policy.time.name))[0]
-    partition = _partition(rows, bound)
+    partition = partitions_of(rows, policy)
     windows, own = _windows(times, who, partition, bound)
     first = _first_rows(who, times)
     quasis = {column.name: _codes(rows, column.name) for column in bound.quasis}
@@ -109,7 +106,7 @@ def plain_statistics(rows: pa.Table, bound: BoundPolicy) -> PlainStatistics:
             for column in bound.quasis
         ),
         follows=dependencies(of_people),
-        names=tuple(_names(payload, who, people=policy.individual is not None)),
+        names=tuple(_names(payload, who)),
         tells=tuple(
             determined(
                 {name: codes[some] for name, codes in payload.items()},
@@ -122,14 +119,6 @@ def plain_statistics(rows: pa.Table, bound: BoundPolicy) -> PlainStatistics:
 
 def _codes(rows: pa.Table, name: str) -> Int64s:
     return codes_of(rows.column(name).combine_chunks())
-
-
-def _partition(rows: pa.Table, bound: BoundPolicy) -> Int64s:
-    partition = np.zeros(rows.num_rows, dtype=np.int64)
-    for name in bound.policy.partition_by:
-        codes = _codes(rows, name)
-        _, partition = np.unique(partition * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
-    return partition.astype(np.int64)
 
 
 def _windows(
@@ -165,9 +154,7 @@ def _some(count: int) -> Int64s:
     return np.sort(np.random.default_rng(1).choice(count, _MOST_ROWS, replace=False))
 
 
-def _names(payload: dict[str, Int64s], who: Int64s, *, people: bool) -> Iterator[Share]:
-    if not people:
-        return
+def _names(payload: dict[str, Int64s], who: Int64s) -> Iterator[Share]:
     for name, codes in payload.items():
         own = own_repeats(codes, who)
         if own.rows >= _LEAST_ROWS and own.share > OWN_LIMIT + own.by_chance:

@@ -363,10 +363,14 @@ def _lasting(solved: Solved, bound: BoundPolicy) -> Iterator[Recommendation]:
     """Cohorts that last, where people are put together afresh and lose more by it."""
     policy = bound.policy
     after = next(
-        (each for each in solved.of(Group.PROTECTION) if each.variant.policy.lasting and each.variant.change),
+        (
+            each
+            for each in solved.of(Group.PROTECTION)
+            if each.variant.policy.promise.epochs and each.variant.change
+        ),
         None,
     )
-    if policy.lasting or after is None or policy.individual is None:
+    if policy.promise.epochs or after is None:
         return
     gain = _saved(solved.own.cost, after.measures.cost)
     if gain < LEAST_GAIN:
@@ -423,7 +427,7 @@ def _for_little(solved: Solved, bound: BoundPolicy) -> Iterator[Recommendation]:
             0.0,
             {"at_once": [own.at_once, at_once.measures.at_once], "cost": [own.cost, at_once.measures.cost]},
         )
-    if policy.lasting and policy.cohort_size is not None:
+    if policy.cohort_size is not None:
         twice = _variant(solved, Group.PROTECTION, {"cohort_size": 2 * policy.cohort_size})
         if twice is not None and twice.measures.cost <= _LITTLE_DEARER * own.cost:
             yield Recommendation(

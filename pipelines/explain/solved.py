@@ -100,7 +100,7 @@ def solve_variants(
 
 
 def _budget(policy: Policy) -> Budget:
-    return OF_COHORTS if policy.lasting else OF_OTHERS
+    return OF_COHORTS if policy.promise.epochs else OF_OTHERS
 
 
 def lengths_within(rows: pa.Table, bound: BoundPolicy) -> list[int]:
@@ -114,7 +114,7 @@ def lengths_within(rows: pa.Table, bound: BoundPolicy) -> list[int]:
 def first_people(feed: Feed, bound: BoundPolicy, most: int = MOST_PEOPLE) -> tuple[Feed, int]:
     """The feed until so many people have come, and how many rows came later: founding takes time by people."""
     policy = bound.policy
-    if policy.individual is None or policy.time is None or feed.people <= most:
+    if not policy.owner or policy.time is None or feed.people <= most:
         return feed, 0
     times = to_units(feed.rows.column(policy.time.name))[0]
     first = np.full(feed.people, np.iinfo(np.int64).max)

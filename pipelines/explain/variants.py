@@ -14,13 +14,16 @@ from typing import Any
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.durations import format_duration, parse_duration
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.policy import Cohort, Policy, Protection
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Role
+from kanonflow.schemas.promises.promise import OF_LASTING
+from kanonflow.schemas.promises.promises import PROMISES, promise_of
 
 KS = (3, 5, 10, 20)
 EVALUATIONS_PER_ROW = 1000.0
 """Of the search of windows afresh and of rows, where a policy leaves it open: less than a run's, at up to 3% more loss.
 Cohorts that last are searched as in a run."""
+_SIZES = ("k", "cohort_size", "intake")
 
 
 class Group(StrEnum):
@@ -84,7 +87,7 @@ def _asked(
         # Shorter windows lose more and are many to play: with the policy's k alone.
         lengths = [each for each in sorted({*windows, own or 0}) if k == policy.k or each >= (own or 0)]
         for window in lengths if own is not None else [None]:
-            change: dict[str, Any] = {} if k == policy.k else {"k": k, **_room_for(policy, k)}
+            change: dict[str, Any] = {} if k == policy.k else {"k": k, **policy.promise.room_for(policy, k)}
             if window is not None and window != own:
                 change["window"] = format_duration(window)
             told = "" if window is None else f", window {format_duration(window)}"
@@ -99,54 +102,9 @@ def _asked(
         for delay in sorted({0, policy.max_delay_ms, 2 * own}):
             value: str | int = format_duration(delay) if delay else 0
             yield Group.DELAY, str(value), {} if delay == policy.max_delay_ms else {"max_delay": value}, ""
-    yield from _protections(policy)
-
-
-def _protections(policy: Policy) -> Iterator[tuple[Group, str, dict[str, Any], str]]:
-    k, group = policy.k, Group.PROTECTION
-    if policy.individual is not None:
-        if policy.window_ms is not None:
-            size = policy.cohort_size or k
-            for people in (size, 2 * size):
-                change: dict[str, Any] = {} if policy.lasting else {"protect": None, "cohort": "lasting"}
-                if people != size:
-                    change |= {**_room_for(policy, people), "cohort_size": people}
-                yield (
-                    group,
-                    f"cohorts of {people}",
-                    change,
-                    f"lasting: all rows of a person, over all releases, are one of {people} people's or more; not to"
-                    " who knows when somebody was active",
-                )
-        afresh = policy.protect is Protection.INDIVIDUAL and not policy.lasting
-        yield (
-            group,
-            "window",
-            {} if afresh else {"protect": None, "cohort": "window", "cohort_size": None, "intake": None},
-            f"all rows of a person in a release are one of {k} people's or more; fewer to who links releases",
-        )
-    rows = policy.protect is Protection.ROW
-    yield (
-        group,
-        "row",
-        {} if rows else {"protect": "row", "cohort": None, "cohort_size": None, "intake": None},
-        f"a row by itself is one of {k} {'people' if policy.individual else 'rows'}'s; fewer to who links rows",
-    )
-
-
-def _room_for(policy: Policy, people: int) -> dict[str, Any]:
-    """What else a file must say where cohorts have so many people at least, and it says another number."""
-    change: dict[str, Any] = {}
-    if policy.lasting and policy.cohort_size is not None and policy.k < policy.cohort_size < people:
-        change["cohort_size"] = people
-    if policy.lasting and policy.intake is not None and not _is_default(policy) and policy.intake < people:
-        change["intake"] = None
-    return change
-
-
-def _is_default(policy: Policy) -> bool:
-    """Whether the intake is the one that a policy has which says none."""
-    return dataclasses.replace(policy, intake=None).intake == policy.intake
+    for promise in PROMISES:
+        for each in promise.alternatives(policy):
+            yield Group.PROTECTION, each.name, dict(each.change), each.told
 
 
 def _left_out(names: Sequence[str]) -> dict[str, Any]:
@@ -158,39 +116,25 @@ def changed(bound: BoundPolicy, change: Mapping[str, Any]) -> BoundPolicy:
     from kanonflow.transforms.solver_check import check_solver
 
     policy = bound.policy
-    parts = _sizes(policy, change) | _lengths(policy, change)
-    if "cohort" in change or "protect" in change:
-        parts |= {
-            "protect": None if change.get("protect") is None else Protection(change["protect"]),
-            "cohort": None if change.get("cohort") is None else Cohort(change["cohort"]),
-        }
-        if change.get("cohort") != "lasting":
-            parts |= {"cohort_size": None, "intake": None, "max_outdated": None}
+    # What the policy left open is open still.
+    parts = {**policy.promise.left_open(policy), **{key: change[key] for key in _SIZES if key in change}}
+    parts |= _lengths(policy, change)
+    if "protect" in change or "cohort" in change:
+        parts |= {key: change.get(key) for key in ("protect", "cohort")}
+        other = promise_of(change.get("protect") or "individual", change.get("cohort"))
+        parts |= {key: None for key in OF_LASTING if key not in other.members}
     left_out = change.get("fields", {})
     parts["fields"] = tuple(
         dataclasses.replace(field, role=Role.IDENTIFIER, quasi=None) if field.name in left_out else field
         for field in policy.fields
     )
     made = dataclasses.replace(policy, **parts)
-    if not made.lasting and made.solver.evaluations_per_row is None:
+    if not made.promise.epochs and made.solver.evaluations_per_row is None:
         solver = dataclasses.replace(made.solver, evaluations_per_row=EVALUATIONS_PER_ROW)
         made = dataclasses.replace(made, solver=solver)
     check_solver(made)
     columns = tuple(column for column in bound.columns if column.name not in left_out)
     return dataclasses.replace(bound, policy=made, columns=columns)
-
-
-def _sizes(policy: Policy, change: Mapping[str, Any]) -> dict[str, Any]:
-    """k and the sizes that go with it; those that the policy left open are open still."""
-    size, intake = policy.cohort_size, policy.intake
-    if policy.lasting:
-        size = None if size == policy.k else size
-        intake = None if _is_default(policy) else intake
-    return {
-        "k": change.get("k", policy.k),
-        "cohort_size": change.get("cohort_size", size),
-        "intake": change.get("intake", intake),
-    }
 
 
 def _lengths(policy: Policy, change: Mapping[str, Any]) -> dict[str, Any]:

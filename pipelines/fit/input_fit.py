@@ -203,7 +203,7 @@ def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool)
         tuple(sample.file.name for sample in samples if sample.front),
         bound.policy.rejected_limit,
         torn.file.path if torn is not None and broken else "",
-        bound.policy.lasting,
+        bool(bound.policy.read_once),
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kanonflow.pipelines.pages.pages import Block, Figure, Items, Paragraph, Section, Table
-from kanonflow.pipelines.terminal.aligned_columns import aligned
+from kanonflow.pipelines.pages.pages import Block, Figure, Items, Paragraph, Section
 from kanonflow.schemas.printable import printable
 
 
@@ -23,12 +22,4 @@ def _lines(block: Block) -> Iterator[str]:
     elif isinstance(block, Items):
         yield from (f"{number}. {item}" for number, item in enumerate(block.items, 1))
     else:
-        yield from table_lines(block.table if isinstance(block, Figure) else block)
-
-
-def table_lines(table: Table) -> Iterator[str]:
-    """The caption, and the table in columns of equal width, numbers to the right."""
-    yield f"- {table.caption}"
-    rows = [["-" if cell is None else str(cell) for cell in row] for row in table.rows]
-    left = [place for place, numeric in enumerate(table.numeric) if not numeric]
-    yield from aligned([table.head, *rows], left=left)
+        yield from (block.table if isinstance(block, Figure) else block).lines()

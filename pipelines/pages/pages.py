@@ -10,29 +10,14 @@ that comes from outside of the template, and ``charts`` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from kanonflow.pipelines.pages.missing_extra import needs
 from kanonflow.pipelines.pages.palette import PALETTE
+from kanonflow.pipelines.terminal.table import Cell, Number, Table
 from kanonflow.schemas.printable import printable
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number, and how it is shown."""
-
-    value: float
-    shown: str
-
-    def __str__(self) -> str:
-        return self.shown
-
-
-Cell = str | Number | None
-"""Of a table; None: there is none."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +32,6 @@ class Items:
     """A list of sentences."""
 
     items: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """caption: what it holds, in words. folded: only the caption is seen until somebody opens it.
-
-    name: by which a program finds it on the page."""
-
-    name: str
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    folded: bool = True
-
-    @property
-    def numeric(self) -> tuple[bool, ...]:
-        """Of each column, whether it holds numbers."""
-        return tuple(
-            any(isinstance(row[place], Number) for row in self.rows) for place in range(len(self.head))
-        )
 
 
 @dataclass(frozen=True)
@@ -140,33 +105,6 @@ def render_page(page: Page) -> str:
     return environment.get_template("page.html.j2").render(
         page=page, kind=lambda block: type(block).__name__, is_number=_is_number, palette=PALETTE
     )
-
-
-def rows_of(table: Iterable[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:
-    """Rows as a Table has them."""
-    return tuple(tuple(row) for row in table)
-
-
-def count(value: int | None) -> Cell:
-    """A whole number, with its thousands apart."""
-    return None if value is None else Number(value, f"{value:,}")
-
-
-def share(value: float | None, digits: int = 1) -> Cell:
-    """A share as a percentage; its exact value is the share itself."""
-    return None if value is None else Number(value, f"{value:.{digits}%}")
-
-
-def decimal(value: float | None, digits: int = 4) -> Cell:
-    """A number with so many digits behind the point."""
-    return None if value is None else Number(value, f"{value:.{digits}f}")
-
-
-def quantity(value: float | None) -> Cell:
-    """A number of any size, with its first four digits."""
-    if value is None:
-        return None
-    return Number(value, f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
 
 
 def _is_number(cell: Cell) -> bool:

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kanonflow.pipelines.pages.pages import (
-    Block,
-    Cell,
-    Page,
-    Paragraph,
-    Section,
-    Table,
-    count,
-    decimal,
-    rows_of,
-    share,
-)
+from kanonflow.pipelines.pages.pages import Block, Page, Paragraph, Section
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
 from kanonflow.pipelines.report.public_facts import PublicFacts
-from kanonflow.pipelines.report.steps import Record, added, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.steps import Record, added, in_order, steps, still_waiting
 from kanonflow.pipelines.report.told_promise import no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
+from kanonflow.pipelines.terminal.summary import mean_of
+from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, rows_of, share
+from kanonflow.schemas.promises.promises import promise_of
 
 _RESTRICTED = "The policy keeps the metrics of this run restricted, so nothing is told of it here."
 
@@ -136,7 +128,7 @@ def _risk(facts: PublicFacts) -> Iterator[Block]:
     if lost := no_promise(facts.verdict, released_again=facts.released_again, divided=facts.divided):
         yield Paragraph(lost)
         return
-    what = "person" if head["protect"] == "individual" else "record"
+    what = promise_of(head["protect"], head.get("cohort")).whose
     yield Paragraph(
         f"By the promise, nobody who knows no more than it allows finds out the right {what} with a probability above"
         f" 1/{head['k']} ({1 / head['k']:.1%})."

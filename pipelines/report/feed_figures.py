@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from kanonflow.pipelines.pages.charts import X, dots, line_chart, stacked_bars
-from kanonflow.pipelines.pages.pages import Cell, Chart, Figure, Paragraph, Table, count, decimal, rows_of
+from kanonflow.pipelines.pages.pages import Chart, Figure, Paragraph
 from kanonflow.pipelines.report.steps import Step, added
+from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, rows_of
 
 RELEASED = "released"
 

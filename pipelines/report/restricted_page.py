@@ -5,27 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kanonflow.pipelines.pages.pages import (
-    Block,
-    Cell,
-    Items,
-    Page,
-    Paragraph,
-    Section,
-    Table,
-    count,
-    decimal,
-    quantity,
-    rows_of,
-    share,
-)
+from kanonflow.pipelines.pages.pages import Block, Items, Page, Paragraph, Section
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
 from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
-from kanonflow.pipelines.report.steps import Record, Step, in_order, mean_of, steps, still_waiting
+from kanonflow.pipelines.report.steps import Record, Step, in_order, steps, still_waiting
 from kanonflow.pipelines.report.told_promise import AGAIN, DIVIDED, no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 from kanonflow.pipelines.report.utility import utility_figures
+from kanonflow.pipelines.terminal.summary import mean_of
+from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, quantity, rows_of, share
 from kanonflow.transforms.roster.first_partitions import divided_words
 
 

@@ -5,28 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kanonflow.pipelines.pages.charts import columns, line_chart
-from kanonflow.pipelines.pages.pages import (
-    Block,
-    Cell,
-    Figure,
-    Paragraph,
-    Table,
-    count,
-    decimal,
-    rows_of,
-    share,
-)
+from kanonflow.pipelines.pages.pages import Block, Figure, Paragraph
 from kanonflow.pipelines.report.feed_figures import window_name
 from kanonflow.pipelines.report.steps import Record, Step
+from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, rows_of, share
+from kanonflow.schemas.promises.promise import Promise
+from kanonflow.schemas.promises.promises import promise_of
 
 _MOST_COLUMNS = 30
 Histogram = Mapping[int, int]
-
-_OF_PEOPLE = {
-    "lasting": "By person: people of its cohort, over all releases of the epoch",
-    "window": "By person: people of its class, in one release",
-    None: "By person: people in the slots of all of its rows, in one release",
-}
 
 
 def risk_figures(records: Sequence[Record], steps: Sequence[Step]) -> Iterator[Block]:
@@ -37,8 +24,8 @@ def risk_figures(records: Sequence[Record], steps: Sequence[Step]) -> Iterator[B
             "There is no release, or none whose metrics tell how many candidates rows have (earlier builds did not)."
         )
         return
-    cohort = records[-1].get("cohort")
-    if cohort is None and not any(record.get("linked_candidates") for record in records):
+    promise = promise_of(records[-1]["protect"], records[-1].get("cohort"))
+    if not promise.of_people and not any(record.get("linked_candidates") for record in records):
         people = {}  # each row is its own individual
     yield Paragraph(
         "A candidate of a row is anybody whom it could belong to, for a reader within the promise. Prosecutor risk is"
@@ -62,8 +49,8 @@ def risk_figures(records: Sequence[Record], steps: Sequence[Step]) -> Iterator[B
     yield Table("risk", "Prosecutor and marketer risk", head, rows_of(told), folded=False)
     yield _histogram("candidates_of_rows", "By row: candidates in its release", "rows", rows)
     if people:
-        yield _histogram("candidates_of_people", _OF_PEOPLE.get(cohort, "By person"), "people", people)
-    yield from _over_releases(steps, cohort)
+        yield _histogram("candidates_of_people", promise.candidates, "people", people)
+    yield from _over_releases(steps, promise)
     yield from _activity(records)
 
 
@@ -97,13 +84,12 @@ def _histogram(name: str, title: str, what: str, found: Histogram) -> Figure:
     return Figure(title, chart, Table(name, f"{what.capitalize()} by candidates", ("candidates", what), rows))
 
 
-def _over_releases(steps: Sequence[Step], cohort: str | None) -> Iterator[Block]:
+def _over_releases(steps: Sequence[Step], promise: Promise) -> Iterator[Block]:
     told = [step for step in steps if step.candidates is not None]
     title = "Fewest candidates of any row"
     series: dict[str, list[float | None]] = {"in one release": [step.candidates for step in told]}
     if any(step.over_releases is not None for step in told):
-        name = "over the epoch" if cohort == "lasting" else "over five releases, not promised"
-        series[name] = [step.over_releases for step in told]
+        series[promise.over_releases] = [step.over_releases for step in told]
         title = "Over several releases: fewest candidates of anybody"
     else:
         yield Paragraph(

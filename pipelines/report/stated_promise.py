@@ -9,7 +9,7 @@ from typing import Any
 from kanonflow.pipelines.analysis.released_files import release_paths, release_schema
 from kanonflow.schemas.avro_schema import PROPERTY
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.policy import Protection
+from kanonflow.schemas.promises.promises import promise_of_release
 
 
 def stated_promise(release: Path) -> Mapping[str, Any]:
@@ -36,16 +36,14 @@ def _stated(path: Path) -> Mapping[str, Any]:
     schema = release_schema(path)
     told = schema.get(PROPERTY) if isinstance(schema, Mapping) else None
     own = told if isinstance(told, Mapping) else {}
-    k, protect, epoch = own.get("k"), own.get("protect"), own.get("epoch")
-    if type(k) is not int or k < 2 or protect not in tuple(map(str, Protection)):
+    k, epoch = own.get("k"), own.get("epoch")
+    promise = promise_of_release(own.get("protect"), epoch)
+    if type(k) is not int or k < 2 or promise is None:
         raise InputError(f"{path}: is no release of kanonflow: its schema does not say k and protect")
-    cohort = None
-    if protect == Protection.INDIVIDUAL:
-        cohort = "window" if epoch is None else "lasting"
     return {
         "policy": str(own.get("policy", "")),
         "k": k,
-        "protect": protect,
-        "cohort": cohort,
+        "protect": promise.protect,
+        "cohort": promise.cohort,
         "epoch": epoch,
     }

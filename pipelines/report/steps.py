@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kanonflow.pipelines.terminal.summary import mean_of
+
 MOST_STEPS = 200
 """More are put together, as many neighbours as it takes."""
 
@@ -48,15 +50,6 @@ def steps(records: Iterable[Record], most: int = MOST_STEPS) -> tuple[Step, ...]
     ordered = [by_end[end] for end in sorted(by_end, key=lambda end: (end is not None, end))]
     size = -(-len(ordered) // most) if ordered else 1
     return tuple(_step(ordered[first : first + size]) for first in range(0, len(ordered), size))
-
-
-def mean_of(records: Iterable[Record], name: str) -> float | None:
-    """Mean of a number over released rows, of the records that have it."""
-    pairs = [(record[name], record["rows_released"]) for record in records if record.get(name) is not None]
-    if len(pairs) == 1:
-        return pairs[0][0]  # to its last digit
-    rows = sum(count for _, count in pairs)
-    return sum(value * count for value, count in pairs) / rows if rows else None
 
 
 def added(parts: Iterable[Rows]) -> dict[str, int]:

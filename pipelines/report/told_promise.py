@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kanonflow.pipelines.pages.pages import Block, Items, Paragraph
-from kanonflow.pipelines.report.promise import premises, promise
 from kanonflow.pipelines.run_records.released_again import LOSS
 from kanonflow.pipelines.run_records.verdict import Verdict
+from kanonflow.schemas.promises.promises import promise_of
 
 AGAIN = f"THE PROMISE IS LOST: these rows were released more than once. {LOSS}"
 DIVIDED = (
@@ -36,6 +36,6 @@ def told_promise(head: Mapping[str, Any], lost: str | None) -> Iterator[Block]:
     if lost is not None:
         yield Paragraph(lost)
         return
-    told = head["k"], head["protect"], head.get("cohort")
-    yield Paragraph(promise(*told))
-    yield Items(premises(*told))
+    promise = promise_of(head["protect"], head.get("cohort"))
+    yield Paragraph(promise.said(head["k"]))
+    yield Items(promise.premises(head["k"]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kanonflow.pipelines.pages.pages import Cell, Status, Table, count, rows_of
+from kanonflow.pipelines.pages.pages import Status
 from kanonflow.pipelines.run_records.verdict import Verdict
+from kanonflow.pipelines.terminal.table import Cell, Table, count, rows_of
 
 DIGEST_COMMAND = "find release metrics -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
 
@@ -24,12 +25,6 @@ def status(verdict: Verdict | None, *, stands: bool, public: bool = False) -> St
     judged = " The public files are those that it judged." if public else ""
     if verdict.in_full:
         return Status("good", f"The audit passed in full on {when}{so_far}.{judged}")
-    if verdict.followed is None:
-        return Status(
-            "open",
-            f"The audit passed on {when}{so_far}, and did not say how much of the run it followed, as builds of then."
-            f"{judged}",
-        )
     return Status("open", f"The audit passed in part on {when}{so_far}: {verdict.followed.told()}.{judged}")
 
 
@@ -60,8 +55,6 @@ def verdict_table(verdict: Verdict | None, *, stands: bool) -> tuple[Table, ...]
 def _word(verdict: Verdict) -> str:
     if not verdict.passed:
         return "FAILED"
-    if verdict.followed is None:
-        return "passed"
     return "passed in full" if verdict.in_full else "passed in part"
 
 

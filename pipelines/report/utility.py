@@ -9,7 +9,8 @@ from kanonflow.pipelines.analysis.released_table import read_release
 from kanonflow.pipelines.dry_run.feed import MOST_FEED_ROWS, read_feed
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.pages.charts import columns
-from kanonflow.pipelines.pages.pages import Block, Cell, Figure, Paragraph, Table, count, rows_of, share
+from kanonflow.pipelines.pages.pages import Block, Figure, Paragraph
+from kanonflow.pipelines.terminal.table import Cell, Table, count, rows_of, share
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 
@@ -34,7 +35,11 @@ def measured_errors(
             f"--input: has more than {MOST_FEED_ROWS:,} rows, of which errors of queries are not measured; leave it out"
         )
     names = {column.published_name: column.name for column in bound.columns}
-    trees = {column.published_name: column.hierarchy for column in bound.quasis if column.hierarchy}
+    trees = {
+        column.published_name: column.field.quasi.hierarchy
+        for column in bound.quasis
+        if column.field.quasi and column.field.quasi.hierarchy
+    }
     return query_errors(feed.rows, read_release(output, hierarchies=trees), names=names)
 
 

@@ -53,7 +53,7 @@ from kanonflow.pipelines.risks.field_values import field_values
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
 from kanonflow.pipelines.risks.trails import Trails, trails_of
-from kanonflow.pipelines.terminal.aligned_columns import aligned
+from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy

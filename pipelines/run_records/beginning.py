@@ -4,9 +4,8 @@ The one place where rows could go out twice. ``Found`` holds all that decides; `
 above:
 
     there is output, or a run that began      without --resume                      OTHERS
-                                              a stream: without its state           STATELESS
+    (its run.json is enough for --resume)     a stream: without its state           STATELESS
                                               its job still runs                    RUNNING
-                                              to an older state, without slots      SLOTLESS
                                               without run.json                      UNRECORDED
                                               a stream                              FROM_STATE
                                               a run over files                      RESUME
@@ -84,10 +83,6 @@ class Refusal(Enum):
         " with {how}, or choose another --output for rows that no release holds"
     )
     RUNNING = "the job {name} that writes there still runs; stop it with a savepoint and go on from that"
-    SLOTLESS = (
-        "--rewind: an earlier build began this stream, which did not write down what releases were built on. What an"
-        " older state makes again could not be told from what is published: go on from the last checkpoint or savepoint"
-    )
     UNRECORDED = (
         "holds releases but no restricted/run.json, so the run cannot be continued; choose another --output"
     )
@@ -100,28 +95,28 @@ _AFTER_THE_NAME = (Refusal.OTHERS, Refusal.STATELESS, Refusal.UNRECORDED)
 @dataclass(frozen=True)
 class Found:
     """What lies in the output. recorded: run.json; taken: by a stream, or a run that may go on elsewhere, as run.json
-    says; published: releases, metrics or rejected rows; slots: what releases were built on is written down.
+    says; published: releases, metrics or rejected rows.
 
-    And what is asked. resume: --resume; stream: it is one; from_state, rewinds: as of ``StreamStart``; continues:
+    And what is asked. resume: --resume; stream: it is one; from_state: as of ``StreamStart``; continues:
     --continue; previous: --previous-secret. runs: whether the job on record still runs.
     """
 
     recorded: bool
     taken: bool
     published: bool
-    slots: bool
     resume: bool
     stream: bool
     from_state: bool
-    rewinds: bool
     continues: bool
     previous: bool
     runs: bool = False
 
     @property
     def used(self) -> bool:
-        """Whether a run has begun there. A stream's state may hold rows before anything was released."""
-        return self.published or (self.recorded and (self.stream or self.taken))
+        """Whether a run has begun there. A stream's state may hold rows before anything was released. A run over files
+        that released nothing may begin anew, and goes on when that is asked: as what it is on record, a night of a
+        chain that carries over."""
+        return self.published or (self.recorded and (self.stream or self.taken or self.resume))
 
 
 def beginning(found: Found) -> Beginning | Refusal:
@@ -149,9 +144,7 @@ def _again(found: Found) -> Beginning | Refusal:
 def _stream_again(found: Found) -> Refusal | None:
     if not found.from_state:
         return Refusal.STATELESS
-    if found.runs:
-        return Refusal.RUNNING
-    return Refusal.SLOTLESS if found.rewinds and not found.slots else None
+    return Refusal.RUNNING if found.runs else None
 
 
 def decided(

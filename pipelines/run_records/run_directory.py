@@ -93,18 +93,10 @@ _JUDGED = ("read", "people")
 _STARTS = "job_starts"
 """How often a stream's job had begun before the last time."""
 
-_NAMES = 2
-"""How releases are named (``seeds.release_id``): 2, by window and part. 1 counted them; under the other way of naming a
-window that is made again would pass beside the file that is there."""
-
-
-_SLOTS = 1
-"""What a run writes down about a release before it is visible (``published_slots``)."""
-
-_WITHOUT_SLOTS = (
-    "An earlier build began this stream, which did not write down what releases were built on; from here on it is. An"
-    " older state than the last cannot be told there: be sure that this is the last checkpoint or savepoint."
-)
+_LAYOUT = {"names": 2, "slots": 1, "rejected_files": 2}
+"""How releases are named (``seeds.release_id``), what is written down of one before it is visible
+(``published_slots``), and how a run over files names those of rejected rows: under another way what is made again would
+pass beside the file that is there."""
 
 _EPOCH_BEGINS = (
     "An epoch begins: what this run publishes is not covered together with earlier releases of the same people;"
@@ -113,10 +105,6 @@ _EPOCH_BEGINS = (
 
 _SOLVING = ("numpy", "numba", "pyarrow")
 """Packages whose version a release's bytes may depend on."""
-
-_REJECTED_FILES = 2
-"""How files of rejected rows are named in a run over files: 2, by all that they gather. 1 named them by window and
-batch, and such a run, begun again, would find none of them under the new names."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +154,7 @@ def open_run_directory(
         output: local folder, or a remote prefix (no lock there, and the secret must be given).
         inputs: what is read, as a resumed run must read it too.
         secret: None draws one, or takes the one that the resumed run drew.
-        resume: continue the run that is there; on an unused directory the same as a new run.
+        resume: continue the run that is there; in a directory without run.json and output the same as a new run.
         stream: how a stream begins; None for bounded input. A stream goes on under a newer kanonflow too, and says so.
         elsewhere: the run may go on without this process (on a cluster, in a service): the directory is taken as soon
             as it has begun, though nothing is released yet.
@@ -217,13 +205,11 @@ def open_run_directory(
             this |= {"release_format": str(release_format)}
         chain, told = chain_of(asked, policy, record, earlier)
         epoch, continued = 0, False
-        if policy.has_epochs:
+        if policy.promise.epochs:
             epoch, continued, lasting, told = _lasting(run, this, secret, chain, told)
             this |= lasting
             notes += told
-        of_feed, told = _of_feed(run, this, elsewhere=elsewhere)
-        this |= of_feed
-        notes += told
+        this |= _of_feed(run, elsewhere=elsewhere)
         if record is not None:
             notes += _resumed(run, record, this)
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
@@ -283,11 +269,9 @@ def _found(
         recorded=record is not None,
         taken="job" in told or bool(told.get("elsewhere")),
         published=holds_output(output),
-        slots=told.get("slots") == _SLOTS,
         resume=resume,
         stream=stream is not None,
         from_state=stream is not None and stream.from_state,
-        rewinds=stream is not None and stream.rewinds,
         continues=continues,
         previous=previous,
     )
@@ -348,19 +332,12 @@ def _lasting(
     return epoch, continued, says, (*notes, *told_of_epoch, *told)
 
 
-def _of_feed(
-    run: _Run, this: Mapping[str, Any], *, elsewhere: bool
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What run.json says of a stream, or of a run over files, and what the user is told."""
+def _of_feed(run: _Run, *, elsewhere: bool) -> dict[str, Any]:
+    """What run.json says of a stream, or of a run over files."""
     if run.stream is None:
-        return {"rejected_files": _REJECTED_FILES, **({"elsewhere": True} if elsewhere else {})}, ()
+        return {"rejected_files": _LAYOUT["rejected_files"], **({"elsewhere": True} if elsewhere else {})}
     starts = 0 if run.record is None else int(run.record.get(_STARTS, 0)) + 1
-    says: dict[str, Any] = {"sink": run.stream.sink, "job": dict(run.stream.job), _STARTS: starts}
-    if run.record is None or run.record.get("slots") == this["slots"]:
-        return says, ()
-    return says | {"slots": run.record.get("slots")}, (
-        _WITHOUT_SLOTS,
-    )  # of all its releases, or it says nothing
+    return {"sink": run.stream.sink, "job": dict(run.stream.job), _STARTS: starts}
 
 
 def _resumed(run: _Run, record: dict[str, Any], this: dict[str, Any]) -> tuple[str, ...]:
@@ -496,8 +473,8 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
     return {
         "kanonflow": version("kanonflow"),
         "versions": {name: version(name) for name in _SOLVING},
-        "names": _NAMES,
-        "slots": _SLOTS,
+        "names": _LAYOUT["names"],
+        "slots": _LAYOUT["slots"],
         "policy_name": policy.name,
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
         "policy_keys": policy_keys(fixed, secret),
@@ -528,10 +505,11 @@ def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Sec
 def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]) -> None:
     """Raise RunDirectoryError naming everything in which the two runs differ."""
     differences = []
-    if there.get("names", 1) != this["names"]:
-        differences.append("an earlier build began it, which named the releases of a window otherwise")
-    if "rejected_files" in this and there.get("rejected_files", 1) != this["rejected_files"]:
-        differences.append("an earlier build began it, which named the files of rejected rows otherwise")
+    if any(there.get(name) != this[name] for name in _LAYOUT if name in this):
+        differences.append(
+            "an earlier build began it, which named its files otherwise or did not write down what releases were built"
+            " on: let that build end it"
+        )
     if there.get("kanonflow") != this["kanonflow"]:
         differences.append(
             f"kanonflow {there.get('kanonflow')} began it, this is {this['kanonflow']},"
@@ -561,10 +539,6 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
             if before.get("content") != now.get("content"):
                 differences.append(f"the input {now['name']} has other content")
     if "sink" not in this:  # a stream's state has no need of either
-        if there.get("slots") != this["slots"]:
-            differences.append(
-                "an earlier build began it, which did not write down what releases were built on"
-            )
         before = there.get("versions", {})
         differences += [
             f"{name} {before[name]} began it, this is {now}, which may solve windows differently"

@@ -31,9 +31,11 @@ from kanonflow.schemas.policy import Policy
 
 NAME = "verdict.json"
 _PUBLIC = ("release", "metrics")
-_RESTRICTED = tuple(f"restricted/{name}" for name in ("metrics", "rejected", "cohorts", "certificates"))
+_RESTRICTED = tuple(
+    f"restricted/{name}" for name in ("metrics", "rejected", "cohorts", "matching_records", "certificates")
+)
+"""``certificates`` is where builds before 0.1.0 put matching records."""
 _CHUNK = 1 << 20
-_FOLLOWED = ("followed_groups", "followed_people", "followed_rows")
 
 
 class Judged(NamedTuple):
@@ -58,7 +60,7 @@ class Verdict:
     matching_records, secret: what it was given besides. files, digest: ``Judged``. second_release: of this run's rows
     another release is known (``released_again``). place: of the run in its chain, None where it tells none.
     followed_groups, followed_people, followed_rows: how much of the run was followed, in tenths of a percent
-    (``FollowedShare``); None: the build that judged did not say.
+    (``FollowedShare``).
     """
 
     passed: bool
@@ -76,23 +78,20 @@ class Verdict:
     second_release: bool
     files: int
     digest: str
+    followed_groups: int
+    followed_people: int
+    followed_rows: int
     place: int | None = None
-    followed_groups: int | None = None
-    followed_people: int | None = None
-    followed_rows: int | None = None
 
     @property
-    def followed(self) -> FollowedShare | None:
-        """How much was followed; None: it is not told."""
-        groups, people, rows = self.followed_groups, self.followed_people, self.followed_rows
-        if groups is None or people is None or rows is None:
-            return None
-        return FollowedShare(groups, people, rows)
+    def followed(self) -> FollowedShare:
+        """How much was followed."""
+        return FollowedShare(self.followed_groups, self.followed_people, self.followed_rows)
 
     @property
     def in_full(self) -> bool:
         """Whether it passed, and is known to have left nothing out."""
-        return self.passed and self.followed is not None and self.followed.whole
+        return self.passed and self.followed.whole
 
 
 class VerdictError(Exception):
@@ -177,12 +176,11 @@ def read_verdict(output: str | Path) -> Verdict | None:
     told = read_json(Path(output) / NAME)
     kinds: dict[str, type] = {"passed": bool, "waiting": bool, "matching_records": bool, "secret": bool}
     kinds |= {"second_release": bool, "k": int, "releases": int, "rows": int, "files": int, "place": int}
-    kinds |= dict.fromkeys(_FOLLOWED, int)
+    kinds |= dict.fromkeys(("followed_groups", "followed_people", "followed_rows"), int)
     values: dict[str, Any] = {}
     for member in fields(Verdict):
         value = told.get(member.name)
-        # Verdicts of earlier builds do not say how much was followed.
-        optional = member.name in ("cohort", "place", *_FOLLOWED) and value is None
+        optional = member.name in ("cohort", "place") and value is None
         if not optional and type(value) is not kinds.get(member.name, str):
             return None
         values[member.name] = value

@@ -198,7 +198,7 @@ def anonymize_files(
         ):
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
-        if policy.has_epochs:
+        if policy.promise.epochs:
             create_if_absent(end_file(options.output), b"", private=True)
         seconds = time.perf_counter() - begin
         divided = divided_people(options.output)
@@ -363,7 +363,7 @@ def connect(
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if is_dataflow(runner) and (ends is not None or (unwatched and bound.policy.has_epochs)):
+    if is_dataflow(runner) and (ends is not None or (unwatched and bound.policy.promise.epochs)):
         # It keeps a watermark behind every sink, so nothing has to stand between them and the end.
         silence = tuple(done) | "KAnonymize/Silence" >> Silence(ends)
         _ = silence | "End" >> TellEnd(output, partial(durable_boundary, DEFAULT_RUNNER))

@@ -31,7 +31,7 @@ class EndOnRejected:
         """Leave the reason, once: the first worker that finds one is heard."""
         limit = self.bound.policy.rejected_limit
         lost = lost_rows(last.unfit, last.rows, limit, self.bound.columns)
-        known = self.bound.policy.lasting
+        known = bool(self.bound.policy.read_once)
         lines = lost_lines(lost, last.unfit.total(), last.rows, limit, the="the last ", known=known)
         path = refusal_file(self.output)
         make_directory(FileSystems.split(path)[0], private=True)

@@ -70,6 +70,7 @@ from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
 from kanonflow.pipelines.terminal.parked_notices import ParkedNotices
 from kanonflow.pipelines.terminal.progress import progress, watched_live
 from kanonflow.pipelines.terminal.summary import told_of_cohorts
+from kanonflow.pipelines.terminal.table import count, labelled
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
@@ -122,9 +123,8 @@ class StreamSummary:
         """The table as plain text, a line each."""
         lines = [("releases", self.releases), ("rows released", self.rows_released)]
         lines.append(("rows rejected", sum(self.rejected.values())))
-        lines += [(f"  {reason}", count) for reason, count in sorted(self.rejected.items())]
-        width = max(len(name) for name, _ in lines)
-        return "\n".join([*(f"{name:<{width}}  {count:,}" for name, count in lines), *self.lasting])
+        lines += [(f"  {reason}", rows) for reason, rows in sorted(self.rejected.items())]
+        return "\n".join([*labelled((label, count(value)) for label, value in lines), *self.lasting])
 
 
 def stream_feed(

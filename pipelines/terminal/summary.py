@@ -7,6 +7,7 @@ from typing import Any
 
 from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines, turn
 from kanonflow.pipelines.terminal.lost_input import lost_lines, lost_rows
+from kanonflow.pipelines.terminal.table import labelled
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.release.rejected import MESSAGES
@@ -112,8 +113,7 @@ class RunSummary:
             lines.append(("  at least", f"{self.lower_bound:.4f}"))
         lines.append(("time", f"{self.total_seconds:.1f} s"))
         lines += self._times()
-        width = max(len(name) for name, _ in lines)
-        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), *self.lasting])
+        return "\n".join([*labelled(lines), *self.lasting])
 
     def to_json(self, output: str) -> str:
         """The table as a JSON object, with problems and notes. output: where the releases are."""
@@ -164,6 +164,7 @@ def summarize(
     divided: people with rows in more than one partition, of cohorts that last.
     """
     records, read = list(metrics), counters.get("rows_read", 0)
+    released = [record for record in records if record["released"]]
     unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
     lost = lost_rows(unfit, read, limit, columns, proposed)
     return RunSummary(
@@ -175,8 +176,8 @@ def summarize(
         rejected={
             name.removeprefix(_REASON): count for name, count in counters.items() if name.startswith(_REASON)
         },
-        gcp=_mean(records, "gcp"),
-        lower_bound=_mean(records, "lower_bound"),
+        gcp=mean_of(released, "gcp"),
+        lower_bound=mean_of(released, "lower_bound"),
         total_seconds=total_seconds,
         read_seconds=counters.get("read_microseconds", 0) / 1e6,
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
@@ -207,13 +208,11 @@ def _still_waiting(records: Iterable[Mapping[str, Any]]) -> int:
     return sum(record["rows_waiting"] for record in last.values())
 
 
-def _mean(records: Iterable[Mapping[str, Any]], name: str) -> float | None:
-    """Mean of a number of the released windows that have it, weighted by their released rows."""
-    pairs = [
-        (record[name], record["rows_released"])
-        for record in records
-        if record["released"] and record[name] is not None
-    ]
+def mean_of(records: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    """Mean of a number over released rows, of the records that have it."""
+    pairs = [(record[name], record["rows_released"]) for record in records if record.get(name) is not None]
+    if len(pairs) == 1:
+        return pairs[0][0]  # to its last digit
     rows = sum(count for _, count in pairs)
     return sum(value * count for value, count in pairs) / rows if rows else None
 

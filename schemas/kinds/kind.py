@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kanonflow.schemas.kinds.form import Ends, Form
 from kanonflow.schemas.policy_fields import Domain, Field, Outside, Quasi
+from kanonflow.schemas.tree import Tree
 
 
 class Kind:
@@ -37,6 +42,9 @@ class Kind:
                 f"{where}.hierarchy: belongs to type: hierarchy, and this is type: {quasi.type}; whole numbers may "
                 "have that type too"
             )
+        said = [name for name in ("of", "lengths", "size") if getattr(quasi, name) is not None]
+        if said:
+            yield f"{where}.{said[0]}: belongs to type: prefix, and this is type: {quasi.type}; leave it out"
 
     def rules_of_domain(self, where: str, domain: Domain) -> Iterator[str]:
         """Mistakes in a declared domain."""
@@ -79,6 +87,28 @@ class Kind:
         """All values that are declared, as canonical text; None: they are not listed."""
         return None
 
+    def tree(self, quasi: Quasi) -> Tree | None:
+        """What its labels are nodes of; None: its boxes are no labels."""
+        return None
+
+    def has_texts(self, quasi: Quasi) -> bool:
+        """Whether there are texts that are no values of the domain."""
+        return self.categories(quasi) is not None
+
+    def unlisted(self, quasi: Quasi, texts: pa.StringArray) -> NDArray[np.bool_]:
+        """Of canonical texts, which are no values of the domain, bool (n,); of a null False. O(n)."""
+        categories = self.categories(quasi)
+        known = pc.is_in(texts, value_set=pa.array(categories, pa.string()))
+        return np.asarray(pc.and_(texts.is_valid(), pc.invert(known)))
+
+    def expected(self, quasi: Quasi) -> str:
+        """What a value of the domain is, in words."""
+        return "a value of its declared domain (outside: code takes numbers and dates beyond it as its end)"
+
+    def told(self, quasi: Quasi) -> dict[str, Any]:
+        """What a release's schema tells beside the type, so that its column can be read."""
+        return {}
+
     def published(self, name: str, arrow: pa.DataType) -> pa.Field:
         """The column of a release."""
         return pa.field(name, pa.list_(arrow), nullable=False)
@@ -94,6 +124,11 @@ class Ranges(Kind):
         """In units of the form."""
         mistakes += form.grid_mistakes(where, quasi.grid)
         return None if quasi.domain is None else form.ends(where, quasi.domain, mistakes)
+
+    def told(self, quasi: Quasi) -> dict[str, Any]:
+        """The grid, and whether its ends mean "this or beyond"."""
+        grid = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
+        return {"grid": grid, "outside": str(quasi.outside)}
 
     def published(self, name: str, arrow: pa.DataType) -> pa.Field:
         """Its ends, and whether a null is among the values."""

@@ -6,6 +6,7 @@ from kanonflow.schemas.kinds.category import CategoryKind
 from kanonflow.schemas.kinds.date import DateKind
 from kanonflow.schemas.kinds.kind import Kind
 from kanonflow.schemas.kinds.number import NumberKind
+from kanonflow.schemas.kinds.prefix import PrefixKind
 from kanonflow.schemas.kinds.tree import TreeKind
 from kanonflow.schemas.policy_fields import QuasiType
 
@@ -14,4 +15,5 @@ KINDS: dict[QuasiType, Kind] = {
     QuasiType.DATE: DateKind(),
     QuasiType.CATEGORICAL: CategoryKind(),
     QuasiType.HIERARCHY: TreeKind(),
+    QuasiType.PREFIX: PrefixKind(),
 }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deploy.dataflow.launch_template import BEAM, COMMAND, METADATA, command_line
-from kanonflow.pipelines.options import options
+from kanonflow.pipelines.options import options, table
 from kanonflow.pipelines.runs.feed_address import stream_places
 from kanonflow.pipelines.runs.secret_sources import ManagedSecret, previous_sources
 
@@ -41,7 +41,7 @@ LEFT_OUT = {
 def flags(command: str) -> dict[str, argparse.Action]:
     """A command's flags, named as the template names them."""
     (commands,) = (
-        action for action in options._parser()._actions if isinstance(action, argparse._SubParsersAction)
+        action for action in table.command_parser()._actions if isinstance(action, argparse._SubParsersAction)
     )
     return {
         max(action.option_strings, key=len).removeprefix("--").replace("-", "_"): action
@@ -53,7 +53,7 @@ def flags(command: str) -> dict[str, argparse.Action]:
 def example(name: str) -> str:
     """A value of a parameter, as its help shows it or its pattern asks for it."""
     shown = re.search(r"Example: ([^\s,]+)", PARAMETERS[name]["helpText"])
-    switches = dict.fromkeys(("resume", "certificates", "unmeasured", "carry", "people_changed"), "true")
+    switches = dict.fromkeys(("resume", "matching_records", "unmeasured", "carry", "people_changed"), "true")
     values = switches | {
         COMMAND: "anonymize",
         "delimiter": "tab",
@@ -141,7 +141,7 @@ def test_a_stream_between_topics_and_a_new_secret() -> None:
     arguments, _ = options.parse(command_line(line, TEMPLATE))
     places = stream_places(arguments.output, arguments.restricted)
     assert (places.directory, places.topic) == ("gs://b/r", "kafka://h:1/o?format=json")
-    assert previous_sources(arguments.previous_secret) == (
+    assert previous_sources(arguments.previous_secrets) == (
         ManagedSecret(versions[0]),
         ManagedSecret(versions[1]),
     )

@@ -53,7 +53,7 @@ def test_parallelism_and_secret_change_from_state_to_state(
     before: tuple[str, ...] = ()
     for number, parallelism in enumerate(PARALLELISMS):
         run.put(hours(number + 1, number + 2))
-        run.start("--certificates", *before, checkpointing_ms=1_000, parallelism=parallelism)
+        run.start("--matching-records", *before, checkpointing_ms=1_000, parallelism=parallelism)
         if number == len(PARALLELISMS) - 1:
             break
         run.wait_for_releases(2 * (number + 1))
@@ -72,7 +72,7 @@ def test_parallelism_and_secret_change_from_state_to_state(
     assert {record["versions"]["secret"] for record in told} == {"1", "2"}
     run_and_policy = ("--policy", str(run.policy), "--release", str(run.output))
     rows_and_secrets = ("--input", str(run.feed / "*.csv"), "--secret-file", str(run.secret), before[-1])
-    assert main(["verify", "--certificates", *run_and_policy, *rows_and_secrets]) == 0
+    assert main(["verify", "--matching-records", *run_and_policy, *rows_and_secrets]) == 0
 
 
 def cancelled_at_a_checkpoint(run: StreamRun) -> str:

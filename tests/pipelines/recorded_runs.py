@@ -76,13 +76,13 @@ def recorded_run(folder: Path, windows: int, *, fixed: bool = False, seed: int =
     bound = bind(read_policy(str(policy)), table.schema, text=True, source="rows")
     out = folder / "out"
     (out / "release").mkdir(parents=True)
-    for place in ("restricted", "restricted/certificates"):
+    for place in ("restricted", "restricted/matching_records"):
         (out / place).mkdir(mode=0o700)
     rows = classify(table, bound).rows
     for window in range(windows):
         name, release, matching_record = _publish(rows.slice(window * ROWS, ROWS), bound, window, fixed=fixed)
         (out / "release" / f"{name}.avro").write_bytes(release)
-        path = out / "restricted/certificates" / f"{name}.avro"
+        path = out / "restricted/matching_records" / f"{name}.avro"
         path.touch(mode=0o600)
         path.write_bytes(matching_record)
     return {"policy_path": policy, "input_patterns": [str(folder / "input.csv")], "release_dir": out}
@@ -90,7 +90,7 @@ def recorded_run(folder: Path, windows: int, *, fixed: bool = False, seed: int =
 
 def record_files(run: dict[str, Any]) -> list[Path]:
     """The files of a run's matching records."""
-    return sorted((run["release_dir"] / "restricted/certificates").glob("*.avro"))
+    return sorted((run["release_dir"] / "restricted/matching_records").glob("*.avro"))
 
 
 def alter(path: Path, change: Callable[[dict[str, Any]], None]) -> None:

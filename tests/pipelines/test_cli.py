@@ -205,7 +205,7 @@ def test_an_empty_feed_is_no_error(run: Run, tmp_path: Path, capsys: pytest.Capt
         (["--direct_running_mode=multi_threading"], "release windows twice"),
         (["--direct_running_mode", "multi_processing"], "release windows twice"),
         (["--delimeter", ";"], "unknown flag --delimeter; did you mean --delimiter?"),
-        (["--certificate"], "unknown flag --certificate; did you mean --certificates?"),
+        (["--certificate"], "unknown flag --certificate; did you mean --matching-records?"),
         (["--polici", "x"], "unknown flag --polici; did you mean --policy?"),
         (["stray"], "unexpected argument stray"),
         (["--runner", "BundleBasedDirectRunner"], "say --runner FnApiRunner"),

@@ -263,7 +263,7 @@ def test_the_process_ends_with_three(how: list[str], places: dict[str, Path], tm
         ("verify --policy {policy} --input {input} --release {release}", 0),
         ("verify --policy {policy} --input {short} --release {release}", 1),
         ("verify --policy {policy} --input {input} --release {release} --waiting", 0),
-        ("verify --policy {policy} --input {input} --release {release} --certificates", 1),
+        ("verify --policy {policy} --input {input} --release {release} --matching-records", 1),
         ("verify --policy {policy} --input {input} --release {folder}/none", 2),
         ("verify --policy {policy} --input {folder}/none*.csv --release {release}", 2),
         ("verify --policy {folder}/none.yaml --input {input} --release {release}", 2),

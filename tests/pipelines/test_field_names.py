@@ -144,9 +144,11 @@ def test_any_name_goes_through_runs_audits_and_exports(
     """Two nights that continue each other: released, audited, reported, exported, and somebody forgotten."""
     policy, feed, out = place / "policy.yaml", place / "0.csv", tmp_path / "out"
     given = ("--policy", policy, "--input", feed)
-    told(capsys, "anonymize", *given, "--output", out, "--secret-file", place / "secret", "--certificates")
+    told(
+        capsys, "anonymize", *given, "--output", out, "--secret-file", place / "secret", "--matching-records"
+    )
     told(capsys, "verify", *given, "--release", out, "--secret-file", place / "secret")
-    told(capsys, "verify", *given, "--release", out, "--certificates")
+    told(capsys, "verify", *given, "--release", out, "--matching-records")
     told(capsys, "report", out, *given)
     assert avro_name(SIZE) in (out / "restricted" / "report.html").read_text(encoding="utf-8")
     assert PAY in told(capsys, "rejected", out)

@@ -13,7 +13,7 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.compare import Comparison, Outcome, to_json
 from kanonflow.pipelines.commands.forget import Forgotten
-from kanonflow.pipelines.options import options
+from kanonflow.pipelines.options import table
 from kanonflow.pipelines.runs import anonymize_files
 from kanonflow.pipelines.runs.stream import StreamSummary
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -114,7 +114,7 @@ def test_how_many_were_forgotten() -> None:
 def test_every_command_with_a_table_has_the_flag() -> None:
     """Those that print something else, a policy or a schema, have none."""
     (commands,) = (
-        each for each in options._parser()._actions if isinstance(each, argparse._SubParsersAction)
+        each for each in table.command_parser()._actions if isinstance(each, argparse._SubParsersAction)
     )
     with_flag = {
         name for name, parser in commands.choices.items() if "--json" in parser._option_string_actions

@@ -222,30 +222,39 @@ def _rows_exchanged(record: dict[str, Any]) -> None:
     _swap("row", one, other)(record)
 
 
-def test_matching_records_are_restricted_and_only_on_request(tmp_path: Path) -> None:
-    """A run with --certificates writes one file a release that only its owner may read; a resumed one writes what is
-    missing, the same bytes; the audit passes with the secret, for cohorts that last. A run without writes none."""
+def test_matching_records_are_restricted_and_only_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run with --matching-records writes one file a release that only its owner may read; a resumed one writes what
+    is missing, the same bytes; the audit passes with the secret, for cohorts that last. A run without writes none."""
     from kanonflow.pipelines.cli import main
 
     base = ["demo", "--rows", "900", "--days", "6", "--quiet", "--threads", "1", "--evaluations", "5"]
     main([*base, "--output", str(tmp_path / "plain")])
-    assert not (tmp_path / "plain/restricted/certificates").exists()
+    assert not (tmp_path / "plain/restricted/matching_records").exists()
     out = tmp_path / "certified"
-    main([*base, "--output", str(out), "--certificates"])
-    files = sorted((out / "restricted/certificates").iterdir())
+    main([*base, "--output", str(out), "--matching-records"])
+    files = sorted((out / "restricted/matching_records").iterdir())
     first = [path.read_bytes() for path in files]
     files[1].unlink()
-    main([*base, "--output", str(out), "--certificates", "--resume"])
+    main([*base, "--output", str(out), "--matching-records", "--resume"])
     assert [path.read_bytes() for path in files] == first
     assert [path.name for path in files] == sorted(path.name for path in (out / "release").iterdir())
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     policy = Path(__file__).parents[2] / "policies/transactions.yaml"
     asked = ["verify", "--policy", str(policy), "--input", str(out / "feed/*"), "--release", str(out)]
-    assert main([*asked, "--certificates", "--secret-file", str(out / "restricted/secret")]) == 0
+    secret = ["--secret-file", str(out / "restricted/secret")]
+    assert main([*asked, "--matching-records", *secret]) == 0
+    # What an earlier build wrote, and how it was asked for.
+    (out / "restricted/matching_records").rename(out / "restricted/certificates")
+    capsys.readouterr()
+    assert main([*asked, "--certificates", *secret]) == 0
+    assert "note: --certificates is called --matching-records now" in capsys.readouterr().err
+    (out / "restricted/certificates").rename(out / "restricted/matching_records")
     # Without them it takes a secret too, which tells whose rows are whose in cohorts that last.
     assert main([*asked, "--secret-file", str(out / "restricted/secret")]) == 0
     alter(files[1], _rows_exchanged)
-    assert main([*asked, "--certificates"]) == 0
-    assert main([*asked, "--certificates", "--secret-file", str(out / "restricted/secret")]) == 1
+    assert main([*asked, "--matching-records"]) == 0
+    assert main([*asked, "--matching-records", "--secret-file", str(out / "restricted/secret")]) == 1
     files[0].unlink()
-    assert main([*asked, "--certificates"]) == 1
+    assert main([*asked, "--matching-records"]) == 1

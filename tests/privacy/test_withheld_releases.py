@@ -143,7 +143,7 @@ def test_what_is_withheld_leaves_no_matching_record(tmp_path: Path) -> None:
     stray.send([*hours[0][:3], *hours[1]])
     stray.advance(START + 2 * HOUR)
     publish(tmp_path, bound, stray, matching_records=True)
-    place = tmp_path / "restricted/certificates"
+    place = tmp_path / "restricted/matching_records"
     assert set(records(place)) == set(records(tmp_path / "release")) == {step.released[0].release_id}
     (mark,) = (tmp_path / "restricted/parked").iterdir()
     mark.unlink()

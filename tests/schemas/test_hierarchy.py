@@ -22,6 +22,7 @@ from kanonflow.schemas.hierarchy_builders import (
     star_hierarchy,
 )
 from kanonflow.schemas.hierarchy_file import parse_hierarchy, read_hierarchy
+from kanonflow.schemas.tree import missing
 from kanonflow.solvers.problem.hierarchy_levels import LevelTable
 from tests.hierarchy_text import render_hierarchy
 
@@ -44,11 +45,11 @@ def test_values_without_a_leaf_are_counted_and_not_shown() -> None:
     hierarchy = parse_hierarchy(PLACES)
     column = pa.array(["Breda", None, "Secretville", "Secretville", "Utrecht", "Elsewhere"])
     assert hierarchy.leaf_codes(column).tolist() == [1, -1, -1, -1, 2, -1]
-    message = hierarchy.missing(column)
+    message = missing(hierarchy, column)
     assert message is not None
     assert message.startswith("2 different values in 3 rows")
     assert "Secretville" not in message
-    assert hierarchy.missing(pa.array(["Breda", None])) is None
+    assert missing(hierarchy, pa.array(["Breda", None])) is None
 
 
 def test_all_mistakes_of_a_file_come_at_once() -> None:
@@ -220,5 +221,5 @@ def test_hierarchies_of_arx_for_adult_load_unchanged() -> None:
     for file in files:
         hierarchy = read_hierarchy(file)
         column = next(column for column in table if file.stem.endswith(f"_{column[0]}"))
-        assert hierarchy.missing(pa.array(column[1:])) is None
+        assert missing(hierarchy, pa.array(column[1:])) is None
         assert render_hierarchy(hierarchy).split() == file.read_text().split()

@@ -100,13 +100,6 @@ def test_examples_pass_the_schema(path: Path) -> None:
     VALIDATOR.validate(plain(to_mapping(load_policy(path))))
 
 
-def test_words_of_before_pass_the_schema() -> None:
-    """What the reader still takes with a note is not refused by an editor."""
-    former = FEED | {"cohort": "free", "shape": "classes"}
-    assert refused(former) == ()
-    VALIDATOR.validate(former)
-
-
 _PLACES = (
     *(((), key.name) for key in HEAD),
     *((("solver",), key.name) for key in SOLVER),

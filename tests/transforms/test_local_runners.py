@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.prism_runner import PrismRunner
 
 from kanonflow.pipelines.options.options import OptionsError, parse, run_options
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.local_runners import RunnerError, RunnerWarning
+from kanonflow.transforms.sinks.sinks import WriteReleases
+from kanonflow.transforms.windows.solve_windows import SolveWindows
 from tests.small_feeds import SECRET, feed_policy, row
 
 
@@ -54,6 +58,63 @@ def test_beams_switch_hands_no_pipeline_of_ours_to_prism(monkeypatch: pytest.Mon
     with pytest.warns(RunnerWarning):
         _ = ours | beam.Create(rows) | KAnonymize(feed_policy(), SECRET)
     ours.run().wait_until_finish()
+
+
+@pytest.fixture
+def prism(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A stub of the service that Prism takes jobs with; what it was asked for. The mark that keeps Beam's switch off is
+    gone, as if a later Beam did not heed it."""
+    asked: list[str] = []
+
+    def service(*given: object) -> None:
+        asked.append("a job")
+        raise HandedOverError
+
+    monkeypatch.setattr(PrismRunner, "create_job_service", service)
+    monkeypatch.setattr(SolveWindows, "is_materialize_values_do_fn", False)
+    return asked
+
+
+def built(tmp_path: Path, runner: str, **options: bool) -> beam.Pipeline:
+    """A pipeline that releases six people and writes them."""
+    pipeline = beam.Pipeline(runner=runner, options=PipelineOptions(**options))
+    rows = [row(number, number, 0.5) for number in range(6)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RunnerWarning)
+        done = pipeline | beam.Create(rows) | KAnonymize(feed_policy(), SECRET)
+    _ = done.released | WriteReleases(str(tmp_path), done.bound)
+    return pipeline
+
+
+@pytest.mark.parametrize("runner", ["FnApiRunner", "DirectRunner", "BundleBasedDirectRunner"])
+def test_what_is_handed_to_prism_all_the_same_fails_before_a_row_is_published(
+    tmp_path: Path, prism: list[str], runner: str
+) -> None:
+    """Its graph is not made, so it gets no job, and nothing is written. A pipeline without the transform it would
+    take."""
+    pipeline = built(tmp_path, runner)
+    with pytest.raises(RuntimeError, match="KAnonymize") as refused:
+        PrismRunner().run_pipeline(pipeline, pipeline.options)
+    assert isinstance(refused.value.__cause__, RunnerError)
+    assert 'name the runner where the pipeline is made, runner="FnApiRunner"' in str(refused.value.__cause__)
+    assert prism == []
+    assert not any(tmp_path.rglob("*.avro"))
+    plain = beam.Pipeline(runner=runner)
+    _ = plain | beam.Create([1])
+    with pytest.raises(HandedOverError):
+        PrismRunner().run_pipeline(plain, plain.options)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_switch_that_chooses_prism_comes_back_to_another_runner(
+    tmp_path: Path, prism: list[str], streaming: bool
+) -> None:
+    """Beam's switch goes on where Prism does not begin. For streaming it makes the pipeline anew from its graph, and
+    the transform there still knows what it was built for."""
+    pipeline = built(tmp_path, "DirectRunner", streaming=streaming)
+    pipeline.run().wait_until_finish()
+    assert prism == []
+    assert len(list((tmp_path / "release").glob("*.avro"))) == 1
 
 
 def test_prism_is_refused_by_name() -> None:

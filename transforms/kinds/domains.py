@@ -52,7 +52,8 @@ class RangeDomain:
 
 @dataclass(frozen=True)
 class SetDomain:
-    """values: sorted uint64 digests of what was seen (a null is one). declared: how many the policy names, or None."""
+    """values: sorted uint64 digests of what was seen (a null is one). declared: how many the policy names, or None; 0:
+    nobody can list them, and nothing of them is kept."""
 
     values: NDArray[np.uint64]
     declared: int | None
@@ -65,6 +66,8 @@ class SetDomain:
     @property
     def described(self) -> str:
         """For the metrics."""
+        if self.declared == 0:
+            return "open"
         return f"{int(self.extent)} values {'running' if self.declared is None else 'declared'}"
 
     @property
@@ -78,6 +81,7 @@ class SetDomain:
         return self.values
 
 
+OPEN = SetDomain(np.empty(0, np.uint64), 0)
 Domain = RangeDomain | SetDomain
 Domains = Mapping[str, Domain]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy_fields import QuasiType
 from kanonflow.transforms.kinds.field_boxes import BoxKind
-from kanonflow.transforms.kinds.nodes import NodeKind
+from kanonflow.transforms.kinds.nodes import NodeKind, PrefixKind
 from kanonflow.transforms.kinds.ranges import RangeKind
 from kanonflow.transforms.kinds.value_sets import SetKind
 
@@ -14,6 +14,7 @@ _KINDS: dict[QuasiType, BoxKind] = {
     QuasiType.DATE: RangeKind(),
     QuasiType.CATEGORICAL: SetKind(),
     QuasiType.HIERARCHY: NodeKind(),
+    QuasiType.PREFIX: PrefixKind(),
 }
 
 

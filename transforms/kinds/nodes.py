@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.kinds.domains import Domain, SetDomain
+from kanonflow.schemas.tree import Tree
+from kanonflow.transforms.kinds.domains import OPEN, Domain, SetDomain
 from kanonflow.transforms.kinds.field_boxes import TableColumns
 from kanonflow.transforms.kinds.value_sets import set_codes
 
@@ -56,10 +57,8 @@ class Nodes:
 
     def holds(self, values: pa.Array, box: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Below the node."""
-        leaf = self.hierarchy.leaf_codes(render_text(values)).astype(np.int64)
-        level, codes = np.maximum(self.level[box], 0), self.hierarchy.codes
-        below = codes[level, leaf] == codes[level, self.leaf[box]]
-        return (leaf >= 0) & (self.level[box] >= 0) & below
+        below = self.hierarchy.below(render_text(values), np.maximum(self.level[box], 0), self.leaf[box])
+        return (self.level[box] >= 0) & below
 
     def array(self) -> pa.Array:
         """The label of each box's node, null for nulls only; string (b,)."""
@@ -74,12 +73,15 @@ class NodeKind:
         self, column: BoundColumn, array: pa.Array, known: Domain | None, table: TableColumns
     ) -> SetDomain:
         """Places of the leaves in depth-first order, scaled to [0, 1], NaN for a null."""
-        _, domain = set_codes(column, array, known)
-        tree = _tree(column)
-        leaf = tree.leaf_codes(render_text(array))
+        texts = render_text(array)
+        tree = _tree(column).over(texts)
+        leaf = tree.leaf_codes(texts)
         places = tree.places[leaf] / max(tree.places.size - 1, 1)
         table.add_line(np.where(leaf < 0, np.nan, places), column.weight, tree.heights)
-        return domain
+        return self._domain(column, array, known)
+
+    def _domain(self, column: BoundColumn, array: pa.Array, known: Domain | None) -> SetDomain:
+        return set_codes(column, array, known)[1]
 
     def hulls(
         self, column: BoundColumn, array: pa.Array, records: NDArray[np.int64], starts: NDArray[np.int64]
@@ -89,8 +91,9 @@ class NodeKind:
         Two leaves have one node at level l exactly when their codes are equal there, so a group's level is the first at
         which its least and greatest code agree. O(m height) for m grouped records.
         """
-        tree = _tree(column)
-        leaf = tree.leaf_codes(render_text(array)).astype(np.int64)[records]
+        texts = render_text(array)
+        tree = _tree(column).over(texts)
+        leaf = tree.leaf_codes(texts).astype(np.int64)[records]
         begins = starts[:-1]
         null = leaf < 0
         nulls = np.logical_or.reduceat(null, begins)
@@ -109,6 +112,13 @@ class NodeKind:
         return np.ones(null.size, dtype=np.bool_)
 
 
-def _tree(column: BoundColumn) -> Hierarchy:
-    assert column.hierarchy is not None
-    return column.hierarchy
+class PrefixKind(NodeKind):
+    """The same of a tree that nobody lists: what was seen of it changes no loss, and is not kept."""
+
+    def _domain(self, column: BoundColumn, array: pa.Array, known: Domain | None) -> SetDomain:
+        return OPEN
+
+
+def _tree(column: BoundColumn) -> Tree:
+    assert column.tree is not None
+    return column.tree

@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.lasting_rules import ONE_CLASS
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.promises.lasting import ONE_CLASS
+from kanonflow.schemas.promises.promise import Promise
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import NotDiverseError, UnservedError
@@ -57,6 +58,10 @@ class Afresh:
     expiry = "expire"
     spread = False
 
+    def answer(self, promise: Promise) -> str:
+        """As of ``Protection``."""
+        return f"classes of {promise.units}"
+
     def refusals(self, policy: Policy) -> list[str]:
         """As of ``Protection``."""
         return refusals_of_search(policy, self.shape)
@@ -69,6 +74,10 @@ class Afresh:
             return None
         together = pa.concat_tables(tables)
         return window_parts(together, due.bound, limit, due.secret, warm.domains, distinct=self.spread)
+
+    def left_by(self, rows: pa.Table, bound: BoundPolicy) -> WarmState:
+        """Running domains, of all that was seen."""
+        return WarmState(domains=encode(rows, bound, None, {}).domains)
 
     def admit(self, due: Due, rows: pa.Table, before: Before) -> Admitted:
         """Out go rows whose time is over, and all rows where fewer than k individuals are left. O(n log n)."""

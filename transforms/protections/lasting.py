@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.schemas.bound_policy import FAULT_COLUMN
+from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.promises.promise import Promise
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.row_bytes import content_digest
@@ -54,6 +55,10 @@ class Lasting:
     lasts = True
     expiry = "release waiting"
 
+    def answer(self, promise: Promise) -> str:
+        """As of ``Protection``."""
+        return f"classes of {promise.units}"
+
     def refusals(self, policy: Policy) -> list[str]:
         """As of ``Protection``."""
         return refusals_of_search(policy, self.shape)
@@ -61,6 +66,10 @@ class Lasting:
     def parts(self, due: Due, rows: pa.Table | None, warm: WarmState) -> WindowParts | None:
         """None: merging is near linear."""
         return None
+
+    def left_by(self, rows: pa.Table, bound: BoundPolicy) -> WarmState:
+        """Nothing: domains grow with who enters."""
+        return WarmState()
 
     def admit(self, due: Due, rows: pa.Table, before: Before) -> Entered:
         """Rows of people who are known, with those who enter now."""

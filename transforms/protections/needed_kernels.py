@@ -51,4 +51,4 @@ def needed_kernels(bound: BoundPolicy) -> Kernels:
 
 def holds_hierarchies(bound: BoundPolicy) -> bool:
     """Whether a quasi-identifier has a hierarchy: for such tables every kernel is compiled by itself."""
-    return any(column.hierarchy is not None for column in bound.quasis)
+    return any(column.tree is not None for column in bound.quasis)

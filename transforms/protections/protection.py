@@ -14,7 +14,9 @@ from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
+from kanonflow.schemas.promises.promise import Promise
 from kanonflow.transforms.protections.window_parts import WindowParts
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.stages import Admitted, Before, Left, Publication, Solved
@@ -39,11 +41,17 @@ class Protection(Protocol, Generic[A, S]):
     lasts: bool
     expiry: str
 
+    def answer(self, promise: Promise) -> str:
+        """What a window is put together to, in a word or two."""
+
     def refusals(self, policy: Policy) -> list[str]:
         """What of the policy's solver cannot serve it, and how to mend that."""
 
     def parts(self, due: Due, rows: pa.Table | None, warm: WarmState) -> WindowParts | None:
         """How a window is cut that is too large for one release; None: it is not. rows: new ones."""
+
+    def left_by(self, rows: pa.Table, bound: BoundPolicy) -> WarmState:
+        """What rows of earlier windows leave that a release does not hang on: where a dry run begins in the middle."""
 
     def admit(self, due: Due, rows: pa.Table, before: Before) -> A:
         """Which rows can be released together. rows: canonical rows in canonical order."""

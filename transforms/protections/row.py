@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.schemas.promises.promise import Promise
 from kanonflow.solvers.units.trimming import kept_rows, row_limit
 from kanonflow.transforms.protections.afresh import Afresh
 from kanonflow.transforms.release.candidates import parted
@@ -22,6 +23,10 @@ class Row(Afresh):
     shape = "row_graph"
     earlier = staticmethod(warm_graph)
     spread = True
+
+    def answer(self, promise: Promise) -> str:
+        """As of ``Protection``."""
+        return "graph"
 
     def within_limits(
         self, due: Due, rows: pa.Table, individuals: NDArray[np.int64] | None, counts: NDArray[np.int64]

@@ -30,10 +30,12 @@ def lattice_of_rows(
     """Canonical rows under their fields' hierarchies. A null is a leaf of its own that only the root joins. O(n d)."""
     tables, values, weights = [], [], []
     for column in bound.quasis:
-        assert column.hierarchy is not None  # check_solver has seen to it
-        leaf = column.hierarchy.leaf_codes(render_text(whole(rows.column(column.name))))
-        tables.append(_with_null(column.hierarchy))
-        values.append(np.where(leaf < 0, len(column.hierarchy.leaves), leaf))
+        assert column.tree is not None  # check_solver has seen to it
+        texts = render_text(whole(rows.column(column.name)))
+        tree = column.tree.over(texts)
+        leaf = tree.leaf_codes(texts)
+        tables.append(_with_null(tree))
+        values.append(np.where(leaf < 0, len(tree.leaves), leaf))
         weights.append(column.field.quasi.weight if column.field.quasi else 1.0)
     return Lattice(tuple(tables), np.stack(values, axis=1).astype(np.int32), np.array(weights), individuals)
 

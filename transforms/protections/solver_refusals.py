@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy, Protection, QuasiType
+from kanonflow.schemas.kinds.kinds import KINDS
+from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy
 from kanonflow.solvers.catalogue import find_solver, method_names, solver_named, start_names, takes_start
 from kanonflow.solvers.problem.limits import Attribute, Demand, Limits, Refusal
 from kanonflow.solvers.shapes.lattices import lattice_solver
@@ -55,7 +56,7 @@ def refusals_of_levels(policy: Policy) -> list[str]:
     choice = policy.solver
     named = f"solver.method: {choice.method} publishes levels of hierarchies"
     mistakes = []
-    if (policy.protect is Protection.INDIVIDUAL) != (policy.individual is not None):
+    if policy.promise.of_people != bool(policy.owner):
         mistakes.append(f"{named} in closed classes; with role: individual that takes protect: individual")
     if choice.deadline_ms is not None:
         mistakes.append(
@@ -63,10 +64,8 @@ def refusals_of_levels(policy: Policy) -> list[str]:
         )
     if choice.loss != "ncp":
         mistakes.append(f"solver.loss: {choice.method} has its own; leave it out")
-    if policy.ruled:
-        mistakes.append(
-            f"{named} and cannot meet rules for sensitive values ({', '.join(field.name for field in policy.ruled)})"
-        )
+    if names := ", ".join(field.name for field in policy.ruled):
+        mistakes.append(f"{named} and cannot meet rules for sensitive values ({names})")
     mistakes += _refused(policy, "solver.method", choice.method, lattice_solver(choice.method).limits)
     if choice.start != "auto":
         mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
@@ -106,6 +105,8 @@ def _size_key(policy: Policy) -> str:
 
 def _attribute(field: Field) -> Attribute:
     quasi = field.quasi
-    numeric = quasi is None or quasi.type in (QuasiType.NUMERIC, QuasiType.DATE)
-    hierarchy = None if quasi is None else quasi.hierarchy
-    return Attribute(field.name, numeric, None if hierarchy is None else hierarchy.height)
+    if quasi is None:
+        return Attribute(field.name, True, None)
+    kind = KINDS[quasi.type]
+    tree = kind.tree(quasi)
+    return Attribute(field.name, kind.in_ranges, None if tree is None else tree.height)

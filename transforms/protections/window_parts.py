@@ -47,13 +47,13 @@ def window_parts(
     policy = bound.policy
     names = [column.name for column in bound.quasis]
     individuals = None
-    if policy.individual is None:
+    if not policy.owner:
         order = canonical_order(rows, bound, secret)
     else:
         # Equal rows of one individual stay together, so that no tie has to be broken.
-        keys = [key for name in (*names, policy.individual.name) for key in sort_keys(rows.column(name))]
+        keys = [key for name in (*names, *policy.owner) for key in sort_keys(rows.column(name))]
         order = np.lexsort(keys[::-1])
-        people = whole(rows.column(policy.individual.name)).take(pa.array(order)).dictionary_encode()
+        people = whole(rows.column(*policy.owner)).take(pa.array(order)).dictionary_encode()
         individuals = np.asarray(people.indices).astype(np.int64)
     encoded = encode(rows.select(names).take(pa.array(order)), bound, individuals, domains)
     parts = cut_near(encoded.table, limit, policy.k, distinct=distinct and individuals is not None)

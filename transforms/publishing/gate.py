@@ -6,20 +6,20 @@ with the original rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Protocol
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
-from kanonflow.schemas.policy import Protection
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.publishing.gate_diversity import diversity_faults
 from kanonflow.transforms.publishing.gate_kinds import inside
-
-Structure = GeneralizationGraph | Partition
 
 
 class GateError(Exception):
@@ -52,22 +52,25 @@ def check_release(
     Why: each of these is a premise of the 1/k that the release promises. O(n k d).
     """
     n, k = rows.num_rows, bound.policy.k
-    if not isinstance(structure, GeneralizationGraph | Partition):
+    read = _READERS.get(type(structure))
+    if read is None:
         raise GateError("the structure is neither a graph nor closed classes")
+    answer: _Answer = read(structure)
     if released.num_rows != n or factor.shape != (n,):
         raise GateError(f"{released.num_rows} rows would be released where {n} were to be")
     if n < k:
         raise GateError(f"{n} rows cannot be released with k={k}")
     check_columns(released, bound)
-    _check_structure(structure, rows, bound)
+    _check_structure(answer, rows, bound)
     check_once(factor)
-    _check_factor(structure, factor)
+    along = answer.along(factor)
+    if not along.all():
+        raise GateError(f"{int((~along).sum())} rows carry the payload of a record that is not their member")
     check_payload(released, rows, factor, bound)
-    classes = structure.labels if isinstance(structure, Partition) else None
-    for name, key in diversity_faults(released, classes, bound):
+    for name, key in diversity_faults(released, answer.classes, bound):
         raise GateError(f"field {name}: some classes do not have the {key} that the policy asks for")
     for column in bound.quasis:
-        outside = _outside(column, released, rows, structure)
+        outside = _outside(column, released, rows, answer)
         if outside:
             raise GateError(f"field {column.name}: {outside} boxes do not hold all of their members")
 
@@ -90,31 +93,87 @@ def check_payload(released: pa.Table, rows: pa.Table, factor: NDArray[np.int32],
             raise GateError(f"field {column.name}: the released values are not those of the matched records")
 
 
-def _check_structure(structure: Structure, rows: pa.Table, bound: BoundPolicy) -> None:
-    k = bound.policy.k
+class _Answer(Protocol):
+    """What the gate reads of a structure over n records."""
+
+    @property
+    def covered(self) -> NDArray[np.int32]:
+        """One entry for each record that it covers; negative where the record waits."""
+
+    @property
+    def classes(self) -> NDArray[np.int32] | None:
+        """Int32 (n,), the class of each record; None: it has none."""
+
+    def check(self, bound: BoundPolicy, individuals: NDArray[np.int64]) -> None:
+        """Raise GateError or StructureError unless it keeps the promise. individuals: int64 (n,)."""
+
+    def along(self, factor: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Bool (n,): whether each row carries the payload of a member of its own."""
+
+    def members(self, column: BoundColumn, boxes: pa.Array) -> tuple[pa.Array, NDArray[Any], NDArray[Any]]:
+        """Boxes, and pairs of the place of one and a record that it has to hold, int64 (m,) each."""
+
+
+class _OfGraph:
+    """Row j is slot j, whose members are k records."""
+
+    classes = None
+
+    def __init__(self, graph: GeneralizationGraph) -> None:
+        self._graph = graph
+        self.covered = graph.members[:, 0]
+
+    def check(self, bound: BoundPolicy, individuals: NDArray[np.int64]) -> None:
+        if bound.policy.promise.of_people:
+            raise GateError("a graph over rows cannot be released under protect: individual")
+        if self._graph.k < bound.policy.k:
+            raise GateError(f"the graph has degree {self._graph.k}, below k={bound.policy.k}")
+        self._graph.check(individuals)
+
+    def along(self, factor: NDArray[np.int32]) -> NDArray[np.bool_]:
+        held: NDArray[np.bool_] = (self._graph.members == factor[:, None]).any(axis=1)
+        return held
+
+    def members(self, column: BoundColumn, boxes: pa.Array) -> tuple[pa.Array, NDArray[Any], NDArray[Any]]:
+        members = self._graph.members
+        return boxes, np.repeat(np.arange(len(members)), self._graph.k), members.ravel().astype(np.int64)
+
+
+class _OfClasses:
+    """Row j is of the class of record j, whose members are all records of it."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self.covered = self.classes = partition.labels
+
+    def check(self, bound: BoundPolicy, individuals: NDArray[np.int64]) -> None:
+        waiting = int((self.covered < 0).sum())
+        if waiting:
+            raise GateError(f"{waiting} rows belong to no class and must wait")
+        self._partition.check(bound.policy.k, individuals)
+
+    def along(self, factor: NDArray[np.int32]) -> NDArray[np.bool_]:
+        return self.classes[factor] == self.classes
+
+    def members(self, column: BoundColumn, boxes: pa.Array) -> tuple[pa.Array, NDArray[Any], NDArray[Any]]:
+        # Equal boxes within a class: it is enough that the first one holds the whole class.
+        _, first = np.unique(self.classes, return_index=True)
+        if not boxes.take(pa.array(first[self.classes])).equals(boxes):
+            raise GateError(f"field {column.name}: the rows of a class have different boxes")
+        return boxes.take(pa.array(first)), self.classes.astype(np.int64), np.arange(self.classes.size)
+
+
+_READERS: dict[type, Callable[[Any], _Answer]] = {GeneralizationGraph: _OfGraph, Partition: _OfClasses}
+
+
+def _check_structure(answer: _Answer, rows: pa.Table, bound: BoundPolicy) -> None:
     individuals = row_individuals(rows, bound)
-    covered = _covered(structure)
-    if covered.shape[0] != rows.num_rows:
-        raise GateError(f"the structure covers {covered.shape[0]} records, not {rows.num_rows}")
+    if answer.covered.shape[0] != rows.num_rows:
+        raise GateError(f"the structure covers {answer.covered.shape[0]} records, not {rows.num_rows}")
     try:
-        if isinstance(structure, GeneralizationGraph):
-            if bound.policy.protect is Protection.INDIVIDUAL:
-                raise GateError("a graph over rows cannot be released under protect: individual")
-            if structure.k < k:
-                raise GateError(f"the graph has degree {structure.k}, below k={k}")
-            structure.check(individuals)
-        else:
-            waiting = int((covered < 0).sum())
-            if waiting:
-                raise GateError(f"{waiting} rows belong to no class and must wait")
-            structure.check(k, individuals)
+        answer.check(bound, individuals)
     except StructureError as error:
         raise GateError(str(error)) from error
-
-
-def _covered(structure: Structure) -> NDArray[np.int32]:
-    """One entry for each record that the structure covers; negative where the record waits."""
-    return structure.members[:, 0] if isinstance(structure, GeneralizationGraph) else structure.labels
 
 
 def row_individuals(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
@@ -138,27 +197,8 @@ def check_once(factor: NDArray[np.int32]) -> None:
         raise GateError(f"{int((used != 1).sum())} records would be released other than once")
 
 
-def _check_factor(structure: Structure, factor: NDArray[np.int32]) -> None:
-    if isinstance(structure, GeneralizationGraph):
-        along = (structure.members == factor[:, None]).any(axis=1)
-    else:
-        along = structure.labels[factor] == structure.labels
-    if not along.all():
-        raise GateError(f"{int((~along).sum())} rows carry the payload of a record that is not their member")
-
-
-def _outside(column: BoundColumn, released: pa.Table, rows: pa.Table, structure: Structure) -> int:
+def _outside(column: BoundColumn, released: pa.Table, rows: pa.Table, answer: _Answer) -> int:
     """How many boxes of this field (of slots, or of classes) do not hold every member."""
-    boxes = released.column(column.published_name).combine_chunks()
     values = rows.column(column.name).combine_chunks()
-    n = rows.num_rows
-    if isinstance(structure, Partition):
-        # Equal boxes within a class: it is enough that the first one holds the whole class.
-        _, first = np.unique(structure.labels, return_index=True)
-        if not boxes.take(pa.array(first[structure.labels])).equals(boxes):
-            raise GateError(f"field {column.name}: the rows of a class have different boxes")
-        boxes = boxes.take(pa.array(first))
-        row, member = structure.labels.astype(np.int64), np.arange(n)
-    else:
-        row, member = np.repeat(np.arange(n), structure.k), structure.members.ravel().astype(np.int64)
+    boxes, row, member = answer.members(column, released.column(column.published_name).combine_chunks())
     return int(np.unique(row[~inside(column, boxes, values, row, member)]).size)

@@ -1,10 +1,12 @@
 """The gate's own table of kinds: does a published box hold a member's value?
 
 It shares no code with ``transforms/kinds``: a range is compared, an element looked for, and of labels every pair of
-label and value is looked up in the rows of the hierarchy.
+label and value is looked up in the rows of the hierarchy, or compared by the standard library's reading of addresses.
 """
 
 from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
 
 import numpy as np
 import pyarrow as pa
@@ -106,8 +108,48 @@ def _in_tree(
     member: NDArray[np.int64],
     column: BoundColumn,
 ) -> NDArray[np.bool_]:
-    assert column.hierarchy is not None
-    return in_node(boxes, values, row, member, column.hierarchy)
+    quasi = column.field.quasi
+    assert quasi is not None
+    assert quasi.hierarchy is not None
+    return in_node(boxes, values, row, member, quasi.hierarchy)
+
+
+def _in_prefix(
+    boxes: pa.Array,
+    values: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+    column: BoundColumn,
+) -> NDArray[np.bool_]:
+    """Whether each member's value begins with its row's label; each pair of a label and a value is read once."""
+    quasi = column.field.quasi
+    assert quasi is not None
+    begins = _text_begins if quasi.of in (None, "text") else _address_begins
+    label, label_names = _coded(boxes)
+    value, value_names = _coded(values)
+    width = len(value_names)
+    pairs, place = np.unique(label[row] * width + value[member], return_inverse=True)
+    inside = [begins(label_names[pair // width], value_names[pair % width]) for pair in pairs.tolist()]
+    return np.array(inside, dtype=bool)[place]
+
+
+def _text_begins(label: str | None, text: str | None) -> bool:
+    """Stars stand behind what is kept: one of them for any end, several for as many characters."""
+    if label is None or text is None:
+        return text is None and label in (None, "*")
+    kept = label.rstrip("*")
+    stars = len(label) - len(kept)
+    fits = stars <= 1 or len(text) == len(label)
+    return fits and (text.startswith(kept) if stars else text == label) and "*" not in text
+
+
+def _address_begins(label: str | None, text: str | None) -> bool:
+    if label is None or text is None:
+        return text is None and label in (None, "*")
+    try:
+        return label == "*" or ip_address(text) in ip_network(label)
+    except ValueError:
+        return False
 
 
 _HOLDS = {
@@ -115,4 +157,5 @@ _HOLDS = {
     QuasiType.DATE: _in_range,
     QuasiType.CATEGORICAL: _in_set,
     QuasiType.HIERARCHY: _in_tree,
+    QuasiType.PREFIX: _in_prefix,
 }

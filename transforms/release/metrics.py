@@ -169,16 +169,13 @@ def _versions(version: int) -> dict[str, str]:
 
 def _waiting_people(after: WarmState, policy: Policy) -> list[Any] | None:
     """Whose each waiting row is; None where each row is its own individual."""
-    if policy.individual is None or after.waiting is None:
-        return None
-    return after.waiting.column(policy.individual.name).to_pylist()
+    rows = after.waiting
+    return next((rows.column(name).to_pylist() for name in policy.owner if rows is not None), None)
 
 
 def _rejected_people(rejected: list[dict[str, Any]], policy: Policy) -> list[Any] | None:
     """Whose each rejected row was, nobody's rows together; None where each row is its own individual."""
-    if policy.individual is None:
-        return None
-    return [record["row"].get(policy.individual.name) for record in rejected]
+    return next(([record["row"].get(name) for record in rejected] for name in policy.owner), None)
 
 
 @cache

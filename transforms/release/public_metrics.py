@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from kanonflow.schemas.policy import Protection
+from kanonflow.schemas.promises.promises import promise_of
 
 DIGITS = 3
 LEAST_STEP = 10
@@ -114,7 +114,8 @@ def _rounded(value: Any) -> Any:
 def _shared_by_many(record: Mapping[str, Any]) -> bool:
     """Whether the individuals of a release may be counted: in row mode, rows less individuals are the rows that
     somebody has beyond the first, and that may be a single person's surplus."""
-    return record["protect"] == Protection.INDIVIDUAL and record["individuals"] >= record["k"]
+    promise = promise_of(record["protect"], record.get("cohort"))
+    return promise.of_people and record["individuals"] >= record["k"]
 
 
 def _ledger(parts: Mapping[str, int], k: int) -> dict[str, int]:

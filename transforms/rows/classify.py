@@ -202,12 +202,9 @@ def ahead_of_arrival(times: pa.Array, arrived: NDArray[np.int64] | None, policy:
 
 def _apply_domain(column: BoundColumn, values: pa.Array) -> tuple[NDArray[np.bool_], pa.Array]:
     """Mask of the values outside of the declared domain, and the values cut to it."""
-    categories = column.categories
-    if categories is not None:
-        known = pc.is_in(render_text(values), value_set=pa.array(categories, pa.string()))
-        return np.asarray(pc.and_(values.is_valid(), pc.invert(known))), values
     if column.domain is None:
-        return np.zeros(len(values), dtype=bool), values
+        unlisted = column.unlisted(values)
+        return (np.zeros(len(values), dtype=bool) if unlisted is None else unlisted), values
     low, high = column.domain
     units, nulls = to_units(values)
     outside = ~nulls & ((units < low) | (units > high))

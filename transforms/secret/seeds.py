@@ -360,7 +360,7 @@ def seed_commitment(key: bytes, release: str) -> str:
 
 
 def matching_record_key(secret: Secret) -> bytes:
-    """The key of the digests in matching records, 32 bytes."""
+    """The key of the digests in matching records, 32 bytes. Its label stays: another would be another key."""
     return secret.derive("certificate", "digests")
 
 

@@ -1,4 +1,4 @@
-"""The sink of matching records: OUT/restricted/certificates/<release_id>.avro, created once, never changed.
+"""The sink of matching records: OUT/restricted/matching_records/<release_id>.avro, created once, never changed.
 
 They come by the same boundary as the releases. A retry makes the same bytes and finds its file; one of other content is
 the trace of a release that lost its slot, and is counted, not written.
@@ -20,11 +20,14 @@ from kanonflow.transforms.sinks.sinks import NAMESPACE, restricted_directory
 
 def matching_records_directory(output: str) -> str:
     """Where matching records are."""
-    return FileSystems.join(restricted_directory(output), "certificates")
+    return FileSystems.join(restricted_directory(output), "matching_records")
 
 
 class WriteMatchingRecords(beam.PTransform):
-    """PCollection[MatchingRecord] -> PCollection[path]. Counters: ``certificates``, ``certificate_conflict``."""
+    """PCollection[MatchingRecord] -> PCollection[path].
+
+    Counters: ``matching_records``, ``matching_record_conflict``.
+    """
 
     def __init__(self, output: str) -> None:
         super().__init__()
@@ -40,8 +43,8 @@ class _WriteMatchingRecord(beam.DoFn):
         super().__init__()
         self._output = output
         self._directory = matching_records_directory(output)
-        self._written = Metrics.counter(NAMESPACE, "certificates")
-        self._conflicts = Metrics.counter(NAMESPACE, "certificate_conflict")
+        self._written = Metrics.counter(NAMESPACE, "matching_records")
+        self._conflicts = Metrics.counter(NAMESPACE, "matching_record_conflict")
 
     def setup(self) -> None:
         make_directory(restricted_directory(self._output), private=True)

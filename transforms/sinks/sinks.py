@@ -381,6 +381,9 @@ class _WriteRelease(beam.DoFn):
         return next((path for path in others if FileSystems.exists(path)), own)
 
 
+_COUNTS = ("rows_new", "rows_waited", "rows_waiting", "rows_rejected")
+
+
 class _WriteMetrics(beam.DoFn):
     def __init__(self, output: str, policy: Policy) -> None:
         super().__init__()
@@ -398,6 +401,8 @@ class _WriteMetrics(beam.DoFn):
     def process(self, record: Mapping[str, Any]) -> Iterable[str]:
         name, digest = record["release_id"], record.get("digest")
         if not record["released"]:
+            if digest is None and self._is_told(record):
+                return
             # Under a name of its own: a release of this id may be there, or come when the right state goes on.
             start = f"-{record['job_start']}" if record.get("job_start") else ""
             name = f"unreleased-{name}" if digest is None else f"withheld-{version_name(name, digest)}{start}"
@@ -409,6 +414,14 @@ class _WriteMetrics(beam.DoFn):
             public = FileSystems.join(public_metrics_directory(self._output), f"{name}.avro")
             create_if_absent(public, shown, workspace=_workspace(self._output))
         yield path
+
+    def _is_told(self, record: Mapping[str, Any]) -> bool:
+        """Whether an earlier build, which named them as releases, has told this window without a release."""
+        path = FileSystems.join(metrics_directory(self._output), f"{record['release_id']}.avro")
+        if not FileSystems.exists(path):
+            return False
+        (there,) = fastavro.reader(BytesIO(read_whole(path)))
+        return not there["released"] and all(there[name] == record[name] for name in _COUNTS)
 
 
 class _WriteRejected(beam.DoFn):

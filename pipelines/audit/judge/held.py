@@ -104,7 +104,8 @@ def _of_ranges(
         box, code = box[code >= 0], code[code >= 0]
         np.minimum.at(least[start:stop], box, code)
         np.maximum.at(most[start:stop], box, code)
-    told = [book.boxes[number] for number in held.boxes[:, field].tolist()]
+    boxes = book.boxes
+    told = [boxes[number] for number in held.boxes[:, field].tolist()]
     says_null = np.array([box.nulls for box in told], bool)
     ranged = np.array([box.low is not None for box in told], bool)
     yield "a range holds null, and no record in its box has none", says_null & ~null
@@ -143,7 +144,7 @@ def _of_sets(
             own = np.flatnonzero(numbers[start:stop] == number)
             idle[start + own] = _idle(book, number, there[own])
     says_null = np.array([box.nulls for box in book.boxes], bool)[numbers]
-    if book.tree is None:
+    if not book.labels:
         yield "a set holds null, and no record in its box has none", says_null & ~null
         yield "a set with values that no record in its box has", idle
         return
@@ -154,14 +155,14 @@ def _of_sets(
 def _idle(book: BoxBook, number: int, there: np.ndarray) -> np.ndarray:
     """Whether records with the values of each row of ``there``, bool (x, codes + null), leave the box unexplained."""
     box = book.boxes[number]
-    if book.tree is None:
+    if not book.labels:
         return np.logical_not(there[:, list(box.codes)].all(axis=1))
     if not box.codes:
         return ~there[:, -1]
     below = book.children(number)
-    reached = np.column_stack([there[:, group].any(axis=1) for group in below])
+    reached = np.column_stack([there[:, group].any(axis=1) for group in below.values()])
     lowest: np.ndarray = reached.sum(axis=1) > 1
-    if len(below) == 1:
+    if book.keys[number] in below:
         lowest = reached[:, 0]
     if box.nulls:
         lowest |= there[:, -1] & reached.any(axis=1)

@@ -7,6 +7,7 @@ import numpy as np
 
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.schemas.avro_schema import rejected_schema
 from kanonflow.schemas.policy_fields import Role
@@ -53,7 +54,7 @@ def check_rejections(
             continue
         codes = records[:, column]
         # The last entry serves null, whose code is -1.
-        bad = np.append(book.faults(), book.column.field.role in _NEEDED)[codes]
+        bad = np.append(value_faults(book), book.column.field.role in _NEEDED)[codes]
         if bad.any():
             findings.add(
                 f"field {book.column.name}: {int(bad.sum())} records with a missing or unreadable value, or "
@@ -78,7 +79,7 @@ def check_reasons(
         findings.add(f"{unknown} rejected rows have a reason that there is not")
     faulty, must = np.zeros(len(rejected), bool), np.zeros(len(rejected), bool)
     for column, book in enumerate(books):
-        own = np.append(book.faults(), book.column.field.role in _NEEDED)[rejected[:, column]]
+        own = np.append(value_faults(book), book.column.field.role in _NEEDED)[rejected[:, column]]
         faulty |= own
         if not free_quasis or book.column.field.quasi is None:
             must |= own

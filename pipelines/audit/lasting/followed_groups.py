@@ -448,10 +448,10 @@ def _sides(ground: LastingGround, group: np.ndarray, cohort: np.ndarray) -> Iter
         own = codes[:, field]
         null = np.zeros(len(rosters.members), bool)
         null[owner[own < 0]] = True
-        if book.tree is None:
+        if not book.labels:
             yield null[cohort]
         if book.is_set:
-            if book.tree is None and len(values := np.unique(own[own >= 0])) <= _MOST_VALUES:
+            if not book.labels and len(values := np.unique(own[own >= 0])) <= _MOST_VALUES:
                 for value in values.tolist():
                     has = np.zeros(len(null), bool)
                     has[owner[own == value]] = True
@@ -460,7 +460,8 @@ def _sides(ground: LastingGround, group: np.ndarray, cohort: np.ndarray) -> Iter
         there = own >= 0
         least = extreme(np.minimum, owner[there], own[there], len(null))[cohort]
         most = extreme(np.maximum, owner[there], own[there], len(null))[cohort]
-        told = [book.boxes[number] for number in ground.groups.boxes[group, field].tolist()]
+        boxes = book.boxes
+        told = [boxes[number] for number in ground.groups.boxes[group, field].tolist()]
         asked = np.flatnonzero(np.array([box.low is not None for box in told], bool) & (most >= 0))
         values = readable_values(book)
         low = np.array([told[place].low for place in asked.tolist()])

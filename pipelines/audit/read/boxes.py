@@ -2,36 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from kanonflow.pipelines.audit.read.values import (
-    CodeBook,
-    CodesOf,
-    Unreadable,
-    domain_ends,
-    outside_domain,
-    read_object,
-)
-from kanonflow.schemas.hierarchy import Hierarchy
-from kanonflow.schemas.policy_fields import QuasiType
-
-_RANGE = itemgetter("min", "max", "nulls")
-
-
-@dataclass(frozen=True)
-class Box:
-    """One box of one field. low, high: the closed range, None for none. codes: the set's values as codes of
-    the field's book. nulls: it holds null. fault: what is wrong with it by itself."""
-
-    low: Any = None
-    high: Any = None
-    codes: tuple[int, ...] = ()
-    nulls: bool = False
-    fault: str | None = None
+from kanonflow.pipelines.audit.read.kinds import Box, kind_of
+from kanonflow.pipelines.audit.read.values import CodeBook, CodesOf, Unreadable
 
 
 class BoxBook:
@@ -39,91 +15,73 @@ class BoxBook:
 
     def __init__(self, book: CodeBook) -> None:
         self.book = book
-        quasi = book.column.field.quasi
-        self.tree = None if quasi is None else quasi.hierarchy
-        self.is_set = quasi is not None and quasi.type in (QuasiType.CATEGORICAL, QuasiType.HIERARCHY)
-        self.boxes: list[Box] = []
-        self.labels: list[str | None] = []
+        self.kind = kind_of(book.column)
+        self.keys: list[Any] = []
+        self._boxes: list[Box] = []
         self._number_of = CodesOf(self._number)
-        self._below: dict[str, list[str]] = {}
-        for row in () if self.tree is None else self.tree.rows:
-            for label in dict.fromkeys(row):
-                self._below.setdefault(label, []).append(row[0])
+        self._rows: list[tuple[int, tuple[str, ...]]] = []
+        self._below: dict[str, list[int]] = {}
+        self._asked: int | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the boxes are sets of values."""
+        return self.kind.is_set
+
+    @property
+    def labels(self) -> bool:
+        """Whether the boxes are nodes of a tree."""
+        return self.kind.labels
+
+    @property
+    def boxes(self) -> list[Box]:
+        """The boxes by number; the values of a label are those that the field's book has by now."""
+        if self._ask_rows():
+            self._boxes = [self.kind.read(key, self.book, self._below) for key in self.keys]
+        return self._boxes
 
     def numbers(self, cells: Sequence[Any]) -> np.ndarray:
         """Numbers int32 (n,) of released cells: records with min, max, nulls, lists of values, or labels."""
-        if self.tree is not None:
-            return np.fromiter((self._number_of[(cell,)] for cell in cells), np.int32, len(cells))
-        keys = map(tuple, cells) if self.is_set else map(_RANGE, cells)
+        keys = map(self.kind.key, cells)
         return np.fromiter(map(self._number_of.__getitem__, keys), np.int32, len(cells))
 
-    def children(self, number: int) -> list[list[int]]:
+    def children(self, number: int) -> dict[str, list[int]]:
         """The codes of the values below each node right below the label of a box; a leaf is its own only node."""
-        if self.tree is None:
-            raise ValueError("boxes without a hierarchy have no labels")
-        label = self.labels[number]
-        below: dict[str, list[str]] = {}
-        for row in self.tree.rows:
+        if not self.labels:
+            raise ValueError("boxes without a tree have no labels")
+        self._ask_rows()
+        label = self.keys[number]
+        below: dict[str, list[int]] = {}
+        for code, row in self._rows:
             path = list(dict.fromkeys(row))
             if label in path:
-                below.setdefault(path[max(path.index(label) - 1, 0)], []).append(row[0])
-        return [self.book.codes_of_texts(leaves).tolist() for leaves in below.values()]
+                below.setdefault(path[max(path.index(label) - 1, 0)], []).append(code)
+        return below
 
     def faults(self, numbers: np.ndarray) -> list[str]:
         """What is wrong with the boxes of these numbers, each fault once."""
-        told = (self.boxes[number].fault for number in np.unique(numbers))
-        return list(dict.fromkeys(fault for fault in told if fault is not None))
+        boxes = self.boxes
+        faults = (boxes[number].fault for number in np.unique(numbers))
+        return list(dict.fromkeys(fault for fault in faults if fault is not None))
 
-    def _number(self, key: tuple[Any, ...]) -> int:
-        if self.tree is not None:
-            self.labels.append(key[0])
-            self.boxes.append(self._read_label(key[0], self.tree))
-        else:
-            self.boxes.append(self._read_set(key) if self.is_set else self._read_range(*key))
-        return len(self.boxes) - 1
+    def _number(self, key: Any) -> int:
+        self._ask_rows()
+        self.keys.append(key)
+        self._boxes.append(self.kind.read(key, self.book, self._below))
+        return len(self._boxes) - 1
 
-    def _read_range(self, low: Any, high: Any, nulls: bool) -> Box:
-        column = self.book.column
-        if low is None and high is None:
-            return Box(nulls=bool(nulls), fault=None if nulls else "a box that holds nothing")
-        low, high = read_object(low, column.arrow_type), read_object(high, column.arrow_type)
-        if None in (low, high) or isinstance(low, Unreadable) or isinstance(high, Unreadable) or low > high:
-            return Box(fault="a range without two ends in order")
-        fault = None
-        if column.domain is not None:
-            bottom, top = domain_ends(column)
-            fault = None if bottom <= low and high <= top else "a range beyond the declared domain"
-        return Box(low, high, nulls=bool(nulls), fault=fault)
-
-    def _read_set(self, values: tuple[Any, ...]) -> Box:
-        codes = self.book.codes_of_objects(values, len(values)).tolist()
-        known = tuple(sorted({code for code in codes if code >= 0}))
-        fault = None
-        if not codes:
-            fault = "a box that holds nothing"
-        elif len(set(codes)) < len(codes):
-            fault = "a set that names a value twice"
-        elif not _in_order(values):
-            fault = "a set out of order"
-        elif any(outside_domain(self.book.values[code], self.book.column) for code in known):
-            fault = "a set with values beyond the declared domain"
-        return Box(codes=known, nulls=-1 in codes, fault=fault)
-
-    def _read_label(self, label: str | None, tree: Hierarchy) -> Box:
-        """A node as the set of the values below it; nulls lie under the root, and under no label at all."""
-        if label is None:
-            return Box(nulls=True)
-        below = self._below.get(label, [])
-        if not below:
-            return Box(fault="a label that its hierarchy does not have")
-        codes = self.book.codes_of_texts(below).tolist()
-        return Box(codes=tuple(sorted(set(codes))), nulls=label == tree.root)
-
-
-def _in_order(values: Sequence[Any]) -> bool:
-    """Whether null stands first and the others by size; text by its bytes, which is the order of its characters."""
-    rest = values[1:] if values and values[0] is None else values
-    return None not in rest and all(one < other for one, other in pairwise(rest))
+    def _ask_rows(self) -> bool:
+        """Whether the field's values have grown, and rows came with them."""
+        since, count = self._asked, len(self.book.values)
+        if since == count:
+            return False
+        came = list(self.kind.rows(self.book, since))
+        self._asked = len(self.book.values)
+        for code, row in came:
+            for label in dict.fromkeys(row):
+                self._below.setdefault(label, []).append(code)
+        self._rows += came
+        return bool(came)
 
 
 @dataclass(frozen=True)
@@ -163,20 +121,21 @@ def encode_boxes(books: Sequence[BoxBook]) -> EncodedBoxes:
     low, high, nulls, set_of = [], [], [], []
     indptr, codes = [0], [np.zeros(0, np.int32)]
     for book in books:
-        count = len(book.boxes)
+        boxes = book.boxes
+        count = len(boxes)
         low.append(np.zeros(count, np.int32))
         high.append(np.full(count, -1, np.int32))
-        nulls.append(np.array([box.nulls for box in book.boxes], dtype=bool))
+        nulls.append(np.array([box.nulls for box in boxes], dtype=bool))
         set_of.append(np.full(count, -1, np.int32))
         if book.is_set:
             set_of[-1][:] = np.arange(len(indptr) - 1, len(indptr) - 1 + count)
-            for box in book.boxes:
+            for box in boxes:
                 codes.append(np.array(box.codes, np.int32))
                 indptr.append(indptr[-1] + len(box.codes))
             continue
         values, _ = _ranks(book.book)
-        ranges = [number for number, box in enumerate(book.boxes) if box.low is not None]
-        ends = np.array([(book.boxes[n].low, book.boxes[n].high) for n in ranges]).reshape(-1, 2)
+        ranges = [number for number, box in enumerate(boxes) if box.low is not None]
+        ends = np.array([(boxes[n].low, boxes[n].high) for n in ranges]).reshape(-1, 2)
         low[-1][ranges] = np.searchsorted(values, ends[:, 0], side="left")
         high[-1][ranges] = np.searchsorted(values, ends[:, 1], side="right") - 1
     return EncodedBoxes(low, high, nulls, set_of, BoxSets(np.array(indptr, np.int64), np.concatenate(codes)))

@@ -12,7 +12,9 @@ _OF_RUNS = frozenset(
     {"release", "restricted", "metrics", "feed", "promise.json", "verdict.json", "certificate.html"}
 )
 _SECOND = re.compile(r"second-[0-9]+")
-_RECORDS = ("metrics", "rejected", "certificates")
+MATCHING_RECORDS = ("matching_records", "certificates")
+"""Where matching records stand in ``restricted/``, and where builds before 0.1.0 put them."""
+_RECORDS = ("metrics", "rejected", *MATCHING_RECORDS)
 _RESTRICTED = re.compile(
     r"cohorts|carried|ended|parked|divided|slots|solutions|lock|stop|secret|beam\.log.*|error-.*\.log|report\.html|\..*"
     r"|(run|check|measured|summary|verdict|refused|continued_by)\.json.*|" + "|".join(_RECORDS)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.kinds import kind_of
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.policy_fields import QuasiType
 
 
 def check_order(
@@ -50,12 +50,7 @@ def _columns(rows: Sequence[dict[str, Any]], bound: BoundPolicy) -> Iterator[lis
         yield from ([row[name] for row in rows] for name in ("window_start", "window_end", "class_id"))
     for column in bound.quasis:
         cells = [row[column.published_name] for row in rows]
-        if column.hierarchy is not None:
-            yield cells
-        elif column.field.quasi is not None and column.field.quasi.type is QuasiType.CATEGORICAL:
-            yield [tuple((value is not None, value) for value in cell) for cell in cells]
-        else:
-            yield from ([cell[part] for cell in cells] for part in ("min", "max", "nulls"))
+        yield from kind_of(column).order(cells)
     for column in bound.payload:
         yield [row[column.published_name] for row in rows]
 

@@ -57,11 +57,12 @@ def groups_of_file(
 
 
 def _are_windows(start: np.ndarray, end: np.ndarray, policy: Policy) -> np.ndarray:
-    """Whether borders are borders of the policy's windows, no further apart than rows may wait."""
+    """Whether borders are borders of the policy's windows. How far apart they may be hangs on when, and for which rows,
+    the release was made (lasting.py)."""
     size = policy.window_ms
     assert size is not None
     aligned = ((start - policy.window_offset_ms) % size == 0) & ((end - policy.window_offset_ms) % size == 0)
-    return aligned & (end - start >= size) & (end - start <= size + policy.waiting_ms)
+    return aligned & (end - start >= size)
 
 
 def all_groups(parts: Sequence[ReleasedGroups], fields: int, findings: Findings) -> ReleasedGroups:

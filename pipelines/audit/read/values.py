@@ -133,12 +133,6 @@ class CodeBook:
             return np.fromiter(map(self.code, read), np.int32, count)
         return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
 
-    def faults(self) -> np.ndarray:
-        """Bool (values,): whether a row with this value must be rejected: unreadable, or not in the
-        domain."""
-        wrong = [isinstance(value, Unreadable) or outside_domain(value, self.column) for value in self.values]
-        return np.array(wrong, dtype=bool)
-
     def canonical(self) -> pa.Array:
         """All values as a column of the field's type, null where one could not be read."""
         kind = self.column.arrow_type
@@ -161,17 +155,6 @@ class CodeBook:
         if code == len(self.values):
             self.values.append(value)
         return code
-
-
-def outside_domain(value: Any, column: BoundColumn) -> bool:
-    """Whether a readable value lies outside of the field's declared domain."""
-    if column.categories is not None:
-        text = _day(value) if pa.types.is_date(column.arrow_type) else _category(value)
-        return text not in column.categories
-    if column.domain is None:
-        return False
-    low, high = domain_ends(column)
-    return not low <= value <= high
 
 
 def plain_values(array: pa.Array) -> list[Any]:
@@ -289,13 +272,10 @@ def domain_ends(column: BoundColumn) -> tuple[Any, Any]:
     return low, high
 
 
-def _day(value: Any) -> str:
-    """Days since 1970 as a leaf of days is spelled; nothing beyond the calendar, which has no leaf."""
-    if not isinstance(value, int) or not _FIRST_DAY <= value <= _LAST_DAY:
-        return ""
-    return (_EPOCH.date() + timedelta(days=value)).isoformat()
-
-
-def _category(value: Any) -> str:
-    """A category as a policy spells it: booleans as in the files, everything else as it prints."""
+def category(value: Any, column: BoundColumn) -> str:
+    """A value as a policy spells it: booleans as in the files, days as leaves of days, everything else as it prints."""
+    if pa.types.is_date(column.arrow_type):
+        # Nothing beyond the calendar, which has no leaf.
+        known = isinstance(value, int) and _FIRST_DAY <= value <= _LAST_DAY
+        return (_EPOCH.date() + timedelta(days=value)).isoformat() if known else ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""``kanonflow verify --certificates``: does every release have one matching record, and does it hold?
+"""``kanonflow verify --matching-records``: does every release have one matching record, and does it hold?
 
     one for each release, none besides, no release slot twice
     its records are records of the input, of the release's windows and partition, each released once
@@ -32,6 +32,7 @@ from kanonflow.pipelines.audit.read.boxes import (
 )
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead
 from kanonflow.pipelines.audit.read.release_files import encoded, release_path, release_reader
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
@@ -74,13 +75,14 @@ class Ground:
 def check_matching_records(
     ground: Ground, folder: Path, findings: Findings, recipe: Recipe | None = None
 ) -> tuple[int, RankCounts]:
-    """Check the matching records of all releases, in ``folder``/restricted/certificates.
+    """Check the matching records of all releases, in ``folder``/restricted/matching_records.
 
     Returns how many there are, and the draws they show. O(n k log k) for n records with k members a slot.
     """
-    place = folder / "restricted" / "certificates"
     heads = ground.released.heads
-    names = {path.stem for path in place.glob("*.avro")}
+    places = [folder / "restricted" / place for place in MATCHING_RECORDS]
+    paths = {path.stem: path for place in reversed(places) for path in place.glob("*.avro")}
+    names = set(paths)
     lost = [head.release_id for head in heads if head.release_id not in names]
     if lost:
         findings.add(f"{len(lost)} releases without a matching record", *lost)
@@ -93,7 +95,7 @@ def check_matching_records(
         if head.release_id not in names:
             continue
         try:
-            matching_record = read_matching_record(place / f"{head.release_id}.avro")
+            matching_record = read_matching_record(paths[head.release_id])
         except InputError:
             findings.add("a damaged matching record", head.release_id)
             continue

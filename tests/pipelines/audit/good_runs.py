@@ -99,7 +99,7 @@ def make_run(folder: Path, shape: str, release_format: str = "avro") -> GoodRun:
     secret.touch(mode=0o600)
     secret.write_bytes(np.random.default_rng(3).bytes(32))
     flags = ["--policy", str(folder / "policy.yaml"), "--input", str(folder / "rows.csv"), "--quiet"]
-    flags += ["--secret-file", str(secret), "--certificates", "--release-format", release_format]
+    flags += ["--secret-file", str(secret), "--matching-records", "--release-format", release_format]
     assert main(["anonymize", *flags, "--output", str(folder / "out")]) == 0
     return GoodRun(shape, folder / "policy.yaml", folder / "rows.csv", folder / "out")
 

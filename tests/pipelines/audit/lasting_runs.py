@@ -184,7 +184,7 @@ def make_run(
 
 def _directories(out: Path) -> Path:
     (out / "release").mkdir(parents=True)
-    for place in ("restricted", "restricted/rejected", "restricted/metrics", "restricted/certificates"):
+    for place in ("restricted", "restricted/rejected", "restricted/metrics", "restricted/matching_records"):
         (out / place).mkdir(mode=0o700)
     (out / "restricted/cohorts").mkdir(mode=0o700)
     return out
@@ -202,7 +202,7 @@ def _write_result(
         release_file(release, schema, release_format)
     )
     assert result.matching_record is not None
-    _put(out / f"restricted/certificates/{name}.avro", result.matching_record.avro)
+    _put(out / f"restricted/matching_records/{name}.avro", result.matching_record.avro)
     if release.entered is not None:
         assert release.slot is not None
         assert release.slot.roster is not None

@@ -181,7 +181,7 @@ def secret_open_to_all(run: GoodRun) -> None:
 
 
 def record_of_a_release_missing(run: GoodRun) -> None:
-    run.twin("restricted/certificates").unlink()
+    run.twin("restricted/matching_records").unlink()
 
 
 def member_list_altered(run: GoodRun) -> None:
@@ -192,7 +192,7 @@ def member_list_altered(run: GoodRun) -> None:
         other = next(place for place, each in enumerate(told[name]) if each != told[name][0])
         told[name][0], told[name][other] = told[name][other], told[name][0]
 
-    change_record(run.twin("restricted/certificates"), change)
+    change_record(run.twin("restricted/matching_records"), change)
 
 
 def matching_chosen_by_hand(run: GoodRun) -> None:
@@ -201,7 +201,7 @@ def matching_chosen_by_hand(run: GoodRun) -> None:
     def change(told: dict[str, Any]) -> None:
         told["seed_commitment"] = told["seed_commitment"][::-1]
 
-    change_record(run.twin("restricted/certificates"), change)
+    change_record(run.twin("restricted/matching_records"), change)
 
 
 # Elsewhere

@@ -73,12 +73,12 @@ def test_both_formats_hold_the_same_releases(
     assert {path.suffix for path in other.releases} == {".parquet"}
     for avro, parquet in zip(one.releases, other.releases, strict=True):
         assert read(avro) == read(parquet)
-    for place in ("metrics", "restricted/rejected", "restricted/certificates"):
+    for place in ("metrics", "restricted/rejected", "restricted/matching_records"):
         names = sorted(path.name for path in (one.out / place).iterdir())
         assert names == sorted(path.name for path in (other.out / place).iterdir())
         assert all(name.endswith(".avro") for name in names)
     for number in range(len(one.releases)):
-        twins = [run.twin("restricted/certificates", number).read_bytes() for run in (one, other)]
+        twins = [run.twin("restricted/matching_records", number).read_bytes() for run in (one, other)]
         assert twins[0] == twins[1]
 
 
@@ -261,7 +261,8 @@ def test_the_report_says_what_was_not_checked(
     assert main(flags) == 0
     text = capsys.readouterr().out
     assert (
-        "not checked:\n  - which member a row belongs to: no matching records given (--certificates)" in text
+        "not checked:\n  - which member a row belongs to: no matching records given (--matching-records)"
+        in text
     )
     assert main([*flags, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["not_checked"]

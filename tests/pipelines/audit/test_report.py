@@ -59,7 +59,7 @@ def test_the_report_speaks_in_text_and_json(tmp_path: Path) -> None:
     assert told["failures"] == list(report.failures)
     assert told["figures"]["rows"] == 3
     # As the flag is spelled, which scripts know.
-    assert told["figures"]["certificates"] is None
+    assert told["figures"]["matching_records"] is None
 
 
 def test_broken_lines_are_counted(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kanonflow.pipelines.chains.individual_type import (
     resumed_type,
     type_difference,
 )
-from kanonflow.pipelines.options.cohort_flags import INDIVIDUAL_TYPES
+from kanonflow.pipelines.options.table import INDIVIDUAL_TYPES
 from kanonflow.pipelines.run_records.run_directory import (
     RunDirectoryError,
     StreamStart,

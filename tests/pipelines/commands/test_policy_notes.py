@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.commands.row_mode_notes import (
-    ends_of_ranges_notes,
-    row_mode_notes,
-    two_candidates_warning,
-)
+from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes
 from kanonflow.schemas.grid import snap_outward
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
@@ -31,30 +27,41 @@ def policy(individual: bool, **head: object) -> Policy:
     return parse_policy({"version": 1, "k": 3, "fields": fields, **head}, "", "t")
 
 
+def covered(asked: Policy) -> tuple[str, ...]:
+    """What ``policy check`` says that a policy covers, and what it does not."""
+    return asked.promise.covered(asked)
+
+
+def warned(asked: Policy) -> tuple[str, ...]:
+    """What a run says of it before it begins."""
+    return asked.promise.warnings(asked)
+
+
 def test_row_mode_with_individuals_says_what_it_leaves_open() -> None:
     """Linked rows and row counts, the metric that shows how far that goes, and the way out."""
-    told = " ".join(row_mode_notes(policy(True, protect="row")))
+    told = " ".join(covered(policy(True, protect="row")))
     for words in (*OPEN, "k distinct values of who", "linked_candidates", "protect: individual"):
         assert words in told
 
 
 def test_row_mode_without_individuals_says_that_rows_are_no_people() -> None:
     """k rows of a slot may all be one person's, and then nothing is hidden."""
-    told = " ".join(row_mode_notes(policy(False)))
+    told = " ".join(covered(policy(False)))
     for words in (*OPEN, "may be fewer than k people, even one", "role: individual"):
         assert words in told
 
 
 def test_individual_mode_has_no_such_notes() -> None:
     """Its promise is about all rows of a person."""
-    assert row_mode_notes(policy(True)) == ()
+    told = " ".join(covered(policy(True)))
+    assert not [words for words in (*OPEN, "linked_candidates") if words in told]
 
 
 @pytest.mark.parametrize("individual", [True, False])
 def test_row_mode_notes_are_sentences(individual: bool) -> None:
     """Each begins with a capital and ends with a stop."""
-    for note in row_mode_notes(policy(individual, protect="row")):
-        assert note[0].isupper()
+    for note in covered(policy(individual, protect="row")):
+        assert note[0].isupper() or note.startswith("protect: row. ")
         assert note.endswith(".")
 
 
@@ -78,11 +85,11 @@ def test_anonymize_says_what_it_measured(
 def test_two_candidates_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With protect: row and k = 2, by policy check and at the run, also with --quiet; not otherwise."""
     for individual in (True, False):
-        (told,) = two_candidates_warning(policy(individual, k=2, protect="row"))
+        (told,) = warned(policy(individual, k=2, protect="row"))
         assert "settles every row of its ring" in told
-        assert told in row_mode_notes(policy(individual, k=2, protect="row"))
-        assert two_candidates_warning(policy(individual, k=3, protect="row")) == ()
-    assert two_candidates_warning(policy(True, k=2)) == ()
+        assert told in covered(policy(individual, k=2, protect="row"))
+        assert warned(policy(individual, k=3, protect="row")) == ()
+    assert warned(policy(True, k=2)) == ()
     (tmp_path / "p.yaml").write_text(
         "version: 1\nk: 2\nfields: {age: {role: quasi, type: numeric, as: int}}\n"
     )

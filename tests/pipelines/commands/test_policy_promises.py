@@ -35,24 +35,6 @@ def test_every_shape_says_what_it_leaves_open(head: dict, words: list[str], tmp_
 
 
 @pytest.mark.parametrize(
-    ("line", "note"),
-    [
-        ("cohort: free", "- cohort: free is called cohort: window now"),
-        ("shape: classes", "- shape: classes is read and says nothing more; leave it out"),
-    ],
-)
-def test_former_words_are_read_with_a_note(line: str, note: str, tmp_path: Path) -> None:
-    """The same policy, and a line that says what to write; without the former words no such line."""
-    mapping = to_mapping(feed_policy())
-    del mapping["cohort"]
-    path = tmp_path / "policy.yaml"
-    path.write_text(yaml.safe_dump(mapping) + line + "\n")
-    assert note in check_policy(str(path), None).text
-    assert " is called " not in told(tmp_path)
-    assert "says nothing more" not in told(tmp_path)
-
-
-@pytest.mark.parametrize(
     ("head", "message"),
     [
         ({"k": 256, "max_window_rows": 2560}, "k: the solver takes at most 255"),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.read_input import _no_text, find_input, read_input
 from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
 from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable
@@ -374,7 +375,7 @@ def test_files_are_judged_by_what_is_no_attribute(tmp_path: Path) -> None:
     ]
     assert told == [[Unreadable(NO_VALUE), "2"], [Unreadable(NO_VALUE), "4"], ["5", "6"]]
     assert found.broken == 3
-    assert books[0].faults().tolist() == [True, False]
+    assert value_faults(books[0]).tolist() == [True, False]
 
 
 INT, LONG_INT, DOUBLE, DECIMAL = pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2)
@@ -701,7 +702,7 @@ def test_the_audit_reads_typed_columns_as_the_policy_says(name: str) -> None:
     book = CodeBook(column)
     codes = book.codes_of_column(array)
     assert [
-        None if code < 0 or book.faults()[code] else book.values[code] for code in codes.tolist()
+        None if code < 0 or value_faults(book)[code] else book.values[code] for code in codes.tolist()
     ] == expected
     assert [code < 0 for code in codes.tolist()] == array.is_null().to_pylist()
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.values import CodeBook, read_rejected
 from kanonflow.schemas.bound_policy import BoundColumn, bind
 from kanonflow.schemas.canonical_columns import read_column
@@ -65,7 +66,7 @@ def both_read(column: BoundColumn, array: pa.Array) -> tuple[list[str | None], l
         (one, True) if wrong else (other, False) for one, other, wrong in zip(came, texts, bad, strict=True)
     ]
     assert book.codes_of_rejected(spelled, len(array)).tolist() == codes
-    assert [code >= 0 and bool(book.faults()[code]) for code in codes] == bad.tolist()
+    assert [code >= 0 and bool(value_faults(book)[code]) for code in codes] == bad.tolist()
     for code, text in zip(codes, texts, strict=True):
         if text is not None:
             assert book.values[code] == read_rejected([text], column)[0]

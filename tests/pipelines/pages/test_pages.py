@@ -10,20 +10,9 @@ import pytest
 
 from kanonflow.pipelines.pages import charts
 from kanonflow.pipelines.pages.missing_extra import MissingExtraError, missing, needs
-from kanonflow.pipelines.pages.pages import (
-    Figure,
-    Items,
-    Page,
-    Paragraph,
-    Section,
-    Status,
-    Table,
-    count,
-    decimal,
-    render_page,
-    share,
-)
+from kanonflow.pipelines.pages.pages import Figure, Items, Page, Paragraph, Section, Status, render_page
 from kanonflow.pipelines.pages.palette import PALETTE, SERIES
+from kanonflow.pipelines.terminal.table import Table, count, decimal, share
 from tests.page_checks import check_page, contrast
 from tests.page_reading import read_page
 

@@ -170,7 +170,6 @@ def test_restricted_metrics_leave_the_verdict_alone(tmp_path: Path) -> None:
             " people and 0.0% of the rows were followed",
             "open",
         ),
-        ({"followed_people": None}, "did not say how much of the run it followed", "open"),
         ({"waiting": True}, "over what was released so far", "good"),
         ({"passed": False}, "The audit FAILED on", "bad"),
         ({"digest": "0" * 64}, "Not audited as it is now", "bad"),

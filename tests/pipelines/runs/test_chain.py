@@ -228,6 +228,31 @@ def test_nights_that_carry_over_publish_what_one_run_publishes(place: Path) -> N
         assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_night_that_is_killed_before_its_first_release_resumes_as_what_it_was(place: Path) -> None:
+    """Its run.json is all there is: place, what it goes on from, and that it carries over need not be said again."""
+    nightly_feed(place, 2)
+    outputs = [place / "out0", place / "out1"]
+    for night, output in enumerate(outputs):
+        before = ("--continue", str(outputs[0])) if night else ()
+        assert anonymize(place, f"{night}.csv", output.name, *before, "--carry") == 0
+        there = published(output), rejected(output), record(output)["chain"], record(output)["epoch"]
+        for folder in ("release", "restricted/metrics", "restricted/rejected", "restricted/slots"):
+            shutil.rmtree(output / folder, ignore_errors=True)
+        (output / "restricted" / "ended").unlink()
+        shutil.rmtree(output / "restricted" / "carried")
+        for path in output.glob("restricted/cohorts/*/*"):  # those that it took in itself
+            if not night:
+                path.unlink()
+        assert anonymize(place, f"{night}.csv", output.name, "--resume") == 0
+        assert there == (
+            published(output),
+            rejected(output),
+            record(output)["chain"],
+            record(output)["epoch"],
+        )
+        assert any((output / "restricted" / "carried").iterdir())
+
+
 def test_rows_older_than_the_clock_of_a_run_leave_in_a_closing_release(place: Path) -> None:
     """Mended rows of three days ago, fed on purpose: they are neither late nor in a conflict, and beside the regular
     release of the next window; rows whose max_delay is not over go with that one."""

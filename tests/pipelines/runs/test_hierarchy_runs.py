@@ -106,7 +106,7 @@ def test_levels_are_released_and_audited(
     ages = ranges_by_doubling(range(100), 10)
     (tmp_path / "ages.csv").write_text(render_hierarchy(ages))
     out = str(tmp_path / "out")
-    assert cli.main(["anonymize", *flags, "--output", out, "--certificates"]) == 0
+    assert cli.main(["anonymize", *flags, "--output", out, "--matching-records"]) == 0
     path, schema, rows = _released(tmp_path)
     reasons: Counter[str] = Counter()
     for file in (tmp_path / "out" / "restricted" / "rejected").glob("*.avro"):
@@ -124,7 +124,7 @@ def test_levels_are_released_and_audited(
         ]
         assert set.intersection(*levels)
     assert min(Counter((row["town"], row["age"]) for row in rows).values()) >= 3
-    verify = ["verify", *flags, "--release", out, "--certificates"]
+    verify = ["verify", *flags, "--release", out, "--matching-records"]
     assert cli.main(verify) == 0
     capsys.readouterr()
     assert cli.main(["policy", "check", flags[1]]) == 0
@@ -148,10 +148,10 @@ def test_levels_keep_individuals_together(tmp_path: Path, capsys: pytest.Capture
     odd = "p0,Assen,77,1" if "Assen" not in lines[0] else "p0,Goes,77,1"
     (tmp_path / "in.csv").write_text("\n".join([header, *lines, *more, odd]) + "\n")
     out = str(tmp_path / "out")
-    assert cli.main(["anonymize", *flags, "--output", out, "--certificates"]) == 0
+    assert cli.main(["anonymize", *flags, "--output", out, "--matching-records"]) == 0
     _, _, rows = _released(tmp_path)
     assert len(rows) > 60
-    assert cli.main(["verify", *flags, "--release", out, "--certificates"]) == 0
+    assert cli.main(["verify", *flags, "--release", out, "--matching-records"]) == 0
     said = capsys.readouterr().out
     assert "suppressed" in said or "individual_over_limit" in said
 

@@ -23,18 +23,18 @@ def write(output: Path, *matching_records: MatchingRecord) -> dict[str, int]:
     return {
         counter.key.metric.name: counter.result
         for counter in found
-        if "certificate" in counter.key.metric.name
+        if "matching_record" in counter.key.metric.name
     }
 
 
 def test_a_matching_record_is_written_once_and_for_its_owner_only(tmp_path: Path) -> None:
     """Again the same: nothing happens, and it counts as written."""
     one = MatchingRecord("ab12", b"first")
-    assert write(tmp_path, one)["certificates"] == 1
+    assert write(tmp_path, one)["matching_records"] == 1
     path = Path(matching_records_directory(str(tmp_path)), "ab12.avro")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert write(tmp_path, one)["certificates"] == 1
+    assert write(tmp_path, one)["matching_records"] == 1
     assert path.read_bytes() == b"first"
 
 
@@ -43,5 +43,5 @@ def test_another_matching_record_of_a_release_is_a_conflict(content: bytes, tmp_
     """The first stays, and the other one is counted."""
     write(tmp_path, MatchingRecord("ab12", b"first"))
     counted = write(tmp_path, MatchingRecord("ab12", content))
-    assert counted["certificate_conflict"] == 1
+    assert counted["matching_record_conflict"] == 1
     assert Path(matching_records_directory(str(tmp_path)), "ab12.avro").read_bytes() == b"first"

@@ -296,6 +296,26 @@ def test_the_first_metrics_of_a_release_are_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "metrics").exists()
 
 
+@pytest.mark.parametrize("rejected", [3, 4])
+def test_a_window_without_a_release_that_an_earlier_build_told_is_told_once(
+    tmp_path: Path, rejected: int
+) -> None:
+    """Build 26c8339 named its metrics as those of releases. Made again, it is known there; another state's is not it,
+    nor is a release of that name."""
+    folder = tmp_path / "restricted" / "metrics"
+    told = {"released": False, "kind": "expiry", "rows_new": 7, "rows_waiting": 4}
+    for name in ("ab12", "cd34"):
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            record = metrics_record(name, **(told | {"released": name == "cd34"}), rows_rejected={"late": 3})
+            _ = pipeline | beam.Create([record]) | WriteMetrics(str(tmp_path), _policy())
+    (folder / "unreleased-ab12.avro").rename(folder / "ab12.avro")
+    records = [metrics_record(name, **told, rows_rejected={"late": rejected}) for name in ("ab12", "cd34")]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        _ = pipeline | beam.Create(records) | WriteMetrics(str(tmp_path), _policy())
+    again = ["unreleased-ab12.avro"] if rejected == 4 else []
+    assert _files(folder) == ["ab12.avro", "cd34.avro", *again, "unreleased-cd34.avro"]
+
+
 def test_public_metrics_are_an_allow_list(tmp_path: Path) -> None:
     """metrics: public puts what may be known of a release next to it: losses of the boxes to 3 digits, counts of
     people, the ledger in steps; the exact record stays in restricted/. Of a window without a release there is no

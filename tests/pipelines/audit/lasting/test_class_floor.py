@@ -227,7 +227,7 @@ def test_numbers_that_are_drawn_and_not_of_the_secret_are_found_by_matching_reco
     )
     content = release_reader(path).content(bound)
     change_record(
-        run.out / f"restricted/certificates/{path.stem}.avro",
+        run.out / f"restricted/matching_records/{path.stem}.avro",
         lambda told: told.update(content_digest=keyed(told["digest_key"], b"c", content)),
     )
     (failure,) = run.judged(recorded=True).failures

@@ -71,7 +71,7 @@ def test_an_honest_run_passes(good_run: LastingRun, secret: bool, recorded: bool
 def test_cells_that_are_no_value_pass(tmp_path: Path, release_format: ReleaseFormat) -> None:
     """Bytes that are not UTF-8 and NULs in attributes: rows of known people go out, those of others are rejected.
 
-    A run from bytes to bytes, by the command, with certificates and the secret."""
+    A run from bytes to bytes, by the command, with matching records and the secret."""
     names = HEADER.split(",")
     cells = [line.encode().split(b",") for line in lines(moves=False)]
     known = 0
@@ -93,9 +93,9 @@ def test_cells_that_are_no_value_pass(tmp_path: Path, release_format: ReleaseFor
     given = ["--policy", str(tmp_path / "policy.yaml"), "--input", str(tmp_path / "rows.csv")]
     given += ["--secret-file", str(tmp_path / "secret")]
     out = tmp_path / "out"
-    asked = ["--certificates", "--quiet", "--release-format", release_format]
+    asked = ["--matching-records", "--quiet", "--release-format", release_format]
     assert main(["anonymize", *given, "--output", str(out), *asked]) == 0
-    assert main(["verify", *given, "--release", str(out), "--certificates"]) == 0
+    assert main(["verify", *given, "--release", str(out), "--matching-records"]) == 0
     rejected = [row for path in (out / "restricted/rejected").glob("*.avro") for row in read(path)[1]]
     assert {row["reason"] for row in rejected} == {"bad_value"}
     assert not [row for row in rejected if row["row"]["when"] > "2024-03-05"]

@@ -25,5 +25,5 @@ def test_classes_of_rows_are_vouched_for(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     flags = ["--policy", str(tmp_path / "policy.yaml"), "--input", str(tmp_path / "in.csv")]
     out = str(tmp_path / "out")
-    assert cli.main(["anonymize", *flags, "--output", out, "--certificates"]) == 0
-    assert cli.main(["verify", *flags, "--release", out, "--certificates"]) == 0
+    assert cli.main(["anonymize", *flags, "--output", out, "--matching-records"]) == 0
+    assert cli.main(["verify", *flags, "--release", out, "--matching-records"]) == 0

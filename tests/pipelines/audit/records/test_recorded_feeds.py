@@ -74,7 +74,12 @@ def forget_after(out: Path, end: int) -> None:
         with path.open("rb") as stream:
             told = next(iter(fastavro.reader(stream)))
         if told["window_end"].timestamp() * 1000 > end:  # type: ignore[index]
-            for place in ("release", "restricted/metrics", "restricted/certificates", "restricted/rejected"):
+            for place in (
+                "release",
+                "restricted/metrics",
+                "restricted/matching_records",
+                "restricted/rejected",
+            ):
                 (out / place / path.name).unlink(missing_ok=True)
 
 
@@ -87,7 +92,7 @@ def test_a_run_and_its_first_days_pass_every_check(mode: str, tmp_path: Path) ->
     policy.write_text(POLICY.format(protect=afresh(protect), who=who, event=event, most=most))
     write_feed(source, 7)
     given = ["--policy", str(policy), "--input", str(source), "--output", str(out), "--quiet"]
-    assert main(["anonymize", *given, "--certificates", "--threads", "1", "--evaluations", "20"]) == 0
+    assert main(["anonymize", *given, "--matching-records", "--threads", "1", "--evaluations", "20"]) == 0
     recipe = recipe_check(Secret.from_file(out / "restricted/secret"))
     whole = audit(policy, [str(source)], out, matching_records=True, recipe=recipe)
     assert whole.failures == ()

@@ -1,6 +1,6 @@
 """Columns of a table stand below each other."""
 
-from kanonflow.pipelines.terminal.aligned_columns import aligned
+from kanonflow.pipelines.terminal.table import aligned
 
 
 def test_columns_have_one_width() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import PolicyError
-from kanonflow.schemas.lasting_rules import LARGEST_COHORT
 from kanonflow.schemas.policy import LATTICE_METHODS, Cohort, Policy, SolverChoice
 from kanonflow.schemas.policy_file import parse_policy, policy_digest, policy_from_avro_schema, to_mapping
+from kanonflow.schemas.promises.lasting import LARGEST_COHORT
 from kanonflow.schemas.recorded_policy import recorded_policy
 from kanonflow.solvers.shapes.classes import LARGEST_K
 from tests.schemas.test_policy_file import feed, mistakes_of, with_field

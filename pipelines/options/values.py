@@ -1,0 +1,73 @@
+"""How a value of an option is read from its text; what it must be is the error's text."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kanonflow.schemas.text_form import NAMED_DELIMITERS, is_sign
+
+
+def positive(kind: type) -> Callable[[str], Any]:
+    """A number above 0 that ends."""
+
+    def number(text: str) -> Any:
+        value = kind(text)
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError("must be a number above 0")
+        return value
+
+    number.__name__ = kind.__name__
+    return number
+
+
+def natural(text: str) -> int:
+    """A whole number from 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+def several(kind: type) -> Callable[[str], list[Any]]:
+    """Values between commas."""
+
+    def read(text: str) -> list[Any]:
+        try:
+            values = [kind(part.strip()) for part in text.split(",") if part.strip()]
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"expected {kind.__name__}s separated by commas") from error
+        if not values:
+            raise argparse.ArgumentTypeError("expected at least one value")
+        return values
+
+    return read
+
+
+def delimiter(text: str) -> str:
+    """One sign, by itself or by its name."""
+    sign = NAMED_DELIMITERS.get(text, text)
+    if not is_sign(sign):
+        raise argparse.ArgumentTypeError("expected one sign, such as , ; | or tab")
+    return sign
+
+
+def epoch(text: str) -> int:
+    """The number of an epoch."""
+    if not re.fullmatch("[0-9a-fA-F]{16}", text) or not 0 < (number := int(text, 16)) < 1 << 63:
+        raise argparse.ArgumentTypeError("expected 16 hex digits, above 0 and below 8000000000000000")
+    return number
+
+
+def instant(text: str) -> int:
+    """Milliseconds since 1970, of a time in UTC unless it says so."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            "expected a time such as 2024-03-02 or 2024-03-02T06:00+01:00"
+        ) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
