@@ -24,7 +24,7 @@ _SWAPS = 6
 # One kick in so many dissolves a class, another one splits a class: they cost much, and fewer are worth it.
 _DRAWS = np.int64(12)
 # So many of them group afresh; all of them where nobody may wait.
-_RUINS = np.int64(3)
+_RUINS = np.int64(1)
 # The change of loss where nothing was done.
 NOTHING = np.inf
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
@@ -121,7 +121,6 @@ def _undo(people: Individuals, groups: Any, work: Workspace, rules: ValueRules |
             if number >= 0 and work.stamp[number] != work.clock[0]:
                 work.stamp[number] = work.clock[0]
                 refresh_group(people, groups, number, rules)
-                work.evaluations[0] += groups.size[number]
     work.logged[0] = 0
 
 

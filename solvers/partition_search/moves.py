@@ -43,7 +43,7 @@ def _true_gain(
     return gain
 
 
-@kernel(inner=True, counting=False)
+@kernel(inner=True)
 def _best_offer(
     people: Individuals, groups: Any, rules: ValueRules, work: Workspace, unit: int, bound: float
 ) -> float:
@@ -241,7 +241,6 @@ def refresh_and_push(
     if number < 0:
         return
     refresh_group(people, groups, number, rules)
-    work.evaluations[0] += groups.size[number]
     unit = np.int64(groups.head[number])
     while unit >= 0:
         push(work, unit)
