@@ -123,7 +123,7 @@ LINES = {
         (13_930, "the gate reads a structure by an object of its own"),
         (14_000, "type: prefix, with its gate"),
     ],
-    "solvers": [(19_800, "as counted first")],
+    "solvers": [(19_600, "one partition search")],
     "schemas": [
         (5_950, "as counted first"),
         (6_150, "cells of columns read in one place, for the audit too; what cohorts that last always have"),

@@ -65,7 +65,7 @@ class Groups(NamedTuple):
 def joined_ncp(people: Individuals, box: np.ndarray, words: np.ndarray, at: int, unit: int) -> float:
     """NCP of the hull of a box and a unit. box: float64 (., 1 + 2 dn), words: uint64 (., W); row ``at`` is meant.
 
-    O(d + values of the unit). One exit and no break, or numba counts array references in the innermost loops.
+    O(d + values of the unit).
     """
     ncp = box[at, 0]
     for j in range(people.numeric_weight.size):
@@ -143,7 +143,7 @@ def group_cost(groups: Groups, size: int, rows: int, fewest: int, ncp: float) ->
 @kernel(forceinline=True, counting=False)
 def changed_loss(people: Individuals, groups: Groups, number: int, out: int, unit: int) -> float:
     """Loss of a group after the member ``out`` left and ``unit`` came; -1 for nobody. O(d + values of a unit)."""
-    # As ``exchanged_counts``, written out: a function inside this one makes the search count references again.
+    # As ``exchanged_counts``, written out.
     size = groups.size[number]
     rows, active = groups.total[number, 0], groups.total[number, 1]
     fewest = groups.fewest[number, 0]

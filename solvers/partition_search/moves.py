@@ -89,8 +89,6 @@ def _best_exchange(
     """Gain of the best shift or swap of one unit; 0 if none.
 
     Where nobody may wait no group is left with too few, for that would cost more than there is.
-    With rules every move that would gain without them is kept, and judged after the scan: the rules only ever add to
-    the loss of what a move makes, and a call inside the scan would slow it tenfold.
     """
     home = np.int64(groups.label[unit])
     waits = people.rows[unit] * groups.waiting[0]
@@ -111,7 +109,7 @@ def _best_exchange(
             best = leaves - waits
             work.found[0], work.found[1] = NOBODY, NOBODY
     for index in range(nearest.shape[1]):
-        # Missing neighbours are -1 and stand at the end: skipped, for a break would make the loop count references.
+        # Missing neighbours are -1 and stand at the end.
         other = np.int64(nearest[unit, index])
         if other < 0:
             continue
@@ -166,7 +164,7 @@ def _best_exchange(
     return best if best > least else 0.0
 
 
-# Not in the scan for the others: there its branches make numba count references, at half as much time again.
+# Not in the scan for the others, which individuals need alone: inside it they paid for it by half as much time again.
 @kernel(inner=True, counting=False)
 def _best_fresh(
     people: Individuals, groups: Any, nearest: np.ndarray, work: Workspace, unit: int, bound: float
