@@ -70,11 +70,13 @@ class Merged(NamedTuple):
     warm_kept: of the groups that the search began with, the share that are groups of the last window; 0 where the
     greedy ones won, None without a last window.
     groups_kept: groups of the answer that are a group of the last window, restricted to the cohorts that are here.
+    lower_bound: no groups of these cohorts lose less: each by itself, without a floor.
     groups_merged: groups of more than one cohort. evaluations: hulls that were priced, for the starts too.
     """
 
     labels: NDArray[np.int32]
     loss: float
+    lower_bound: float
     start: str
     greedy_loss: float
     warm_loss: float | None
@@ -157,6 +159,7 @@ def _alone(task: MergeTask, people: Individuals) -> Merged:
     return Merged(
         labels,
         loss,
+        loss,
         start="warm" if warm else "greedy",
         greedy_loss=loss,
         warm_loss=loss if task.warm is not None else None,
@@ -210,6 +213,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
     return Merged(
         labels=labels,
         loss=loss,
+        lower_bound=total_loss(people, build_groups(people, task.active, 1, np.arange(c, dtype=np.int32))),
         start="warm" if begun is warm else "greedy",
         greedy_loss=greedy.loss,
         warm_loss=None if warm is None else warm.loss,
