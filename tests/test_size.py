@@ -114,6 +114,8 @@ ASKS = {
     "release format": Asks(files=5, places=7, names=frozenset({"ReleaseFormat", "SUFFIXES"})),
 }
 
+MOST_ARGUMENTS = 9
+
 LINES = {
     "pipelines": [(35_700, "as counted")],
     "transforms": [
@@ -282,6 +284,19 @@ def test_asks_only_fall(question: str) -> None:
     assert found.total() <= limit.places, told
     assert len(found) >= SLACK * limit.files, f"write the count reached: {told}"
     assert found.total() >= SLACK * limit.places, f"write the count reached: {told}"
+
+
+def test_functions_of_solvers_take_few_arguments() -> None:
+    """At most nine: more are a thing without a name. Kernels are exempt, to which numba gives no better way."""
+    many = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in sources("solvers")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and not any("kernel" in dotted(made).split("(")[0] for made in node.decorator_list)
+        and len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]) > MOST_ARGUMENTS
+    ]
+    assert many == []
 
 
 @pytest.mark.parametrize("floor", LINES)

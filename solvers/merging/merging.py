@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,10 @@ from kanonflow.solvers.merging.joining import join_infeasible
 from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
 from kanonflow.solvers.partition_search.group_loss import total_loss
 from kanonflow.solvers.partition_search.groups import Groups, build_groups, in_order
-from kanonflow.solvers.partition_search.search import Effort, search_partition
+from kanonflow.solvers.partition_search.search import search_partition
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, TableError
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.search.rounds import Effort
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 
 # One evaluation costs 100 ns with all around it, the start 2 us a row. Sparkov's days, k = 5, loss and CPU us a row:
@@ -101,8 +102,12 @@ def merge_loss(task: MergeTask, labels: NDArray[np.integer[Any]]) -> float:
 
     labels: (c,), any whole numbers.
     """
-    people = _cohorts(task)
-    return total_loss(people, _state(task, people, labels))
+    return _loss_without_floor(task, _cohorts(task), labels)
+
+
+def _loss_without_floor(task: MergeTask, people: Individuals, labels: NDArray[np.integer[Any]]) -> float:
+    """The same, whether groups have k active people or not."""
+    return total_loss(people, _state(replace(task, k=1), people, labels))
 
 
 def _groups_kept(labels: NDArray[np.int32], warm: NDArray[np.int64] | None) -> int:
@@ -213,7 +218,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
     return Merged(
         labels=labels,
         loss=loss,
-        lower_bound=total_loss(people, build_groups(people, task.active, 1, np.arange(c, dtype=np.int32))),
+        lower_bound=_loss_without_floor(task, people, np.arange(c)),
         start="warm" if begun is warm else "greedy",
         greedy_loss=greedy.loss,
         warm_loss=None if warm is None else warm.loss,

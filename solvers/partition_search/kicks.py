@@ -135,7 +135,7 @@ def kick(
     limit: int,
     ruin: Ruin | None = None,
     rules: ValueRules | None = None,
-) -> int:
+) -> Any:
     """Kick along a tour of units until ``limit`` evaluations; returns the next position.
 
     ruin: scratch, for a loss that prices boxes and where there are no rules.

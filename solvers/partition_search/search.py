@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +14,7 @@ from kanonflow.solvers.partition_search.moves import descend
 from kanonflow.solvers.partition_search.released_shares import released_shares
 from kanonflow.solvers.partition_search.ruin import build_ruin
 from kanonflow.solvers.partition_search.rules import ValueRules
-from kanonflow.solvers.search.rounds import Progress
+from kanonflow.solvers.search.rounds import Effort
 from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -25,16 +23,6 @@ ROUNDS = 8
 MOST_AT_ONCE = 200_000
 # Moves of one kick that can be undone; a descent that has made more stops there.
 LOG = 512
-
-
-class Effort(NamedTuple):
-    """evaluations, seed: of the search. deadline: by ``clock``, None for never. progress: hears of each round."""
-
-    evaluations: int
-    seed: int
-    deadline: float | None = None
-    clock: Callable[[], float] = time.monotonic
-    progress: Progress | None = None
 
 
 class Found(NamedTuple):

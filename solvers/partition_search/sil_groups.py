@@ -89,7 +89,7 @@ class SilGroups(NamedTuple):
 
 # Called, not inlined: with a copy at each look the search takes several times as long to compile, and is no faster.
 @kernel(inner=True, counting=False)
-def _next(groups: SilGroups, number: int, out: int, unit: int, who: int) -> int:
+def _next(groups: SilGroups, number: int, out: int, unit: int, who: int) -> Any:
     """Who comes after somebody (-1: first) of a group without ``out`` and with ``unit`` at its end; -1: nobody."""
     following = NOBODY
     if who != unit or unit < 0:

@@ -46,9 +46,7 @@ from kanonflow.solvers.units.distinct_rows import Units
 # Places are packed as slot * PLACE + position: a power of two, so that unpacking is a shift; k stays below it.
 PLACE = 256
 # How the functions of a loss are compiled.
-KERNEL = {
-    "nogil": True, "forceinline": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
-}  # fmt: skip
+KERNEL = {"nogil": True, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def replaced_loss(features: Any, slots: Any, slot: int, position: int, unit: int) -> float:

@@ -14,13 +14,14 @@ from kanonflow.solvers.partition_search.diversity import check_eligible, diverse
 from kanonflow.solvers.partition_search.group_loss import POOL, ClassLoss, total_loss
 from kanonflow.solvers.partition_search.groups import NcpLoss
 from kanonflow.solvers.partition_search.rules import ValueRules, build_rules, part_of_rules
-from kanonflow.solvers.partition_search.search import Effort, Found, search_partition
+from kanonflow.solvers.partition_search.search import Found, search_partition
 from kanonflow.solvers.partition_search.sil_groups import sil_loss
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.registered import registered, unknown_start
+from kanonflow.solvers.search.rounds import Effort
 from kanonflow.solvers.search.sil_slots import weighted_for_sil
 from kanonflow.solvers.shapes.class_starts import ClassStart, ClassStartProblem, cut_large_classes
 from kanonflow.solvers.shapes.diverse_start import (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from kanonflow.solvers.merging.merging import MergeTask
 from kanonflow.solvers.partition_search.ruin import EXACT, best_pieces, build_ruin
-from kanonflow.solvers.partition_search.search import Effort, search_partition
+from kanonflow.solvers.partition_search.search import search_partition
+from kanonflow.solvers.search.rounds import Effort
 from tests import naive_merging
 from tests.naive_merging import merge_tasks
 from tests.solvers.partition_search.test_cohort_moves import prepare
