@@ -35,11 +35,13 @@ class PrefixOf(StrEnum):
 
 @dataclass(frozen=True)
 class Characters:
-    """Codes of ``size`` characters; None: of any."""
+    """Codes of ``size`` characters; None: of any. base: as many values a character, where values are counted."""
 
     size: int | None
 
     usual: ClassVar[tuple[int, ...]] = ()
+    unit: ClassVar[str] = "characters"
+    base: ClassVar[int] = 10
 
     @property
     def expected(self) -> str:
@@ -61,10 +63,26 @@ class Characters:
             return key
         return key[:length] + ROOT * (1 if self.size is None else self.size - length)
 
+    def kept(self, label: str) -> tuple[str, int] | None:
+        """What a label keeps, and how much that is; None: it is no label. The root keeps nothing."""
+        text = label.rstrip(ROOT)
+        if ROOT in text or not label:
+            return None
+        # A value ends where others go on: 941 is one value of 941*.
+        text += "" if text != label or self.size is not None else "\0"
+        return text, len(text)
+
+    def shortened(self, label: str, length: int) -> str:
+        """The shorter prefix of a label."""
+        return self.cut(label.replace(ROOT, "0"), length)
+
 
 @dataclass(frozen=True)
 class Bits:
     """Addresses of the internet, in network order."""
+
+    unit: ClassVar[str] = "bits"
+    base: ClassVar[int] = 2
 
     family: socket.AddressFamily
     size: int
@@ -86,6 +104,24 @@ class Bits:
         """A network."""
         kept = int.from_bytes(key, "big") >> (self.size - length) << (self.size - length)
         return f"{self.value(kept.to_bytes(self.size // 8, 'big'))}/{length}"
+
+    def kept(self, label: str) -> tuple[str, int] | None:
+        """Its first bits as text, and how many."""
+        address, _, length = (
+            ("0.0.0.0" if self.size == 32 else "::", "/", "0") if label == ROOT else label.partition("/")
+        )
+        key = self.key(address)
+        if key is None or not (length or "0").isdecimal() or int(length or 0) > self.size:
+            return None
+        kept = int(length) if length else self.size
+        return f"{int.from_bytes(key, 'big'):0{self.size}b}"[:kept], kept
+
+    def shortened(self, label: str, length: int) -> str:
+        """The shorter prefix of a label. Raises ValueError: it is none."""
+        key = self.key(label.partition("/")[0])
+        if key is None:
+            raise ValueError("no label")
+        return self.cut(key, length)
 
 
 Prefixes = Characters | Bits
@@ -126,11 +162,15 @@ class PrefixTree:
         """No value of its sort."""
         return f"that is not {self.prefixes.expected}; correct it, or declare another type, of or size"
 
+    @property
+    def whole(self) -> int:
+        """The characters or bits of a value, as losses count them."""
+        return self.prefixes.size or self.lengths[-1] + 1
+
     @cached_property
     def withheld(self) -> tuple[float, ...]:
         """NCP of a label at each level: see above."""
-        size = self.prefixes.size or self.lengths[-1] + 1
-        return (0.0, *(1.0 - length / size for length in reversed(self.lengths)), 1.0)
+        return (0.0, *(1.0 - length / self.whole for length in reversed(self.lengths)), 1.0)
 
     def path(self, text: str) -> tuple[str, ...] | None:
         """The value, its prefixes from the longest to the shortest, and the root."""

@@ -3,7 +3,8 @@
 (module, function, expression, what it becomes, number of the equal one within the function): the reason
 """
 
-_GATE, _KINDS = "transforms/publishing/gate.py", "transforms/publishing/gate_kinds.py"
+_KINDS = "transforms/publishing/gate_kinds.py"
+_JUDGE, _LASTING, _READ = (f"pipelines/audit/{room}" for room in ("judge", "lasting", "read"))
 _POOL = "transforms/roster/pool.py"
 _FOUNDING = "transforms/roster/founding.py"
 _JOINED = (
@@ -14,13 +15,6 @@ _PUBLISH, _LINEAGE = "transforms/publishing/publish.py", "transforms/lineage/rel
 _WAYS = "a shorter way to the same order: without it the cells of all rows are ranked"
 
 EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
-    (
-        _GATE,
-        "_covered",
-        "(:, 0)",
-        "(:, 1)",
-        0,
-    ): "of a graph only how many there are is asked, as many in each column",
     (
         _KINDS,
         "_in_set",
@@ -89,4 +83,77 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         0,
     ): "room that nothing is written to",
     (_PUBLISH, "_keys_in_order", "of_row is not None", "of_row is None", 0): _WAYS,
+    # Of the modules that judge.
+    (
+        f"{_JUDGE}/candidate_graph.py",
+        "candidate_graph",
+        "np.zeros(0, np.int32)",
+        "np.zeros(1, np.int32)",
+        0,
+    ): "the pass that counts writes no columns",
+    (
+        f"{_JUDGE}/candidate_graph.py",
+        "_code_bounds",
+        "-1",
+        "-0",
+        1,
+    ): "a table that is one code larger than any",
+    (
+        f"{_JUDGE}/candidate_graph.py",
+        "_selectivity_order",
+        "rows.high[:, field] + 2",
+        "rows.high[:, field] + 3",
+        0,
+    ): "by which field is looked first is a matter of time",
+    (
+        f"{_JUDGE}/candidate_graph.py",
+        "module",
+        "330000000",
+        "329999999",
+        0,
+    ): "a bound of memory: what is above is refused by name",
+    (f"{_JUDGE}/concealment.py", "_components", "-1", "-2", 0): "any number below 0 is no component",
+    (
+        f"{_JUDGE}/held.py",
+        "module",
+        "4000000",
+        "3999999",
+        0,
+    ): "how much is judged at once is a matter of memory",
+    (
+        f"{_JUDGE}/held.py",
+        "module",
+        "4000000",
+        "4000001",
+        0,
+    ): "how much is judged at once is a matter of memory",
+    (
+        f"{_LASTING}/class_floor.py",
+        "_people_of_payloads",
+        "len(ends) + 1",
+        "len(ends) + 0",
+        0,
+    ): "ranks are below the number of ends, so any width from there on does",
+    (
+        f"{_LASTING}/class_floor.py",
+        "_people_in_boxes",
+        "int(who.max(initial=0)) + 2",
+        "int(who.max(initial=0)) + 1",
+        0,
+    ): "any width above the largest number does",
+    (f"{_LASTING}/class_numbers.py", "module", "3", "4", 0): "how many digests are tried is a matter of time",
+    (
+        f"{_LASTING}/cohort_cover.py",
+        "module",
+        "1 << 40",
+        "1 << 41",
+        0,
+    ): "more rows than any feed has, either way",
+    (
+        f"{_READ}/boxes.py",
+        "encode_boxes",
+        "-1",
+        "-2",
+        0,
+    ): "either is below the least code, so the range is empty",
 }

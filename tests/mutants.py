@@ -2,6 +2,8 @@
 
     python -m tests.mutants                          all mutants, and the score of each module
     python -m tests.mutants --only gate_frozen,pool  of some modules
+    python -m tests.mutants --only audit             of the sample, or of its rooms: judge, lasting, read, records
+    python -m tests.mutants --results FILE           goes on where a run that was cut off stood
     python -m tests.mutants --list                   only say which there are
 
 A mutant changes one place: ``<`` into ``<=`` and into ``>=``, ``==`` into ``!=``, ``in`` into ``not in``, ``is`` into
@@ -23,8 +25,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +81,23 @@ def _judging() -> dict[str, tuple[str, ...]]:
         module = path.relative_to(ROOT / AUDIT).with_suffix("")
         if path.name == "__init__.py" or str(module) in NOT_JUDGING:
             continue
-        # Its namesake first, then its room, then the audit as a whole.
-        files = [tests / module.parent / f"test_{module.name}.py"]
-        files += sorted((tests / module.parent).glob("test_*.py"))
-        files += [tests / each for each in _PLANTED]
-        own = dict.fromkeys(str(each.relative_to(ROOT)) for each in files if each.exists())
+        # Its namesake first, then its room, then the audit of runs written by hand.
+        room = tests / module.parent
+        files = [room / f"test_{module.name}.py", *sorted(room.glob(f"test_{module.name}_*.py"))]
+        files += sorted(room.glob("test_*.py")) if module.parent.name else []
+        files += [tests / each for each in (*_HAND_MADE, *(_PLANTED if module.parts[0] in _READING else ()))]
+        there = [each for each in files if each.exists() and each.name not in _MINUTES]
+        own = dict.fromkeys(str(each.relative_to(ROOT)) for each in there)
         found[str(path.relative_to(ROOT))] = tuple(own)
     return found
 
 
-_PLANTED = ("test_planted_faults.py", "test_audit.py", "lasting/test_lasting.py", "test_chain.py")
+_HAND_MADE = ("test_audit.py",)
+_MINUTES = ("test_chain.py", "test_old_chains.py")
+"""Tests of whole chains, by the command: nothing is tried with them."""
+_PLANTED = ("lasting/test_lasting.py", "test_planted_faults.py")
+_READING = ("read", "records", "audit", "followed_share")
+"""Rooms, and modules, whose tests are faults planted in whole runs, too."""
 JUDGING = _judging()
 """Modules that judge releases, with their own tests: whatever stands in the folder, so that the list follows it."""
 
@@ -114,8 +122,8 @@ class Mutant:
     """One changed place. module: its path. where: the function it stands in. before, after: the statement's innermost
     expression or line, as text. number: of equal ones within the function. line, place: in the module.
 
-    within: qualified name and first line of the outermost function whose code it changes, where that is a plain one:
-    it can be exchanged while the module is loaded; None: the module is loaded anew.
+    within: qualified name and first line of the outermost function whose code it changes; None: it runs while the
+    module is loaded. compiled: whether that function is compiled.
     """
 
     module: str
@@ -126,6 +134,7 @@ class Mutant:
     line: int
     place: int
     within: tuple[str, int] | None
+    compiled: bool
 
     @property
     def name(self) -> tuple[str, str, str, str, int]:
@@ -147,7 +156,7 @@ class Mutant:
 @dataclass(frozen=True)
 class _Place:
     """node: what is changed. shown: the expression it stands in. operator: which of a comparison's, None: it is a
-    constant. value: what it becomes. where, within: as of ``Mutant``."""
+    constant. value: what it becomes. where, within, compiled: as of ``Mutant``."""
 
     node: Any
     shown: ast.AST
@@ -155,6 +164,7 @@ class _Place:
     value: Any
     where: str
     within: tuple[str, int] | None
+    compiled: bool
 
     def change(self) -> Any:
         """Change it; what was there before."""
@@ -167,7 +177,7 @@ class _Place:
     def shown_as(self) -> tuple[str, str]:
         """The expression as it is, and changed."""
         before = ast.unparse(self.shown)
-        changed = _Place(self.node, self.shown, self.operator, self.change(), self.where, self.within)
+        changed = replace(self, value=self.change())
         after = ast.unparse(self.shown)
         changed.change()
         return before, after
@@ -200,7 +210,7 @@ class _Places(ast.NodeVisitor):
             self.visit(part)
         before = self._within, self._compiled
         if self._within is None:
-            self._compiled = self._compiled or any(map(_compiles, node.decorator_list))
+            self._compiled = self._compiled or any(map(compiles, node.decorator_list))
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             self._within = ".".join(self._names), first
         for part in node.body:
@@ -221,8 +231,9 @@ class _Places(ast.NodeVisitor):
         """Nor is a text."""
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        """``strict=`` of zip is an assertion, too, and so is ``frozen=`` of a class."""
-        if node.arg not in ("strict", "frozen"):
+        """``strict=`` of zip is an assertion, too, and so is ``frozen=`` of a class; ``cache=`` and ``nogil=`` are of
+        compiling."""
+        if node.arg not in ("strict", "frozen", "cache", "nogil"):
             self.visit(node.value)
 
     def visit_Assert(self, node: ast.Assert) -> None:
@@ -251,11 +262,11 @@ class _Places(ast.NodeVisitor):
                 self._add(node, shown, None, node.value - 1)
 
     def _add(self, node: ast.AST, shown: ast.AST, operator: int | None, value: Any) -> None:
-        where, within = ".".join(self._names) or "module", None if self._compiled else self._within
-        self.found.append(_Place(node, shown, operator, value, where, within))
+        where = ".".join(self._names) or "module"
+        self.found.append(_Place(node, shown, operator, value, where, self._within, self._compiled))
 
 
-def _compiles(decorator: ast.expr) -> bool:
+def compiles(decorator: ast.expr) -> bool:
     """Whether a decorator may keep more of a function than its code; those of Python's own do not."""
     name = ast.unparse(decorator).split("(")[0].split(".")[-1]
     return name not in (
@@ -280,55 +291,75 @@ def mutants_of(module: str) -> Iterator[Mutant]:
     seen: Counter[tuple[str, str, str]] = Counter()
     for number, place in enumerate(places.found):
         told = (place.where, *place.shown_as())
-        yield Mutant(module, *told, seen[told], getattr(place.node, "lineno", 0), number, place.within)
+        line = getattr(place.node, "lineno", 0)
+        yield Mutant(module, *told, seen[told], line, number, place.within, place.compiled)
         seen[told] += 1
 
 
 def chosen_mutants(only: Sequence[str] = ()) -> list[Mutant]:
-    """All mutants of the modules that release, and the sample of those that judge. only: names of modules."""
+    """All mutants of the modules that release, and the sample of those that judge. only: names of modules or rooms."""
     chosen = [mutant for module in RELEASING for mutant in mutants_of(module)]
     judging = [mutant for module in JUDGING for mutant in mutants_of(module)]
     judging.sort(key=lambda mutant: hashlib.sha256(json.dumps(mutant.name).encode()).digest())
     chosen += sorted(judging[:SAMPLED], key=lambda mutant: (mutant.module, mutant.line))
-    return [mutant for mutant in chosen if not only or Path(mutant.module).stem in only]
+    return [
+        mutant
+        for mutant in chosen
+        if not only or not set(only).isdisjoint(Path(mutant.module).with_suffix("").parts)
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try the mutants, print those that survive and the scores; 1 where one survives that is not listed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.split("\n")[0])
-    parser.add_argument("--only", default="", help="names of modules, with commas")
+    parser.add_argument("--only", default="", help="names of modules or their rooms, with commas")
     parser.add_argument("--list", action="store_true", help="only list them")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        help="keep what is killed, and by which test, in this file; it is not tried again",
+    )
     arguments = parser.parse_args(argv)
     mutants = chosen_mutants([name for name in arguments.only.split(",") if name])
     if arguments.list:
         print(*mutants, f"{len(mutants)} mutants", sep="\n")
         return 0
-    from tests.mutant_trials import Trials
-
-    began, own = time.monotonic(), {**RELEASING, **JUDGING}
-    trials = Trials(sorted({file for mutant in mutants for file in own[mutant.module]}))
-    if (failed := trials.prepare({mutant.module for mutant in mutants})) is not None:
+    began, kept = time.monotonic(), arguments.results
+    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
+    known = {tuple(json.loads(line)[:-1]) for line in lines}
+    told = _survivors([mutant for mutant in mutants if mutant.name not in known], arguments.processes, kept)
+    if isinstance(told, str):
         # Tests that fail on unchanged code would kill everything.
-        print(f"{failed} fails without any change")
+        print(f"{told} fails without any change")
         return 2
-    survived: set[Mutant] = set()
-
-    def judge(mutant: Mutant) -> None:
-        if not trials.killed(mutant, own[mutant.module]):
-            survived.add(mutant)
-            print("survived", "(equivalent)" if mutant.name in EQUIVALENT else "", mutant, flush=True)
-
-    # Those that need the module anew first: nothing of it is loaded yet.
-    with ThreadPoolExecutor(arguments.processes) as pool:
-        list(pool.map(judge, [mutant for mutant in mutants if mutant.within is None]))
-        trials.load()
-        list(pool.map(judge, [mutant for mutant in mutants if mutant.within is not None]))
     for module in dict.fromkeys(mutant.module for mutant in mutants):
         own_mutants = [mutant for mutant in mutants if mutant.module == module]
-        print(f"{module}: {_score(own_mutants, survived)}")
-    print(f"all: {_score(mutants, survived)}, {time.monotonic() - began:.0f} s")
-    return 1 if any(mutant.name not in EQUIVALENT for mutant in survived) else 0
+        print(f"{module}: {_score(own_mutants, told)}")
+    print(f"all: {_score(mutants, told)}, {time.monotonic() - began:.0f} s")
+    return 1 if any(mutant.name not in EQUIVALENT for mutant in told) else 0
+
+
+def _survivors(mutants: Sequence[Mutant], processes: int, kept: Path | None) -> set[Mutant] | str:
+    """Those that no own test kills; a test that fails without any change. kept: the file of what is killed."""
+    from tests.mutant_trials import Trials
+
+    own = {**RELEASING, **JUDGING}
+    trials = Trials(list(dict.fromkeys(file for mutant in mutants for file in own[mutant.module])))
+    if (failed := trials.prepare({mutant.module for mutant in mutants}, processes)) is not None:
+        return failed
+    survived: set[Mutant] = set()
+
+    def judge(mutant: Mutant, killer: str | None) -> None:
+        if killer is None:
+            survived.add(mutant)
+            print("survived", "(equivalent)" if mutant.name in EQUIVALENT else "", mutant, flush=True)
+        elif kept is not None:
+            with kept.open("a") as file:
+                file.write(json.dumps([*mutant.name, killer]) + "\n")
+
+    trials.try_all(mutants, own, processes, judge)
+    return survived
 
 
 def _score(mutants: Sequence[Mutant], survived: set[Mutant]) -> str:

@@ -117,7 +117,7 @@ ASKS = {
 MOST_ARGUMENTS = 9
 
 LINES = {
-    "pipelines": [(35_700, "as counted")],
+    "pipelines": [(35_700, "as counted"), (35_800, "releases of prefixes are asked without a file")],
     "transforms": [
         (13_300, "as counted first"),
         (13_700, "the warm state in cells of its own; protections as objects"),
@@ -134,7 +134,7 @@ LINES = {
             "kinds and forms as objects, each with its words: a new one touches no other file of the floor",
         ),
         (7_360, "what each protection promises, in one room: pages, check, runs and explain had it each"),
-        (7_730, "type: prefix: trees over values that nobody lists"),
+        (7_760, "type: prefix: trees over values that nobody lists"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -142,7 +142,7 @@ CODE = [
     (52_700, "as counted first"),
     (52_800, "the warm state in cells of its own; protections as objects"),
     (53_200, "kinds and forms as objects"),
-    (53_500, "type: prefix: trees over values that nobody lists, with a gate and a judge of their own"),
+    (53_600, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

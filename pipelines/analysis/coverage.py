@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.schemas.prefix_tree import PrefixTree
 from kanonflow.schemas.value_units import to_units
 
 Int64s = NDArray[np.int64]
@@ -131,6 +132,16 @@ class SetColumn:
     of_row: Int64s
     values: tuple[Any, ...]
 
+    @property
+    def widths(self) -> Int64s:
+        """Of each row, how many values."""
+        return np.diff(self.starts)[self.of_row]
+
+    def each(self) -> list[Any]:
+        """What can be asked for one by one: the values that occur, the missing one last."""
+        occurring: list[int] = np.unique(self.codes).tolist() if self.of_row.size else []
+        return sorted((self.values[at] for at in occurring), key=lambda value: (value is None, value or ""))
+
     def cover(self, query: frozenset[Any]) -> Cover:
         """The rows whose set meets these values. O(members + n)."""
         if not self.of_row.size:
@@ -140,6 +151,70 @@ class SetColumn:
         sizes = np.diff(self.starts)
         meets, inside, share = hits > 0, hits == sizes, hits / sizes
         return _cover(meets[self.of_row], inside[self.of_row], share[self.of_row])
+
+
+@dataclass(frozen=True)
+class PrefixColumn:
+    """Boxes that are prefixes. Row i has ``labels[of_row[i]]``; None: the missing value. k: of the policy.
+
+    How many values lie below a prefix is taken to be 2 to the bits that it withholds, of text 10 to the characters: the
+    share of a longer one in it goes by that, and nothing else does."""
+
+    labels: tuple[str | None, ...]
+    of_row: Int64s
+    tree: PrefixTree
+    k: int
+
+    @property
+    def widths(self) -> Int64s:
+        """Of each row, the characters or bits that its label withholds; of missing values none."""
+        whole = self.tree.whole
+        kept = [whole if label is None else self._kept(label)[1] for label in self.labels]
+        exact = [label is None or label == (self.tree.path(label) or ("",))[0] for label in self.labels]
+        return np.where(exact, 0, whole - np.array(kept, np.int64))[self.of_row]
+
+    def each(self) -> list[Any]:
+        """The shortest prefixes that occur, the missing value last where it does."""
+        cut, prefixes = self.tree.lengths[0], self.tree.prefixes
+        there = [label for label in self.labels if label is not None]
+        found = {prefixes.shortened(label, cut) for label in there if self._kept(label)[1] >= cut}
+        return [*sorted(found), *([None] if None in self.labels else [])]
+
+    def cover(self, query: frozenset[Any]) -> Cover:
+        """The rows whose prefix meets these values and prefixes, of any length. Raises KeyError: one is none. O(labels
+        x query + n)."""
+        asked = [None if each is None else self._kept(str(each)) for each in query]
+        told = [self._share(label, asked) for label in self.labels]
+        share = np.array([each for each, _ in told])[self.of_row] if told else np.zeros(0)
+        sure = np.array([each for _, each in told], bool)[self.of_row] if told else np.zeros(0, bool)
+        return _cover(share > 0, sure, share)
+
+    def _share(self, label: str | None, asked: Sequence[tuple[str, int] | None]) -> tuple[float, bool]:
+        there = {each[0] for each in asked if each is not None}
+        if "" in there or label is None:
+            return float("" in there or None in asked), "" in there or None in asked
+        own, kept = self._kept(label)
+        if any(own.startswith(text) for text in there):
+            return 1.0, True
+        below = {text for text in there if text.startswith(own)}
+        apart = [text for text in below if not any(text != up and text.startswith(up) for up in below)]
+        share = sum(float(self.tree.prefixes.base) ** (kept - len(text)) for text in apart)
+        # The root may hold missing values, too.
+        return min(1.0, share + (1.0 / self.k if not own and None in asked else 0.0)), False
+
+    def _kept(self, label: str) -> tuple[str, int]:
+        found = self.tree.prefixes.kept(label)
+        if found is None:
+            raise KeyError(label)
+        return found
+
+
+def prefix_column(array: pa.Array, tree: PrefixTree, k: int) -> PrefixColumn:
+    """Of a column of labels that are prefixes."""
+    coded = array.dictionary_encode("encode")
+    return PrefixColumn(
+        tuple(coded.dictionary.to_pylist()), np.asarray(coded.indices).astype(np.int64), tree, k
+    )
 
 
 def _cover(meets: Bools, inside: Bools, share: Float64s) -> Cover:

@@ -17,15 +17,18 @@ import pyarrow as pa
 from kanonflow.pipelines.analysis.coverage import (
     Cover,
     Interval,
+    PrefixColumn,
     RangeColumn,
     SetColumn,
     every_row,
     exact_range,
     exact_sets,
+    prefix_column,
 )
 from kanonflow.pipelines.analysis.estimate import answer_count, answer_mean, unit_of_sums
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from kanonflow.schemas.hierarchy import ROOT
 from kanonflow.schemas.text_values import render_text
 
 QUERIES = 200
@@ -149,7 +152,7 @@ def _mean_error(
 
 
 def _drawn(
-    draw: random.Random, own: Mapping[str, RangeColumn | SetColumn], count: int
+    draw: random.Random, own: Mapping[str, RangeColumn | SetColumn | PrefixColumn], count: int
 ) -> tuple[dict[str, Any], Cover]:
     """A query that somebody matches, and the rows of the input that do."""
     best: tuple[dict[str, Any], Cover] | None = None
@@ -170,7 +173,11 @@ def _drawn(
     return {}, every_row(count)
 
 
-def _part(draw: random.Random, column: RangeColumn | SetColumn) -> Any:
+def _part(draw: random.Random, column: RangeColumn | SetColumn | PrefixColumn) -> Any:
+    if isinstance(column, PrefixColumn):
+        label = draw.choice([label for label in column.labels if label is not None] or [ROOT])
+        path = column.tree.path(label) or (ROOT,)
+        return frozenset([draw.choice(path)])
     if isinstance(column, SetColumn):
         values = sorted(column.values, key=lambda value: (value is None, str(value)))
         chosen = [value for value in values if draw.random() < 0.5] or [draw.choice(values)]
@@ -182,12 +189,14 @@ def _part(draw: random.Random, column: RangeColumn | SetColumn) -> Any:
     return Interval(first, end if column.whole else float(np.nextafter(end, np.inf)), column.whole)
 
 
-def _own_column(rows: pa.Table, field: ReleasedField, names: Mapping[str, str]) -> RangeColumn | SetColumn:
+def _own_column(
+    rows: pa.Table, field: ReleasedField, names: Mapping[str, str]
+) -> RangeColumn | SetColumn | PrefixColumn:
     """A column of the input, as boxes of one value."""
     name = names.get(field.name, field.name)
     if field.kind is Kind.LABEL:
-        column = rows.column(name)
-        return exact_sets(render_text(column.combine_chunks()))
+        texts = render_text(rows.column(name).combine_chunks())
+        return exact_sets(texts) if field.tree is None else prefix_column(texts, field.tree, 1)
     array = _array(rows, name, field.value)
     return exact_range(array, 1) if field.kind is Kind.RANGE else exact_sets(array)
 

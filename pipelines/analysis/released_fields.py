@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kanonflow.schemas.avro_schema import PROPERTY, avro_to_arrow
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.prefix_tree import PrefixOf, PrefixTree
 
 WINDOW = ("window_start", "window_end")
 _EPOCH_NAMES = ("epoch", "release_epoch", "kanonflow_epoch")
@@ -31,13 +32,15 @@ class Kind(StrEnum):
 class ReleasedField:
     """One column. value: the type of a single value: of a range its ends, of a set its members.
 
-    domain: the declared one, as text; ends first and last. coded: whether its ends mean "this or beyond"."""
+    domain: the declared one, as text; ends first and last. coded: whether its ends mean "this or beyond".
+    tree: of labels, what makes them, where the release says it."""
 
     name: str
     kind: Kind
     value: pa.DataType
     domain: tuple[str, ...] | None = None
     coded: bool = False
+    tree: PrefixTree | None = None
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,41 @@ def _fields(schema: Mapping[str, Any], arrow: pa.Schema) -> Iterator[ReleasedFie
             yield ReleasedField(field.name, Kind.OWN, field.type)
         elif own.get("role") != "quasi":
             yield ReleasedField(field.name, Kind.EXACT, field.type)
-        elif pa.types.is_struct(field.type):
-            domain = own.get("domain")
-            ends = None if not domain else (str(domain[0]), str(domain[-1]))
-            coded = ends is not None and own.get("outside") == "code"
-            yield ReleasedField(field.name, Kind.RANGE, field.type.field("min").type, ends, coded)
-        elif pa.types.is_list(field.type):
-            yield ReleasedField(field.name, Kind.SET, field.type.value_type)
         else:
-            yield ReleasedField(field.name, Kind.LABEL, field.type)
+            yield _GENERALIZED.get(str(own.get("type")), _label)(field, own)
+
+
+def _range(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:
+    domain = own.get("domain")
+    ends = None if not domain else (str(domain[0]), str(domain[-1]))
+    coded = ends is not None and own.get("outside") == "code"
+    return ReleasedField(field.name, Kind.RANGE, field.type.field("min").type, ends, coded)
+
+
+def _set(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:
+    return ReleasedField(field.name, Kind.SET, field.type.value_type)
+
+
+def _label(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:
+    return ReleasedField(field.name, Kind.LABEL, field.type)
+
+
+def _prefix(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:
+    try:
+        size = own.get("size")
+        tree = PrefixTree(
+            PrefixOf(own["of"]), tuple(map(int, own["lengths"])), None if size is None else int(size)
+        )
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"field {field.name}: its schema does not say how its prefixes are made") from None
+    return ReleasedField(field.name, Kind.LABEL, field.type, tree=tree)
+
+
+_GENERALIZED = {
+    "numeric": _range,
+    "date": _range,
+    "categorical": _set,
+    "hierarchy": _label,
+    "prefix": _prefix,
+}
+"""By the type that a release's schema tells."""

@@ -17,6 +17,7 @@ from kanonflow.pipelines.analysis.coverage import (
     Cover,
     Interval,
     Missing,
+    PrefixColumn,
     RangeColumn,
     SetColumn,
     exact_range,
@@ -24,6 +25,7 @@ from kanonflow.pipelines.analysis.coverage import (
     label_column,
     leaves_below,
     nobody,
+    prefix_column,
     range_column,
     set_column,
     window_column,
@@ -84,7 +86,7 @@ class ReleasedTable:
         for name in self.hierarchies:
             if form.field(name).kind is not Kind.LABEL:
                 raise InputError(f"hierarchies: {name} is released without a hierarchy")
-        self._columns: dict[tuple[str, bool], RangeColumn | SetColumn] = {}
+        self._columns: dict[tuple[str, bool], RangeColumn | SetColumn | PrefixColumn] = {}
 
     @classmethod
     def of(cls, released: pa.Table, bound: BoundPolicy) -> ReleasedTable:
@@ -266,11 +268,7 @@ class ReleasedTable:
             return [(part, column.cover(part.query)) for part in found]  # type: ignore[arg-type]
         sets = self._sets(name)
         if isinstance(asked, str) and asked == EACH:
-            occurring: list[int] = np.unique(sets.codes).tolist() if len(self) else []
-            queries = [
-                (value, frozenset([value]))
-                for value in sorted((sets.values[at] for at in occurring), key=_order)
-            ]
+            queries = [(value, frozenset([value])) for value in sets.each()]
         elif isinstance(asked, str) or not isinstance(asked, Sequence | set | frozenset):
             raise InputError(f"by {name}: give a list of categories, or {EACH}")
         else:
@@ -301,7 +299,16 @@ class ReleasedTable:
 
     def _leaves(self, name: str, values: frozenset[Any]) -> frozenset[Any]:
         """Of a field with a hierarchy the leaves below labels; else the values."""
-        if self.form.field(name).kind is not Kind.LABEL:
+        field = self.form.field(name)
+        if field.tree is not None:
+            if wrong := [
+                each for each in values if each is not None and field.tree.prefixes.kept(str(each)) is None
+            ]:
+                raise InputError(
+                    f"{name}: {len(wrong)} of what is asked for is no prefix of {field.tree.of}, nor a value"
+                )
+            return values
+        if field.kind is not Kind.LABEL:
             return values
         tree = self._tree(name)
         try:
@@ -335,7 +342,7 @@ class ReleasedTable:
             return pa.timestamp("ms", "UTC")
         return self.form.field(name).value
 
-    def column(self, name: str) -> RangeColumn | SetColumn:
+    def column(self, name: str) -> RangeColumn | SetColumn | PrefixColumn:
         """The boxes of a quasi-identifier. Raises InputError."""
         return self._range(name) if self.form.field(name).kind is Kind.RANGE else self._sets(name)
 
@@ -356,13 +363,19 @@ class ReleasedTable:
         array = self._array(name)
         return range_column(array, k) if self.form.field(name).kind is Kind.RANGE else exact_range(array, k)
 
-    def _sets(self, name: str) -> SetColumn:
+    def _sets(self, name: str) -> SetColumn | PrefixColumn:
         if (name, False) not in self._columns:
             self._columns[name, False] = self._make_sets(name)
         return self._columns[name, False]  # type: ignore[return-value]
 
-    def _make_sets(self, name: str) -> SetColumn:
-        array, kind = self._array(name), self.form.field(name).kind
+    def _make_sets(self, name: str) -> SetColumn | PrefixColumn:
+        field = self.form.field(name)
+        array, kind = self._array(name), field.kind
+        if field.tree is not None:
+            try:
+                return prefix_column(array, field.tree, self.form.k)
+            except KeyError:
+                raise InputError(f"{name}: the release has labels that are no prefixes") from None
         if kind is Kind.SET:
             return set_column(array)
         if kind is Kind.EXACT:
@@ -417,10 +430,6 @@ def _cut(column: RangeColumn, query: Interval) -> RangeColumn:
 
 def _hierarchy(given: Hierarchy | str | os.PathLike[str]) -> Hierarchy:
     return given if isinstance(given, Hierarchy) else read_hierarchy(Path(given))
-
-
-def _order(value: Any) -> tuple[bool, Any]:
-    return value is None, "" if value is None else value
 
 
 def _ends(measure: Measure) -> Any:

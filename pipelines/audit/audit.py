@@ -413,7 +413,9 @@ def _examine_lasting(
     size, offset = policy.window_ms, policy.window_offset_ms
 
     def ends_of(codes: np.ndarray) -> np.ndarray:
-        return (_windows(evidence, codes) + 1) * size + offset
+        number = _windows(evidence, codes)
+        # Never multiplied: what no window has would become the end of some.
+        return np.where(number == _NO_WINDOW, _NO_WINDOW, (number + 1) * size + offset)
 
     end = ends_of(evidence.every)
     judge_overdue(evidence.carried, ends_of, policy, findings)

@@ -118,7 +118,7 @@ def _widths(table: ReleasedTable, column: BoundColumn) -> Float64s:
         elif pa.types.is_decimal(kind):
             wide /= 10.0**kind.scale
         return np.where(boxes.valued, wide, np.nan)
-    return np.diff(boxes.starts)[boxes.of_row].astype(np.float64)
+    return boxes.widths.astype(np.float64)
 
 
 def _median(values: Float64s, weights: Float64s) -> float | None:

@@ -29,8 +29,7 @@ class PrefixKind(Kind):
         if quasi.grid != "auto":
             yield f"{where}.grid: a prefix has no grid; say how much is kept with lengths, as in [1, 3]"
         prefixes = prefixes_of(_of(quasi), quasi.size)
-        lengths, size = quasi.lengths or prefixes.usual, prefixes.size
-        counted = "bits" if prefixes.usual else "characters"
+        lengths, size, counted = quasi.lengths or prefixes.usual, prefixes.size, prefixes.unit
         if prefixes.usual and quasi.size is not None:
             yield f"{where}.size: an address has {size} bits, always; leave it out"
         if not lengths:

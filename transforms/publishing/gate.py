@@ -52,7 +52,7 @@ def check_release(
     Why: each of these is a premise of the 1/k that the release promises. O(n k d).
     """
     n, k = rows.num_rows, bound.policy.k
-    read = _READERS.get(type(structure))
+    read = next((_READERS[kind] for kind in type(structure).__mro__ if kind in _READERS), None)
     if read is None:
         raise GateError("the structure is neither a graph nor closed classes")
     answer: _Answer = read(structure)

@@ -51,13 +51,10 @@ def check_diversity(released: ReleasedRows, payload_books: Sequence[CodeBook], f
 
 def _order(book: CodeBook) -> dict[int, int]:
     """The place of each code in the order of values, null (-1) first; unreadable cells are reported elsewhere."""
-    known = [(value, code) for code, value in enumerate(book.values)]
-    readable = sorted(
-        (pair for pair in known if not isinstance(pair[0], Unreadable)),
-        key=lambda pair: pair[0],  # type: ignore[arg-type, return-value]
-    )
-    others = [pair for pair in known if isinstance(pair[0], Unreadable)]
-    return {-1: 0} | {code: 1 + place for place, (_, code) in enumerate([*readable, *others])}
+    unreadable = {code for code, value in enumerate(book.values) if isinstance(value, Unreadable)}
+    readable = [code for code in range(len(book.values)) if code not in unreadable]
+    readable.sort(key=lambda code: book.values[code])  # type: ignore[arg-type, return-value]
+    return {code: place for place, code in enumerate([-1, *readable, *unreadable])}
 
 
 def _diverse(counts: Mapping[int, int], rule: Diversity) -> bool:

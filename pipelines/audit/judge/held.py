@@ -95,8 +95,7 @@ def _of_ranges(
     held: HeldBoxes, field: int, book: BoxBook, codes: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
     count = len(held.boxes)
-    top = int(codes.max(initial=0)) + 1
-    least, most = np.full(count, top), np.full(count, -1)
+    least, most = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
     null = np.zeros(count, bool)
     for start, stop in _slices(held.graph, _MOST_CELLS):
         box, code = _pairs(held.graph, start, stop, codes)
@@ -128,22 +127,21 @@ def readable_values(book: BoxBook) -> np.ndarray:
 def _of_sets(
     held: HeldBoxes, field: int, book: BoxBook, codes: np.ndarray, by_levels: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
-    width = max(
-        int(codes.max(initial=-1)), max((max(box.codes, default=-1) for box in book.boxes), default=-1)
-    )
+    says_null = np.array([box.nulls for box in book.boxes], bool)[held.boxes[:, field]]
+    # The boxes are asked first: with them a tree may bring values. Null is the last column.
+    width = len(book.book.values) + 1
     count = len(held.boxes)
     null, idle = np.zeros(count, bool), np.zeros(count, bool)
     numbers = held.boxes[:, field]
-    step = max(1, _MOST_CELLS // (width + 2))
+    step = max(1, _MOST_CELLS // width)
     for start, stop in _slices(held.graph, step):
         box, code = _pairs(held.graph, start, stop, codes)
-        there = np.zeros((stop - start, width + 2), bool)
-        there[box, code] = True  # null is the last column
+        there = np.zeros((stop - start, width), bool)
+        there[box, code] = True
         null[start:stop] = there[:, -1]
         for number in np.unique(numbers[start:stop]).tolist():
             own = np.flatnonzero(numbers[start:stop] == number)
             idle[start + own] = _idle(book, number, there[own])
-    says_null = np.array([box.nulls for box in book.boxes], bool)[numbers]
     if not book.labels:
         yield "a set holds null, and no record in its box has none", says_null & ~null
         yield "a set with values that no record in its box has", idle

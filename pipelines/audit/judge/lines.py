@@ -28,6 +28,8 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _LONGEST = {"day": 1, "month": 31, "quarter": 92, "year": 366}
 # Doubles near each other in size hold about 15 digits; finer steps are coarsened by the pipeline, and not judged.
 _MOST_STEPS = 2.0**50
+# No step is larger than 5 times this power of ten.
+_MOST_POWER = 300
 
 
 def unexplained(
@@ -49,8 +51,10 @@ def unexplained(
         return ~_calendar_lines(low, high, least, most, quasi.grid, bounds, column)
     explained = np.zeros(len(low), bool)
     for step, following in _whole_steps(quasi.grid, column):
-        below = np.maximum(least - np.mod(least, step), bounds[0])
-        above = np.minimum(most + np.mod(-most, step), bounds[1])
+        down, up = np.mod(least, step), np.mod(step - np.mod(most, step), step)
+        # Compared before they are moved: a line beyond the last number of the type is none.
+        below = np.where(least >= bounds[0] + down, least - down, bounds[0])
+        above = np.where(most <= bounds[1] - up, most + up, bounds[1])
         wide = _wide(low, high, least, most, step, following) if quasi.grid == "auto" else True
         explained |= (below == low) & (above == high) & wide
     return ~explained
@@ -60,8 +64,13 @@ def _wide(
     low: np.ndarray, high: np.ndarray, least: np.ndarray, most: np.ndarray, step: int, following: int
 ) -> np.ndarray:
     """Whether two records in the outermost cells can lie so far apart that ``step`` is their step."""
-    enough = (most - least) // 10 >= step if step > 1 else np.ones(len(low), bool)
-    return enough & (((high - low) - 2 * step) // 10 < following)
+    enough = _width(least, most) >= 10 * step if step > 1 else np.ones(len(low), bool)
+    return enough & (_width(low, high) < 10 * following + 2 * (step - 1))
+
+
+def _width(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """high - low, uint64 (b,): the width of two int64 can be beyond the largest of them."""
+    return high.astype(np.uint64) - low.astype(np.uint64)
 
 
 def _whole_steps(grid: str | Decimal, column: BoundColumn) -> Iterator[tuple[int, int]]:
@@ -71,7 +80,7 @@ def _whole_steps(grid: str | Decimal, column: BoundColumn) -> Iterator[tuple[int
         step = (Fraction(grid) * 10**scale).numerator
         yield step, step
         return
-    steps = [digit * 10**power for power in range(18) for digit in (1, 2, 5)]
+    steps = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
     yield from pairwise(steps)
 
 
@@ -100,15 +109,17 @@ def _calendar_lines(
     explained = np.zeros(len(low), bool)
     if grid == "auto":
         # Narrower than ten of the least unit: as they are.
-        explained |= (low == least) & (high == most) & (((high - low) - 2) // 10 < max(lengths[0], 2))
-    for unit, length, following in zip(units, lengths, [*lengths[1:], 2**62], strict=True):
+        explained |= (low == least) & (high == most) & ((high - low) // 10 < lengths[0])
+    for unit, length, following in zip(units, lengths, [*lengths[1:], np.inf], strict=True):
         if grid not in ("auto", unit):
             continue
         below = np.maximum(_start(least, unit, days), bounds[0])
         above = np.minimum(_start(most, unit, days, after=1) - 1, bounds[1])
         fits = (below == low) & (above == high)
         if grid == "auto":
-            fits &= ((most - least) // 10 >= length) & (((high - low) - 2 * length) // 10 < following)
+            # The records that were snapped lie in the outermost units, and were too near for the next larger one.
+            nearest = _start(most, unit, days) - _start(least, unit, days, after=1) + 1
+            fits &= ((most - least) // 10 >= length) & (nearest // 10 < following)
         explained |= fits
     return explained
 
@@ -153,17 +164,21 @@ def _float_lines(
         fits &= (least / 2 - low / 2 < (step + slack) / 2) & (high / 2 - most / 2 < (step + slack) / 2)
         if grid == "auto":
             fits &= most / 10 - least / 10 >= step - slack / 10
+            # The records that were snapped may lie nearer by two steps, and were too near for the next larger one.
+            following = np.where(power < _MOST_POWER, step * np.where(digit == 2, 2.5, 2), np.inf)
+            fits &= high / 10 - low / 10 - step / 5 < following + slack
         explained |= fits | (largest / _MOST_STEPS > step)
     return explained
 
 
 def _float_steps(tenth: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The four steps 1, 2, 5 x 10^e at and below a tenth of each width: clipping and snapping widen by less."""
+    """The two steps 1, 2, 5 x 10^e at and below a tenth of each width: snapping widens by a fifth at most."""
     tenth = np.where(tenth > 0, tenth, 1.0)
     power = np.floor(np.log10(tenth) + 1e-9)
     digit = tenth / 10.0**power
     place = 3 * power + np.where(digit >= 5 - 1e-9, 2, np.where(digit >= 2 - 1e-9, 1, 0))
-    for back in range(4):
+    place = np.minimum(place, 3 * _MOST_POWER + 2)
+    for back in (0, 1):
         number = (place - back).astype(np.int64)
         yield np.array([1.0, 2.0, 5.0])[np.mod(number, 3)], number // 3
 

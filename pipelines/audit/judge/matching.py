@@ -277,8 +277,8 @@ def _fill(  # type: ignore[no-untyped-def]
     row_at = np.empty(rows, np.int64)
     record_at = np.empty(records, np.int64)
     queue = np.empty(rows, np.int32)
-    path_row = np.empty(rows + 1, np.int32)
-    path_entry = np.empty(rows + 1, np.int64)
+    path_row = np.empty(rows, np.int32)
+    path_entry = np.empty(rows, np.int64)
     phases = 0
     for stage in range(len(stage_start) - 1):
         roots = row_order[stage_start[stage] : stage_start[stage + 1]]

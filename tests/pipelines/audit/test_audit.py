@@ -71,6 +71,12 @@ def order_of_arrival(run: Run) -> None:
     first.sort(key=lambda row: (row["age"]["min"], row["ref"]))
 
 
+def payloads_of_two_classes_swapped(run: Run) -> None:
+    first, last = run.releases["day1"][0], run.releases["day1"][5]
+    for name in ("amount", "ref"):
+        first[name], last[name] = last[name], first[name]
+
+
 def row_missing(run: Run) -> None:
     run.releases["whole"].pop()
 
@@ -208,6 +214,11 @@ FAULTS = [
     (people, too_few_individuals, r"1 rows may belong to fewer than k = 2 individuals \(fewest: 1\)"),
     (people, published_twice, "field ref: never repeats in the input, but 1 released rows repeat"),
     (people, published_twice, "not a generalization of the original: 1 of 10 released rows"),
+    (
+        people,
+        payloads_of_two_classes_swapped,
+        r"payloads stand in other boxes or windows .*: 2 rows have a payload that no .* brings \(release day1\)",
+    ),
     (people, published_for_another, "1 payloads of records are missing; 1 released rows"),
     (ring, order_kept, r"[12] rows do not stand in the order of what they publish.*\(release whole\)"),
     (people, order_of_arrival, r"1 rows do not stand in the order .*\(release day1\)"),

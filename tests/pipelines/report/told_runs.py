@@ -158,9 +158,17 @@ def release_schema() -> dict[str, Any]:
         {"name": "release_id", "type": "string"},
         {"name": "window_start", "type": ["null", stamp]},
         {"name": "window_end", "type": ["null", stamp]},
-        {"name": "age", "type": ends("age_range", "int"), "kanonflow": quasi | {"domain": ["0", "120"]}},
-        {"name": "born", "type": ends("born_range", day), "kanonflow": quasi},
-        {"name": "city", "type": {"type": "array", "items": ["null", "string"]}, "kanonflow": quasi},
+        {
+            "name": "age",
+            "type": ends("age_range", "int"),
+            "kanonflow": quasi | {"type": "numeric", "domain": ["0", "120"]},
+        },
+        {"name": "born", "type": ends("born_range", day), "kanonflow": quasi | {"type": "date"}},
+        {
+            "name": "city",
+            "type": {"type": "array", "items": ["null", "string"]},
+            "kanonflow": quasi | {"type": "categorical"},
+        },
         {"name": "amount", "type": ["null", "double"], "kanonflow": {"role": "sensitive"}},
     ]
     told = {"k": 5, "protect": "individual", "policy": "invented"}

@@ -10,9 +10,14 @@ from typing import Any
 
 import fastavro
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines import cli
+from kanonflow.pipelines.analysis.coverage import prefix_column
+from kanonflow.pipelines.analysis.released_table import read_release
+from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.prefix_tree import PrefixOf, PrefixTree
 from tests.pipelines.audit.good_runs import change_rows, read, write
 
 pytestmark = pytest.mark.thorough
@@ -199,3 +204,45 @@ def test_policy_check_counts_what_is_no_value(tmp_path: Path, capsys: pytest.Cap
         in said.out + said.err
     )
     assert "10.0.0.999" not in said.out + said.err
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_releases_are_read_and_asked_without_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The schema says how labels are made: counts by prefix hold the truth, and reports and explain measure by them."""
+    flags = _write(tmp_path, "row")
+    out = str(tmp_path / "out")
+    assert cli.main(["anonymize", *flags, "--output", out, "--quiet"]) == 0
+    released = read_release(out)
+    people = [_cells(person) for person in range(PEOPLE)]
+    for name, asked in (
+        ("zip", "94***"),
+        ("home", "10.1.0.0/16"),
+        ("site", "2001:DB8:2::/48"),
+        ("phone", "3*"),
+    ):
+        counted = released.estimate("count", where={name: [asked]}).table.to_pylist()[0]
+        true = sum(_begins(asked, cells[name], name) for cells in people)
+        assert counted["lower"] <= true <= counted["upper"], name
+    assert released.estimate("count", where={"zip": None}).table.to_pylist()[0]["upper"] >= 3
+    parts = released.estimate("count", by={"home": "each"}).table.to_pylist()
+    assert [part["home"] for part in parts] == ["10.0.0.0/8"]
+    with pytest.raises(InputError, match=r"home: 1 of what is asked for is no prefix of ipv4, nor a value"):
+        released.estimate("count", where={"home": "somewhere"})
+    capsys.readouterr()
+    assert cli.main(["report", out, *flags]) == 0
+    assert cli.main(["explain", *flags]) == 0, capsys.readouterr().err
+    assert cli.main(["export", out, "--to", "csv", "--flat", "label"]) == 0
+
+
+def test_a_value_is_one_of_its_prefix_and_not_the_prefix() -> None:
+    """941 is a value; 941* are all that begin so. Of a longer prefix the share goes by what it adds."""
+    tree = PrefixTree(PrefixOf.TEXT, (1, 3))
+    column = prefix_column(pa.array(["941", "941*", "9*", "*", None]), tree, 4)
+    assert column.cover(frozenset(["941"])).sure.tolist() == [True, False, False, False]
+    assert column.cover(frozenset(["941*", "9412"])).share.tolist() == [1.0, 1.0, 0.01, 0.001]
+    assert column.cover(frozenset([None])).rows.tolist() == [3, 4]
+    assert column.cover(frozenset(["*"])).sure.tolist() == [True] * 5
+    assert column.each() == ["9*", None]
+    assert column.widths.tolist() == [0, 1, 3, 4, 0]

@@ -119,6 +119,14 @@ def test_suppressed_rows_are_rejected_and_the_rest_is_released_in_classes() -> N
     assert result.metrics["start"] == "ola"
 
 
+def test_a_window_of_which_nothing_is_suppressed_goes_out_whole() -> None:
+    """Without a budget of suppression levels rise until every class has k rows."""
+    bound = _bound(solver={"method": "datafly", "suppression": 0.0})
+    result = _release(bound, _rows(bound))
+    assert not result.rejected
+    assert result.metrics["rows_released"] == from_ipc(result.release.ipc).num_rows  # type: ignore[union-attr]
+
+
 def test_payload_and_order_do_not_shape_the_levels() -> None:
     """Another order of the rows gives the same bytes; other payloads the same boxes and the same suppressed rows."""
     bound = _bound()

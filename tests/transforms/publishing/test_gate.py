@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Protection
+from kanonflow.solvers.lattice.lattice_node import LatticeNode
 from kanonflow.solvers.matching.matching import random_factor
 from kanonflow.solvers.matching.random_words import shuffled_within
 from kanonflow.solvers.structures.graph import GeneralizationGraph
@@ -84,6 +85,15 @@ def test_k_rows_can_be_released() -> None:
     bound = bound_policy(K)
     every = GeneralizationGraph(np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]], dtype=np.int32))
     built(window_rows(K, 3, bound), every, np.array([1, 2, 0], dtype=np.int32), bound).check()
+
+
+def test_classes_that_are_a_node_of_a_lattice_are_judged_as_classes() -> None:
+    """Where no row is suppressed, the node itself is what is released."""
+    case = individual_case()
+    replace(case, structure=LatticeNode(case.structure.labels, (0,))).check()
+    alone = LatticeNode(np.arange(case.rows.num_rows, dtype=np.int32), (0,))
+    with pytest.raises(GateError):
+        replace(case, structure=alone).check()
 
 
 def test_what_is_neither_a_graph_nor_classes_is_refused() -> None:

@@ -1,10 +1,13 @@
 """The audit's graph, flow and components against enumeration of everything."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanonflow.pipelines.audit.judge import candidate_graph as judged
 from kanonflow.pipelines.audit.judge.candidate_graph import (
     CandidateGraph,
     RowGroups,
@@ -15,9 +18,8 @@ from kanonflow.pipelines.audit.judge.concealment import conceal, group_members
 from kanonflow.pipelines.audit.judge.matching import place
 from kanonflow.pipelines.audit.read.boxes import BoxSets
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
+from kanonflow.schemas.errors import InputError
 from tests import naive
-
-pytestmark = pytest.mark.thorough
 
 MOST_UNITS = 6
 
@@ -60,6 +62,7 @@ def expand(fits: np.ndarray, row_size: list[int], record_size: list[int]) -> tup
     return fits[np.ix_(rows, records)].tolist(), rows.tolist(), records.tolist()
 
 
+@pytest.mark.thorough
 @given(group_graphs(balanced=False))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_flow_places_as_many_rows_as_any_assignment(case: tuple) -> None:
@@ -76,6 +79,7 @@ def test_flow_places_as_many_rows_as_any_assignment(case: tuple) -> None:
     assert (by_record + placement.record_left == record_size).all()
 
 
+@pytest.mark.thorough
 @given(group_graphs(balanced=True), st.lists(st.integers(0, 2), min_size=10, max_size=10))
 @settings(max_examples=400, deadline=None, derandomize=True)
 def test_components_of_groups_are_the_union_of_all_perfect_matchings(case: tuple, people: list[int]) -> None:
@@ -132,12 +136,57 @@ def test_later_windows_do_not_starve_earlier_ones() -> None:
     assert fits[placement.flow_row, placement.flow_record].all()
 
 
+def test_what_fits_is_placed_without_a_search() -> None:
+    """Rows of one and of several take the records that only they can have, until none is left over: no phase."""
+    placement = place(graph_of(np.array([[True, False], [True, True]]), [1, 3], [2, 2]))
+    assert (placement.perfect, placement.phases) == (True, 0)
+    assert sorted(zip(placement.flow_row, placement.flow_record, placement.flow, strict=True)) == [
+        (0, 0, 1),
+        (1, 0, 1),
+        (1, 1, 2),
+    ]
+
+
+def test_one_phase_finds_all_shortest_paths() -> None:
+    """Three pairs of rows in which the first took what only the second could have: a path each, all of one length."""
+    pair = np.array([[True, True, True], [True, False, False], [False, True, False]])
+    # The first row of each has three records and takes the one that fewest ask for; two rows then lack theirs.
+    one = place(graph_of(pair, [2, 1, 1], [1, 1, 2]))
+    assert (one.perfect, one.phases) == (True, 0)
+    crossed = np.array([[True, True], [True, False]])
+    fits = np.kron(np.eye(3, dtype=bool), crossed)
+    graph = graph_of(fits, [1] * 6, [1] * 6)
+    # Whatever record 0 of a pair is asked for as often as, the first row comes first and takes it.
+    forced = replace(graph, row_turn=np.array([0, 0] * 3), record_turn=np.array([0, 1] * 3))
+    placement = place(forced)
+    assert placement.perfect
+    assert placement.phases <= 1
+
+
+def test_more_pairs_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two records in two boxes are four pairs: so many may be held, and no fewer."""
+    codes = np.array([[0], [1]], np.int32)
+    records = group_records(codes, np.zeros(2, np.int32), np.zeros(2, np.int64))
+    rows = RowGroups(
+        low=np.zeros((2, 1), np.int32), high=np.ones((2, 1), np.int32), nulls=np.zeros((2, 1), bool),
+        set_of=np.full((2, 1), -1, np.int32), sets=BoxSets(np.zeros(1, np.int64), np.zeros(0, np.int32)),
+        partition=np.zeros(2, np.int32), first_window=np.zeros(2, np.int64), last_window=np.zeros(2, np.int64),
+        release=np.zeros(2, np.int32), size=np.ones(2, np.int64), group_of=np.arange(2, dtype=np.int32),
+    )  # fmt: skip
+    monkeypatch.setattr(judged, "MOST_PAIRS", 4)
+    assert candidate_graph(records, rows).pairs == 4
+    monkeypatch.setattr(judged, "MOST_PAIRS", 3)
+    with pytest.raises(InputError, match="4 candidate pairs, more than 3"):
+        candidate_graph(records, rows)
+
+
 sets_of_codes = st.fixed_dictionaries({"nulls": st.booleans(), "set": st.sets(st.integers(0, 6), max_size=3)})
 ranges = st.fixed_dictionaries(
     {"nulls": st.booleans(), "range": st.tuples(st.integers(0, 5), st.integers(-1, 5))}
 )
 
 
+@pytest.mark.thorough
 @given(
     records=st.lists(
         st.tuples(st.integers(0, 1), st.integers(-2, 2), *[st.integers(-1, 4)] * 3), min_size=1, max_size=12

@@ -114,3 +114,53 @@ def test_the_audit_counts_as_the_twin_does(kind: str, distance: str, seed: int) 
     assert len(messages) == len(expected)
     for message, (rule, count) in zip(messages, expected.items(), strict=True):
         assert message.startswith(f"field y: {count} classes do not have the {rule} of the policy")
+
+
+def judged(cells: list[Any], rule: dict[str, Any], *, text: bool = False) -> int:
+    """How many messages there are of a release with these values, two in each class."""
+    policy = parse_policy(
+        {
+            "version": 1,
+            "k": 2,
+            "fields": {
+                "x": {"role": "quasi", "type": "numeric", "as": "int"},
+                "y": {"role": "sensitive", "as": "int", **rule},
+            },
+        },
+        "test",
+        "test",
+    )
+    kinds = pa.schema({"x": pa.string(), "y": pa.string()} if text else {"x": pa.int32(), "y": pa.int32()})
+    book = CodeBook(bind(policy, kinds, text=text, source="test").column("y"))
+    codes = book.codes_of_texts(cells) if text else book.codes_of_objects(cells, len(cells))
+    findings = Findings()
+    heads = (ReleaseHead("one", None, None, ()),)
+    rows = ReleasedRows(
+        heads,
+        np.zeros(len(cells), np.int32),
+        np.arange(len(cells), dtype=np.int32)[:, None] // 2,
+        codes[:, None],
+        0,
+    )
+    check_diversity(rows, [book], findings)
+    return len(findings.messages())
+
+
+def test_limits_are_met_exactly() -> None:
+    """Two rows of each class; in the whole four: just as near, just as many, and one step less."""
+    assert judged([1, 2, 1, 2], {"diversity": {"kind": "distinct", "l": 2}}) == 0
+    assert judged([1, 2, 1, 1], {"diversity": {"kind": "distinct", "l": 2}}) == 1
+    assert judged([1, 2, 1, 2], {"diversity": {"kind": "frequency", "l": 2}}) == 0
+    assert judged([1, 2, 1, 1], {"diversity": {"kind": "frequency", "l": 2}}) == 1
+    assert judged([1, 2, 1, 3], {"closeness": {"distance": "equal", "t": 0.25}}) == 0
+    assert judged([1, 2, 1, 3], {"closeness": {"distance": "equal", "t": 0.24}}) == 1
+    assert judged([1, 3, 2, 2], {"closeness": {"distance": "ordered", "t": 0.25}}) == 0
+    assert judged([1, 3, 2, 2], {"closeness": {"distance": "ordered", "t": 0.24}}) == 1
+    assert judged([1, 1, 1, 1], {"closeness": {"distance": "ordered", "t": 0.01}}) == 0
+    assert judged([1, 2, 1, 2], {"closeness": {"distance": "equal", "t": 0.0001}}) == 0
+
+
+def test_unreadable_cells_have_a_place_of_their_own() -> None:
+    """They are reported elsewhere; they count as values, whatever they are."""
+    assert judged(["1", "many", "1", "few"], {"diversity": {"kind": "distinct", "l": 2}}, text=True) == 0
+    assert judged(["1", "1", "many", "few"], {"diversity": {"kind": "distinct", "l": 2}}, text=True) == 1

@@ -92,3 +92,18 @@ def test_the_report_tells_what_is_left(tmp_path: Path) -> None:
     assert (asked.figures.known, plain.figures.known, plain.figures.known_rows) == (2, None, None)
     assert asked.figures.known_rows is not None
     assert asked.figures.known_rows < 2
+
+
+def test_the_last_rows_count() -> None:
+    """Three rows and records of three people in one group: one match more is known, until none is left."""
+    graph = graph_of(np.array([[True]]), [3], [3])
+    members = group_members(np.zeros(3, np.int64), np.arange(3), 1)
+    window = np.zeros(1, np.int64)
+    told = [left_after(graph, place(graph), members, window, known, k=2) for known in range(5)]
+    assert told == [
+        Left(3, 3, 0.0), Left(2, 2, 0.0), Left(1, 1, 1.0), Left(0, 0, 0.0), Left(0, 0, 0.0),
+    ]  # fmt: skip
+    # One of two people has two records: whoever is drawn, nobody is lost before the last of them.
+    members = group_members(np.zeros(3, np.int64), np.array([0, 0, 1]), 1)
+    told = [left_after(graph, place(graph), members, window, 1, k=2, seed=seed) for seed in range(20)]
+    assert {each.behind_row for each in told} == {1, 2}

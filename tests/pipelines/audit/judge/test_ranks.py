@@ -58,6 +58,10 @@ def test_the_medoid_is_nearest_to_itself() -> None:
     points = np.array([[0, 0], [5, 0], [10, 1]])
     found = medoid_distances(points, np.array([False, True]), np.array([[0, 1, 2]]))
     assert np.allclose(found, [[0.5, 0.0, 1.5]])
+    near = np.array([[0], [1], [1]])
+    assert np.allclose(medoid_distances(near, np.array([False]), np.array([[0, 1, 2]])), [[1.0, 0.0, 0.0]])
+    missing = np.array([[0], [-1], [-1]])
+    assert np.allclose(medoid_distances(missing, np.array([False]), np.array([[0, 1, 2]])), [[1.0, 0.0, 0.0]])
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -100,4 +104,4 @@ def test_the_p_value_is_the_exact_tail() -> None:
 
 def test_no_draws_are_no_alarm() -> None:
     """Without a graph there is nothing to test."""
-    assert RankCounts().p_value()[0] == 1.0
+    assert RankCounts().p_value() == (1.0, "own")

@@ -121,6 +121,14 @@ def test_a_run_that_goes_on_passes(tmp_path: Path) -> None:
     assert not any("left out of an intake" in line for line in report.checked)
 
 
+def test_a_row_whose_time_cannot_be_read_is_never_over(tmp_path: Path) -> None:
+    """While a run goes on it may wait to be rejected: nobody can say that it is due."""
+    run = make_run(tmp_path / "open", stop_after=4)
+    with run.source.open("a") as file:
+        file.write("p1,no time,40,170.0,1980-01-01,A,Breda,1.0,n0,r9000,s1\n")
+    assert run.judged(waiting=True).failures == ()
+
+
 def test_people_of_two_partitions_are_found(tmp_path: Path) -> None:
     """Partitions have cohorts of their own; people who come to both stand in two."""
     run = make_run(tmp_path / "shops", policy=BY_SHOP)
