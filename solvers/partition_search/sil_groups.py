@@ -13,7 +13,7 @@ that follow each other in the order of one individual are one *run*; most indivi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
