@@ -2,7 +2,7 @@
 
 Data: UCI Adult, complete cases, 30,162 rows; 8 quasi-identifiers as in S4 (KAB): age and education numeric (education
 by its rank of 1 to 16), 6 categorical; class label: salary-class. Domains are those of the rows taken. Measures as S4
-defines them (``solvers/loss/class_measures.py``): GenTotal-IL with the heights of ARX's hierarchies for Adult, CM,
+defines them (``benchmarks/class_measures.py``): GenTotal-IL with the heights of ARX's hierarchies for Adult, CM,
 C_AVG, CA; GCP is the project's, by sets of values and not by subtrees, so it is smaller than S4's on categorical
 attributes.
 
@@ -27,11 +27,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.data_sets import ADULT, MissingDataError, data_path
-from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
-from benchmarks.stopwatch import timed
-from kanonflow.solvers.dispatch import solve
-from kanonflow.solvers.loss.class_measures import (
+from benchmarks.class_measures import (
     Height,
     average_class_size,
     classification_accuracy,
@@ -39,14 +35,19 @@ from kanonflow.solvers.loss.class_measures import (
     general_total_loss,
     graph_classification_metric,
 )
+from benchmarks.data_sets import ADULT, MissingDataError, data_path
+from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
+from benchmarks.stopwatch import timed
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.rivals.black_hole import BlackHoleParameters
+from kanonflow.solvers.rivals.black_hole import BlackHoleParameters, StarProblem
 from kanonflow.solvers.rivals.class_hulls import labels_loss
 from kanonflow.solvers.rivals.clusterings import CLUSTERINGS, individual_input, star_problem
-from kanonflow.solvers.rivals.kab import best_restart, kab_result
+from kanonflow.solvers.rivals.kab import kab_result
+from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.individuals import gather_individuals
 
@@ -88,6 +89,13 @@ class Adult:
             hierarchy_height(folder / f"adult_hierarchy_{name}.csv", domain)
             for name, domain in zip(CATEGORICAL, domains, strict=True)
         ]
+
+
+def best_restart(problem: StarProblem, seed: int, restarts: int) -> NDArray[np.int32]:
+    """The best of so many NCP clusterings: what KAB must beat to be worth its moves. O(restarts u^2 d / k)."""
+    seeds = np.random.SeedSequence(seed).generate_state(max(restarts, 1), np.uint64)
+    stars = (ncp_clustering_labels(problem.people, problem.who, problem.k, int(drawn)) for drawn in seeds)
+    return min(stars, key=lambda labels: labels_loss(problem.people, labels))
 
 
 def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -38,10 +38,10 @@ from benchmarks.lattice_tables import (
     sparkov_lattices,
     tax_lattice,
 )
+from benchmarks.node_losses import accuracy, node_losses
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import Spent, timed
 from kanonflow.solvers.lattice.kgen import KGenParameters
-from kanonflow.solvers.lattice.losses import accuracy, node_losses
 from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice

@@ -181,11 +181,11 @@ def _field_property(column: BoundColumn) -> dict[str, Any]:
     if quasi is None:
         return {"field": column.name, "role": str(column.field.role)}
     assert column.generalized is not None
-    told: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
-    told |= column.generalized.told(quasi)
+    quasi_property: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
+    quasi_property |= column.generalized.told(quasi)
     if quasi.domain is not None:
-        told["domain"] = [str(value) for value in quasi.domain]
-    return told
+        quasi_property["domain"] = [str(value) for value in quasi.domain]
+    return quasi_property
 
 
 def _avro_field(field: pa.Field, type_name: str) -> Any:
@@ -227,10 +227,10 @@ def _arrow_type(avro: Any, named: dict[str, pa.DataType | None], space: str) -> 
     if isinstance(avro, str):
         if avro in _TO_ARROW:
             return _TO_ARROW[avro]
-        found = named.get(avro) or named.get(f"{space}.{avro}")
-        if found is None:
+        definition = named.get(avro) or named.get(f"{space}.{avro}")
+        if definition is None:
             raise InputError("its Avro type is recursive or not defined")
-        return found
+        return definition
     kind = avro["type"]
     if not isinstance(kind, str):
         return _arrow_type(kind, named, space)

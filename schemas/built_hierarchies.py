@@ -126,11 +126,11 @@ def _whole_numbers(given: Mapping[str, Any]) -> range:
 
 
 def _days(given: Mapping[str, Any]) -> list[date]:
-    told = "[first, last], two ISO dates"
-    ends = [read_date(end) for end in _ends(given, told)]
+    form = "[first, last], two ISO dates"
+    ends = [read_date(end) for end in _ends(given, form)]
     # A datetime is a date to Python, and would count hours as days.
     if any(type(end) is not date for end in ends):
-        raise HierarchyError([f"domain: must be {told}"])
+        raise HierarchyError([f"domain: must be {form}"])
     first, last = ends
     assert first is not None
     assert last is not None

@@ -35,15 +35,15 @@ def with_hierarchy_rows(mapping: Mapping[str, Any], folder: Path | None) -> Mapp
     for name, entry in fields.items():
         if not isinstance(entry, Mapping) or not isinstance(entry.get(_KEY), str):
             continue
-        found: object
+        rows: object
         if folder is None or allowed is None:
-            found = HierarchyError(["only a policy file can name a file; write the rows here as lists"])
+            rows = HierarchyError(["only a policy file can name a file; write the rows here as lists"])
         else:
             try:
-                found = read_hierarchy(_below(allowed, folder / entry[_KEY])).rows
+                rows = read_hierarchy(_below(allowed, folder / entry[_KEY])).rows
             except HierarchyError as error:
-                found = HierarchyError([f"{entry[_KEY]}: {mistake}" for mistake in error.mistakes])
-        read[name] = {**entry, _KEY: found}
+                rows = HierarchyError([f"{entry[_KEY]}: {mistake}" for mistake in error.mistakes])
+        read[name] = {**entry, _KEY: rows}
     return {**mapping, "fields": {**fields, **read}} if read else mapping
 
 

@@ -111,8 +111,8 @@ def _lines(name: str, field: DraftedField, *, answered: bool) -> Iterator[str]:
     if field.reason or proposed:
         yield f"  # {printable(field.reason + proposed)}\n"
     # Only what any role may have: the user gives the rest with the role.
-    kept = {key: value for key, value in field.keys.items() if key in ("as", "format")}
-    yield f"  {_quoted(name)}: {{{', '.join(_written({'role': json.dumps(UNCLASSIFIED), **kept}))}}}\n"
+    forms = {key: value for key, value in field.keys.items() if key in ("as", "format")}
+    yield f"  {_quoted(name)}: {{{', '.join(_written({'role': json.dumps(UNCLASSIFIED), **forms}))}}}\n"
 
 
 def _written(keys: Mapping[str, str]) -> Iterator[str]:

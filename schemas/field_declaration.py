@@ -36,19 +36,19 @@ def read_field(name: str, entry: object, mistakes: list[str]) -> Field:
         mistakes.append(f"fields.{name}: must be a mapping such as {{role: sensitive}}, or a role")
         return Field(name, Role.IDENTIFIER)
     mistakes += unknown_keys(entry, [key.name for key in FIELD], where)
-    found = read_keys(_OF_THE_FIELD, entry, mistakes, where)
-    role, value = found.get("role"), found.get("value")
+    values = read_keys(_OF_THE_FIELD, entry, mistakes, where)
+    role, value = values.get("role"), values.get("value")
     return Field(
         name,
         role or Role.IDENTIFIER,
         value.replace(" ", "") if value else None,
-        _read_quasi(entry, role, found.get("also_quasi", False), mistakes, where),
-        found.get("diversity"),
-        found.get("closeness"),
-        found.get("accept_risk"),
-        found.get("format"),
-        found.get("timezone"),
-        found.get("fold"),
+        _read_quasi(entry, role, values.get("also_quasi", False), mistakes, where),
+        values.get("diversity"),
+        values.get("closeness"),
+        values.get("accept_risk"),
+        values.get("format"),
+        values.get("timezone"),
+        values.get("fold"),
     )
 
 
@@ -65,21 +65,21 @@ def _read_quasi(
                 f"{where}{stray[0]}: only quasi-identifiers have it, and this is role: {role}{hint}"
             )
         return None
-    found = read_keys(QUASI, entry, mistakes, where)
-    kind = found.get("type")
+    values = read_keys(QUASI, entry, mistakes, where)
+    kind = values.get("type")
     hierarchy = read_declared_hierarchy(entry, mistakes, where)
     if kind is QuasiType.CATEGORICAL and entry.get("hierarchy") is not None:
         kind = QuasiType.HIERARCHY
     quasi = Quasi(
         type=kind or QuasiType.CATEGORICAL,
-        domain=_read_domain(found.get("domain"), kind, mistakes, where),
-        grid=read_grid(found.get("grid", "auto")),
-        weight=found.get("weight", 1.0),
-        outside=found.get("outside", Outside.REJECT),
+        domain=_read_domain(values.get("domain"), kind, mistakes, where),
+        grid=read_grid(values.get("grid", "auto")),
+        weight=values.get("weight", 1.0),
+        outside=values.get("outside", Outside.REJECT),
         hierarchy=hierarchy,
-        of=found.get("of"),
-        lengths=found.get("lengths"),
-        size=found.get("size"),
+        of=values.get("of"),
+        lengths=values.get("lengths"),
+        size=values.get("size"),
     )
     return quasi if kind is not None else None
 

@@ -127,8 +127,8 @@ def _spelled(
 def _parts(array: pa.StringArray, spelling: str) -> tuple[dict[str, pa.Array], NDArray[np.bool_]]:
     """The directives' texts by letter, and which cells have the form."""
     cells = pc.extract_regex(array, _pattern(spelling))
-    found = np.array(cells.is_valid())
-    return {field.name: pc.struct_field(cells, field.name) for field in cells.type}, found
+    valid = np.array(cells.is_valid())
+    return {field.name: pc.struct_field(cells, field.name) for field in cells.type}, valid
 
 
 def _pattern(spelling: str) -> str:
@@ -188,8 +188,8 @@ def _microseconds(parts: dict[str, pa.Array]) -> tuple[NDArray[np.int64], NDArra
     if "f" in parts:
         six = pc.utf8_slice_codeunits(pc.utf8_rpad(parts["f"], 9, "0"), 0, 6)
         fraction = np.asarray(pc.fill_null(six.cast(pa.int64()), 0))
-    found = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + fraction
-    return found, good & (minutes <= 59) & (seconds <= 59)
+    of_day = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + fraction
+    return of_day, good & (minutes <= 59) & (seconds <= 59)
 
 
 def _ahead(parts: dict[str, pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

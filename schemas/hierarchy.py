@@ -196,9 +196,9 @@ def _repeated_leaves(rows: _Lined) -> Iterable[str]:
     at: dict[str, list[int]] = defaultdict(list)
     for row, line in rows:
         at[row[0]].append(line)
-    for leaf, found in at.items():
-        if leaf and len(found) > 1:
-            yield f"lines {', '.join(map(str, found))}: the value {leaf!r} occurs {len(found)} times; keep one"
+    for leaf, lines in at.items():
+        if leaf and len(lines) > 1:
+            yield f"lines {', '.join(map(str, lines))}: the value {leaf!r} occurs {len(lines)} times; keep one"
 
 
 def _split_nodes(rows: _Lined, level: int) -> Iterable[str]:

@@ -17,12 +17,12 @@ MOST_DOUBLINGS = 64
 
 def _joined(levels: Sequence[Sequence[str]]) -> Hierarchy:
     """A hierarchy from one column of labels a level, closed by the root; a last level that is one node is left out."""
-    kept = list(levels)
-    while len(kept) > 1 and len(set(kept[-1])) == 1:
-        kept.pop()
-    if len(kept[0]) == 0:
+    columns = list(levels)
+    while len(columns) > 1 and len(set(columns[-1])) == 1:
+        columns.pop()
+    if len(columns[0]) == 0:
         raise HierarchyError(["there is no value to build a hierarchy of"])
-    return Hierarchy(tuple(zip(*kept, [ROOT] * len(kept[0]), strict=True)))
+    return Hierarchy(tuple(zip(*columns, [ROOT] * len(columns[0]), strict=True)))
 
 
 def _text(value: Decimal) -> str:

@@ -407,16 +407,16 @@ def read_keys(
     keys: tuple[Key, ...], given: Mapping[str, Any], mistakes: list[str], where: str = ""
 ) -> dict[str, Any]:
     """The values under the keys that are there and right, by their members; what is wrong goes to ``mistakes``."""
-    found = {}
+    values = {}
     for key in keys:
         value = given.get(key.name)
         if value is not None or (key.name in given and not key.empty):
             read = key.kind.read(value, key.name, mistakes, where)
             if read is not None:
-                found[key.member] = read
+                values[key.member] = read
         elif key.missing:
             mistakes.append(f"{where}{key.name}: {key.missing}")
-    return found
+    return values
 
 
 def write_keys(keys: tuple[Key, ...], holder: object) -> dict[str, object]:
@@ -431,9 +431,9 @@ def keys_schema(keys: tuple[Key, ...], required: tuple[str, ...] = ()) -> JsonSc
         described = key.kind.schema()
         if key.name not in required and key.empty:
             described = {"anyOf": [described, {"type": "null"}]}
-        told = "" if key.missing else key.without
+        default = "" if key.missing else key.without
         properties[key.name] = {
-            "description": key.doc + (f" Without it: {told}." if told else ""),
+            "description": key.doc + (f" Without it: {default}." if default else ""),
             **described,
         }
     closed: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -468,8 +468,8 @@ class Group:
             mistakes.append(f"{where}{key}: must be a mapping {expected}")
             return None
         mistakes += unknown_keys(value, names, f"{where}{key}.")
-        found = read_keys(self.keys, value, mistakes, f"{where}{key}.")
-        return None if self.whole and len(found) < len(names) else self.build(**found)
+        values = read_keys(self.keys, value, mistakes, f"{where}{key}.")
+        return None if self.whole and len(values) < len(names) else self.build(**values)
 
     def write(self, value: Any) -> object:
         return write_keys(self.keys, value)

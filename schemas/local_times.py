@@ -49,9 +49,9 @@ def localize(local: pa.Array, zone: str, fold: Fold | None) -> tuple[pa.Array, N
         offsets[n] = [_offset(int(seconds[n]), place, each) for each in _BOTH]
     offset = offsets[:, 1 if fold is Fold.SECOND else 0]
     unclear = within & (offsets[:, 0] != offsets[:, 1]) & (fold is None)
-    found = np.where(within, ticks - offset * per_second, ticks)
+    instants = np.where(within, ticks - offset * per_second, ticks)
     kind = pa.timestamp(local.type.unit, tz="UTC")
-    return pa.array(found, pa.int64(), mask=nulls | unclear).cast(kind), unclear
+    return pa.array(instants, pa.int64(), mask=nulls | unclear).cast(kind), unclear
 
 
 _CHANGES = 1 << 62

@@ -250,7 +250,7 @@ def build_policy(
         value = SolverChoice() if attribute.name == "solver" else attribute.default
         object.__setattr__(policy, attribute.name, parts.get(attribute.name, value))
     policy._choose_defaults()
-    found = [*mistakes, *find_mistakes(policy, unread)]
-    if found:
-        raise PolicyError(found, source)
+    all_mistakes = [*mistakes, *find_mistakes(policy, unread)]
+    if all_mistakes:
+        raise PolicyError(all_mistakes, source)
     return policy

@@ -119,15 +119,15 @@ def _read_head(mapping: Mapping[str, Any], default_name: str, mistakes: list[str
 
     What is wrong is absent, or has a stand-in that breaks no rule: so one mistake is not reported as two.
     """
-    found = {"name": default_name, "k": 2, **read_keys(_OF_A_POLICY, mapping, mistakes)}
-    found["name"] = found["name"] or default_name
-    if mapping.get("window") is not None and "window_ms" not in found:
-        found["window_ms"] = found.get("window_offset_ms", 0) + 1
-        found.pop("state_ttl_ms", None)
-    if mapping.get("cohort") is not None and "cohort" not in found:
+    values = {"name": default_name, "k": 2, **read_keys(_OF_A_POLICY, mapping, mistakes)}
+    values["name"] = values["name"] or default_name
+    if mapping.get("window") is not None and "window_ms" not in values:
+        values["window_ms"] = values.get("window_offset_ms", 0) + 1
+        values.pop("state_ttl_ms", None)
+    if mapping.get("cohort") is not None and "cohort" not in values:
         for key in OF_LASTING:
-            found.pop(key.member, None)
-    return found
+            values.pop(key.member, None)
+    return values
 
 
 def _read_fields(

@@ -61,13 +61,13 @@ class ProposedForm:
     def render(self, name: str) -> str:
         """The keys as they stand in a policy, with the field's name, and how much they read."""
         parts = []
-        if given := [(key, value) for key, value in self.field if value is not None]:
-            parts.append(f"{name}: {{{', '.join(_keys(given))}}}")
+        if keys := [(key, value) for key, value in self.field if value is not None]:
+            parts.append(f"{name}: {{{', '.join(_keys(keys))}}}")
         parts += [f"{name} without {key}" for key, value in self.field if value is None]
         if self.csv:
             parts.append(f"csv: {{{', '.join(_keys(self.csv))}}}")
-        told = f"{' and '.join(parts)} ({self.share:.0%} of them)"
-        return f"{told}; {self.beside}" if self.beside else told
+        line = f"{' and '.join(parts)} ({self.share:.0%} of them)"
+        return f"{line}; {self.beside}" if self.beside else line
 
 
 def proposed_form(cells: pa.StringArray, column: BoundColumn, *, csv: bool = True) -> ProposedForm | None:
@@ -106,7 +106,7 @@ def _best(cells: pa.StringArray, column: BoundColumn, *, csv: bool) -> _Found | 
     tried = cells.take(pa.array(places))
     few = tried.slice(0, _TRIED_FIRST)
     # A few first: most candidates read none of them.
-    found: list[_Found] = []
+    candidates: list[_Found] = []
     for kind, form, csv_keys, field_keys in _candidates(column, csv=csv):
         if (
             _read(few, kind, form) == 0
@@ -116,26 +116,26 @@ def _best(cells: pa.StringArray, column: BoundColumn, *, csv: bool) -> _Found | 
             continue
         share = _read(tried, kind, form)
         if share >= LEAST_SHARE and _plausible(tried, form):
-            found.append((share, csv_keys, field_keys, ""))
-    if not found:
+            candidates.append((share, csv_keys, field_keys, ""))
+    if not candidates:
         return None
-    best = max(found, key=lambda each: each[0])
-    return (*best[:3], _other_reading(best, found))
+    best = max(candidates, key=lambda each: each[0])
+    return (*best[:3], _other_reading(best, candidates))
 
 
-def _other_reading(best: _Found, found: list[_Found]) -> str:
+def _other_reading(best: _Found, candidates: list[_Found]) -> str:
     """What reads as many cells and means something else: day and month, or comma and point, the other way round."""
     share, csv_keys, field_keys, _ = best
     form = dict(field_keys).get("format")
     if not isinstance(form, str):
         mine = dict(csv_keys)
-        for other, keys, _, _ in found:
+        for other, keys, _, _ in candidates:
             signs = dict(keys)
             if other >= share and signs.get("decimal") == mine.get("thousands") is not None:
                 return f"csv: {{{', '.join(_keys(keys))}}} reads as many and means other numbers: say which it is"
         return ""
     turned = form.replace("%d", "%\0").replace("%m", "%d").replace("%\0", "%m")
-    for other, _, keys, _ in found:
+    for other, _, keys, _ in candidates:
         there = dict(keys).get("format")
         if there == turned != form and other >= share:
             return f"{_text(turned)} reads as many, for no day is above 12: say which it is"

@@ -82,19 +82,19 @@ class Reader:
 
 def _words(reader: Reader) -> list[str]:
     windows, purchases = reader.known_windows, reader.known_purchases
-    told = []
+    words = []
     if windows.present:
-        told.append(f"{_counted(windows.present, 'window')} with rows")
+        words.append(f"{_counted(windows.present, 'window')} with rows")
     if windows.absent:
-        told.append(f"{_counted(windows.absent, 'window')} in a row without rows")
+        words.append(f"{_counted(windows.absent, 'window')} in a row without rows")
     if purchases is not None:
-        known = [_field_words(each) for each in purchases.fields]
+        fields = [_field_words(each) for each in purchases.fields]
         its = "its" if purchases.count == 1 else "their"
-        told.append(f"{_counted(purchases.count, 'row')} by {' and '.join([f'{its} window', *known])}")
+        words.append(f"{_counted(purchases.count, 'row')} by {' and '.join([f'{its} window', *fields])}")
     if reader.known_people:
         whose = "other person's" if reader.known_people == 1 else "other people's"
-        told.append(f"{reader.known_people} {whose} rows")
-    return told
+        words.append(f"{reader.known_people} {whose} rows")
+    return words
 
 
 def _field_words(each: RoundedField) -> str:
@@ -134,11 +134,11 @@ def whole_purchase(bound: BoundPolicy) -> Reader | None:
 def standard_readers(bound: BoundPolicy) -> tuple[Reader, ...]:
     """Readers that pages and ``policy check`` tell of, the same under every policy but for the fields' names."""
     one, whole = one_purchase(bound), whole_purchase(bound)
-    told = [ONE_WINDOW, Reader(KnownWindows(present=SEVERAL)), Reader(KnownWindows(absent=SEVERAL))]
-    told += [each for each in (one, whole if whole != one else None) if each is not None]
+    readers = [ONE_WINDOW, Reader(KnownWindows(present=SEVERAL)), Reader(KnownWindows(absent=SEVERAL))]
+    readers += [each for each in (one, whole if whole != one else None) if each is not None]
     if one is not None and one.known_purchases is not None:
-        told.append(Reader(known_purchases=KnownPurchases(SEVERAL, one.known_purchases.fields)))
-    return (*told, Reader(known_people=1), Reader(KnownWindows(present=1), known_people=1))
+        readers.append(Reader(known_purchases=KnownPurchases(SEVERAL, one.known_purchases.fields)))
+    return (*readers, Reader(known_people=1), Reader(KnownWindows(present=1), known_people=1))
 
 
 def _payload(bound: BoundPolicy) -> list[BoundColumn]:

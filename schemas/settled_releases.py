@@ -47,8 +47,8 @@ def settled_releases(records: Iterable[Mapping[str, Any]], parked: Container[str
     ended: whether the feed has ended, after which the published line holds nothing back. O(records).
     """
     every = list(records)
-    told = [record for record in every if record.get("digest")]
-    out = [record for record in told if record.get("released", True)]
+    digested = [record for record in every if record.get("digest")]
+    out = [record for record in digested if record.get("released", True)]
     newest: dict[str, Any] = {}
     for record in out:
         before = newest.setdefault(record["partition"], record["window_end"])
@@ -62,7 +62,7 @@ def settled_releases(records: Iterable[Mapping[str, Any]], parked: Container[str
         last = newest.get(partition)
         return ended or (last is not None and end is not None and last >= end)
 
-    withheld = [record for record in told if not record.get("released", True)]
+    withheld = [record for record in digested if not record.get("released", True)]
     releases = [*out, *(record for record in withheld if passed(record))]
     wrong = {_states(record) for record in withheld} - {_states(record) for record in out}
     if wrong:

@@ -121,8 +121,7 @@ class Trials:
 
         def run() -> str | None:
             tempfile.tempdir = folder
-            if mutant.compiled or mutant.within is None:
-                _interpret(str(ROOT / mutant.module))
+            _interpret(str(ROOT / mutant.module))
             if mutant.within is None:
                 _set_anew(mutant)
             else:

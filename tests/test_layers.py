@@ -160,6 +160,16 @@ def test_nothing_imports_a_rival() -> None:
     assert not wrong, offenders(wrong)
 
 
+def test_pages_alone_draw() -> None:
+    """One engine makes all charts: no other room writes SVG or speaks the engine's language."""
+    drawing = [
+        file.as_posix()
+        for file in sources(*ARROWS)
+        if re.search(r"<svg|/vega|import vl_convert", (ROOT / file).read_text())
+    ]
+    assert drawing == ["pipelines/pages/charts.py", "pipelines/pages/drawing_child.py"]
+
+
 @pytest.mark.parametrize("floor", WITH_ROOMS)
 def test_few_files_are_loose(floor: str) -> None:
     """A floor is rooms; the command alone stands on the top floor of pipelines."""

@@ -13,16 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 from kanonflow.solvers.kernels.kernel_cache import KernelCache
-from kanonflow.solvers.kernels.units import Unit, Units, kernels_of, type_text, write_units
+from kanonflow.solvers.kernels.units import UNITS, Unit, Units, type_text
 from kanonflow.solvers.warm_up import KERNEL_SETS, warm_up_set
 
 _ROOT = "kanonflow.solvers."
@@ -68,6 +69,33 @@ class Recorder(event.Listener):
 
     def _caller(self) -> _Key | None:
         return next((key for key, _, _ in reversed(self._stack) if key is not None), None)
+
+
+def kernels_of(prefix: str) -> list[Any]:
+    """The dispatchers of every module that is imported and whose name begins so."""
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith(prefix)]
+    values = {id(value): value for module in modules for value in vars(module).values()}
+    return [value for value in values.values() if isinstance(value, Dispatcher)]
+
+
+def write_units(units: Units, path: Path = UNITS) -> None:
+    """One line a type and a unit, so that a change is seen in a diff."""
+    texts = {text: None for unit in units.units for text in unit.arguments}
+    number = {text: place for place, text in enumerate(texts)}
+    lines = [
+        [unit.kernel, [number[text] for text in unit.arguments], round(unit.seconds, 2), list(unit.needs)]
+        for unit in units.units
+    ]
+    held = {
+        "types": _listed(list(texts)),
+        "units": _listed(lines),
+        "sets": _listed([[name, list(places)] for name, places in units.sets.items()]),
+    }
+    path.write_text("{\n" + ",\n".join(f'"{key}": {value}' for key, value in held.items()) + "\n}\n")
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return "[\n" + ",\n".join(json.dumps(value) for value in values) + "\n]"
 
 
 def unit_key(made: Any, arguments: tuple[Any, ...]) -> _Key | None:

@@ -79,8 +79,8 @@ def refuse_other_epoch(asked: ChainAsked, epoch: int) -> None:
 
 
 def _recorded(asked: ChainAsked, record: Mapping[str, Any]) -> Chain:
-    told = record.get(KEY)
-    chain = Chain() if told is None else Chain(told["place"], told["carry"], told["until"])
+    place = record.get(KEY)
+    chain = Chain() if place is None else Chain(place["place"], place["carry"], place["until"])
     if asked.carry and not chain.carry:
         raise ContinueError("--carry: the run began without it, and a run that resumes ends as it would have")
     if asked.until is not None and asked.until != chain.until:

@@ -178,23 +178,23 @@ def earlier_run(
             " Put that back, or leave the flag out: an epoch begins then, and what was published before and what will"
             " be are not covered together"
         )
-    if told := type_difference(before, bound, individual_type):
-        raise ContinueError(f"--continue {directory}: {told}")
+    if difference := type_difference(before, bound, individual_type):
+        raise ContinueError(f"--continue {directory}: {difference}")
     return EarlierRun(directory, record, bound)
 
 
 def known_people(earlier: EarlierRun) -> NDArray[np.uint64]:
     """The digests of everybody in the cohorts of the earlier run, sorted. Raises ContinueError: a file is damaged."""
-    found = [np.empty(0, dtype=np.uint64)]
+    digests = [np.empty(0, dtype=np.uint64)]
     for _, folder in _partitions(earlier.directory):
         for number in range(_files_of(folder)[0]):
             try:
-                found.append(
+                digests.append(
                     people_of_file(read_whole(FileSystems.join(folder, segment_file(number, PEOPLE))))
                 )
             except (StateError, OSError) as error:
                 raise _unreadable(earlier, error) from None
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(digests))
 
 
 class Copied(NamedTuple):
@@ -224,9 +224,9 @@ def copy_cohorts(earlier: EarlierRun, output: str) -> Copied:
         if name in left:
             groups = None  # it is part of what was left
         try:
-            found = read_continued(folder, segments, groups, left.get(name), earlier.bound, earlier.epoch)
-            roster = found.roster
-            state = None if found.carried is None else carried_from_bytes(found.carried)
+            cohorts = read_continued(folder, segments, groups, left.get(name), earlier.bound, earlier.epoch)
+            roster = cohorts.roster
+            state = None if cohorts.carried is None else carried_from_bytes(cohorts.carried)
             if state is not None:
                 refuse_other_roster(state, bytes.fromhex(name), roster.head)
         except (StateError, OSError) as error:
@@ -235,13 +235,13 @@ def copy_cohorts(earlier: EarlierRun, output: str) -> Copied:
             raise ContinueError(
                 f"--continue {earlier.directory}: its cohorts are of another epoch than its run.json"
             )
-        _refuse_outside(earlier, found)
+        _refuse_outside(earlier, cohorts)
         people += roster.head.people
         if state is not None:
             _refuse_rows(earlier, state)
             rows += state.rows
             pool += 0 if state.warm.roster is None else state.warm.roster.pool.people.size
-        _copy(folder, FileSystems.join(cohorts_directory(output), name), segments, groups, found.carried)
+        _copy(folder, FileSystems.join(cohorts_directory(output), name), segments, groups, cohorts.carried)
         copied.add(name)
     if {name for name, _ in _partitions(output)} != copied:
         raise _others(output)
@@ -290,10 +290,10 @@ def refuse_second_successor(directory: str, output: str) -> None:
     if not FileSystems.exists(mark):
         return
     try:
-        told = json.loads(read_whole(mark))["output"]
+        successor = json.loads(read_whole(mark))["output"]
     except (ValueError, KeyError, TypeError):
-        told = None
-    if told != _place(output):
+        successor = None
+    if successor != _place(output):
         raise _continued_already(directory)
 
 
@@ -311,8 +311,8 @@ def continue_once(earlier: EarlierRun, output: str) -> None:
     itself, and what both publish of one person is not covered together. A run that begins again may.
     """
     mark = FileSystems.join(earlier.directory, "restricted", CONTINUED_BY)
-    told = json.dumps({"output": _place(output)}).encode()
-    if create_if_absent(mark, told, private=True) is Outcome.DIFFERENT:
+    mine = json.dumps({"output": _place(output)}).encode()
+    if create_if_absent(mark, mine, private=True) is Outcome.DIFFERENT:
         raise _continued_already(earlier.directory)
 
 
@@ -384,8 +384,8 @@ def _partitions(output: str) -> Iterator[tuple[str, str]]:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     else:
         patterns = [FileSystems.join(folder, "*", mark) for mark in marks]
-        found = [each.path for match in FileSystems.match(patterns) for each in match.metadata_list]
-        names = sorted({FileSystems.split(FileSystems.split(path)[0])[1] for path in found})
+        paths = [each.path for match in FileSystems.match(patterns) for each in match.metadata_list]
+        names = sorted({FileSystems.split(FileSystems.split(path)[0])[1] for path in paths})
     for name in names:
         place = FileSystems.join(folder, name)
         if any(FileSystems.exists(FileSystems.join(place, mark)) for mark in marks):
@@ -394,8 +394,8 @@ def _partitions(output: str) -> Iterator[tuple[str, str]]:
 
 def _files_of(folder: str) -> tuple[int, str | None]:
     """How many segments a partition's folder has, and its newest file of groups."""
-    found = FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list
-    names = [FileSystems.split(each.path)[1] for each in found]
+    files = FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list
+    names = [FileSystems.split(each.path)[1] for each in files]
     numbers = [int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))]
     ends = [(int(match[2] or 0), int(match[1]), name) for name in names if (match := _GROUPS.fullmatch(name))]
     return max(numbers, default=-1) + 1, max(ends)[2] if ends else None

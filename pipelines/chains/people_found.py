@@ -70,13 +70,13 @@ class PeopleFound:
         if not strange and spelled <= LEAST_SHARE * self.tried:
             return None
         of = "people in the input's beginning" if self.part else "people of the input"
-        told = f"{self.here:,} of {people:,} {of} are known, where {self.known:,} people entered"
+        reason = f"{self.here:,} of {people:,} {of} are known, where {self.known:,} people entered"
         if spelled:
             how = ", ".join(f"{name} {count:,}" for name, count in sorted(self.otherwise.items()))
             of_new = (
                 f"{self.tried:,} new ones" if self.tried == self.new else f"{self.tried:,} new ones tried"
             )
-            told += f"; of {of_new} {spelled:,} are known in another spelling ({how})"
+            reason += f"; of {of_new} {spelled:,} are known in another spelling ({how})"
             cause = (
                 f"Write {individual} as it was written there; a chain that begins with as: long under {individual} in"
                 " the policy reads whole numbers in text whatever their zeros and fractions"
@@ -84,7 +84,7 @@ class PeopleFound:
         else:
             cause = f"Most likely {individual} is written otherwise than there, or is another field"
         return StrangePeopleError(
-            f"--continue {directory}: {told}. Who is not known enters a second time, and what is published of one"
+            f"--continue {directory}: {reason}. Who is not known enters a second time, and what is published of one"
             f" person under two places is not covered together. {cause}. If these are other people indeed, say"
             " --people-changed. Nothing was released"
         )

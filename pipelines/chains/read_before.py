@@ -69,11 +69,11 @@ def refusal(directory: str, again: Mapping[str, str], files: int) -> str:
     """What to say of files that were read before. files: how many the input has."""
     told_names = [(printable(name), printable(then)) for name, then in sorted(again.items())]
     named = [name if name == then else f"{name} (then {then})" for name, then in told_names]
-    told = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else "")
+    names = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else "")
     some = len(again) < files
     which = f"{len(again):,} of the {files:,} files of the input" if some else "the input"
     return (
-        f"--continue {directory}: the runs that it goes on from have read {which} already: {told}. Their rows would be"
+        f"--continue {directory}: the runs that it goes on from have read {which} already: {names}. Their rows would be"
         f" released a second time. {'Leave those out' if some else 'Give the files that came since'}; rows that were"
         " rejected come again, mended, in a file of their own (kanonflow rejected --to). To release rows once more on"
         " purpose: anonymize --second-release, without --continue, with the --output that released them"

@@ -118,8 +118,8 @@ def _measured(
     rows = read_sample(files, bound, csv)
     mistakes = list(getattr(payload_risks(rows, bound).refusal(name), "mistakes", ()))
     if policy.lasting and rows.num_rows:
-        found = lasting_risks(read_feed(files, bound, csv), bound)
-        mistakes += getattr(found.refusal(name), "mistakes", ())
+        risks = lasting_risks(read_feed(files, bound, csv), bound)
+        mistakes += getattr(risks.refusal(name), "mistakes", ())
     return _ask_about(proposal.fields, mistakes)
 
 

@@ -48,8 +48,8 @@ def _compile_first(bound: BoundPolicy) -> None:
     from kanonflow.transforms.solver_check import check_solver
 
     check_solver(bound.policy)
-    found, _ = variants(bound, [], [])
-    sets = dict.fromkeys(name for each in found for name in needed_kernels(each.bound).sets)
+    choices, _ = variants(bound, [], [])
+    sets = dict.fromkeys(name for each in choices for name in needed_kernels(each.bound).sets)
     compile_sets(tuple(sets), sys.stderr)
 
 

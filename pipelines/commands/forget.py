@@ -63,11 +63,11 @@ def forget(output: str, individual_file: str, given: Secret | None, previous: li
         raise SecretError("the secret is not the run's: under another one nobody would be found")
     names = _names(individual_file)
     digests = np.unique(person_digests(names, secret.lasting.derive("partition", "people")))
-    found = np.zeros(digests.size, dtype=np.bool_)
+    gone = np.zeros(digests.size, dtype=np.bool_)
     with lock_directory(restricted):
         for path in sorted(Path(cohorts_directory(output)).glob(f"*/*{PEOPLE}")):
-            found |= _forget_in(path, digests)
-    return Forgotten(int(found.sum()), int((~found).sum()))
+            gone |= _forget_in(path, digests)
+    return Forgotten(int(gone.sum()), int((~gone).sum()))
 
 
 def _own(restricted: str) -> Secret:

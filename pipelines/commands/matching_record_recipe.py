@@ -101,8 +101,8 @@ def _draw_faults(
         yield "its seed commitment does not open to the key of its members and records"
     keystream = Keystream(key)
     if matching_record.structure == "classes":
-        kept = matching_record.kept
-        drawn = kept[shuffled_within(labels[kept], keystream.words(kept.size))]
+        released = matching_record.kept
+        drawn = released[shuffled_within(labels[released], keystream.words(released.size))]
         right = np.array_equal(drawn, matching_record.matched)
     else:
         factors = random_factorization(members, keystream)

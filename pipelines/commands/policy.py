@@ -121,12 +121,12 @@ def _over_files(
     lines = [f"{verdict} {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}"]
     lines += [f"- {line}" for line in values_without_leaf(files, bound, csv)]
     table = f"\n{fit.render()}"
-    told: dict[str, Any] = {"not_read": dropped, "fit": fit.render().splitlines()}
+    figures: dict[str, Any] = {"not_read": dropped, "fit": fit.render().splitlines()}
     if misfit is not None:
         # What is left of such an input says nothing of its payload.
-        return _OverFiles(lines, table, misfit, told=told)
+        return _OverFiles(lines, table, misfit, told=figures)
     if fit_only:
-        return _OverFiles([*lines, f"- {_FIT_ONLY}"], table, None, told=told)
+        return _OverFiles([*lines, f"- {_FIT_ONLY}"], table, None, told=figures)
     # The risks load solvers, which whoever asks for the fit alone need not wait for.
     from kanonflow.pipelines.dry_run.feed import read_feed
     from kanonflow.pipelines.risks.lasting_risks import lasting_risks
@@ -142,14 +142,14 @@ def _over_files(
     risks = payload_risks(rows, bound)
     refusal: PolicyError | None = risks.refusal(path)
     table = f"{table}\n{risks.render()}"
-    told["payload"] = [{**risk._asdict(), "verdict": risk.verdict} for risk in risks.risks]
+    figures["payload"] = [{**risk._asdict(), "verdict": risk.verdict} for risk in risks.risks]
     if policy.lasting:
-        found = lasting_risks(read_feed(files, bound, csv), bound)
-        told["lasting"] = found.render().splitlines()
-        table, refusal = f"{table}\n{found.render()}", _together(refusal, found.refusal(path), path)
+        measured = lasting_risks(read_feed(files, bound, csv), bound)
+        figures["lasting"] = measured.render().splitlines()
+        table, refusal = f"{table}\n{measured.render()}", _together(refusal, measured.refusal(path), path)
     if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
         refusal = _together(few, refusal, path)
-    return _OverFiles(lines, table, refusal, risks.figures(), told)
+    return _OverFiles(lines, table, refusal, risks.figures(), figures)
 
 
 def _are_all(rows: pa.Table, fit: InputFit) -> bool:
@@ -168,8 +168,8 @@ def _together(first: PolicyError | None, second: PolicyError | None, source: str
 
 def renamed_note(policy: Policy) -> list[str]:
     """Which fields stand in releases under another name, for Avro has letters, digits and _ only; [] of none."""
-    told = ", ".join(f"{name} -> {published}" for name, published in policy.renamed)
-    return [f"Published under names that Avro takes: {told}."] if told else []
+    names = ", ".join(f"{name} -> {published}" for name, published in policy.renamed)
+    return [f"Published under names that Avro takes: {names}."] if names else []
 
 
 def _notes(policy: Policy) -> list[str]:

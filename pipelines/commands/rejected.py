@@ -167,9 +167,9 @@ def _look_up(
             missing += len(numbers)
             continue
         written = with_delimiter(form, csv_header(file.path, form).delimiter)
-        header, found = lines_by_number(file.path, written, set(numbers))
-        rows.setdefault(header, []).extend(found[number] for number in sorted(found))
-        missing += sum(count for number, count in Counter(numbers).items() if number not in found)
+        header, lines = lines_by_number(file.path, written, set(numbers))
+        rows.setdefault(header, []).extend(lines[number] for number in sorted(lines))
+        missing += sum(count for number, count in Counter(numbers).items() if number not in lines)
     return missing
 
 
@@ -194,10 +194,10 @@ def _places(places: Sequence[tuple[str, int | None]]) -> str:
     by_source: dict[str, list[str]] = {}
     for source, line in places:
         # The place in a topic ends with the offset already.
-        known = by_source.setdefault(source, [])
+        numbers = by_source.setdefault(source, [])
         if line is not None and not source.endswith(f"/{line}"):
-            known.append(str(line))
-    told = [
+            numbers.append(str(line))
+    shown = [
         printable(source) + (f":{','.join(lines)}" if lines else "") for source, lines in by_source.items()
     ]
-    return "; ".join(told) or "-"
+    return "; ".join(shown) or "-"

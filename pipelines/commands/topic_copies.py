@@ -99,25 +99,25 @@ def copy_releases(address: KafkaAddress, schema: Mapping[str, Any], folder: Path
     schemas: dict[str, Mapping[str, Any]] = {}
     strangers = damaged = 0
     read = _release_reader(address, schema)
-    given = usable_schema(schema)
+    usable = usable_schema(schema)
     for message in committed_messages(address):
         if message.key is None or _ID.fullmatch(message.key) is None:
             strangers += 1
             continue
-        found = None if message.value is None else read(message.value)
-        if found is None:
+        record = None if message.value is None else read(message.value)
+        if record is None:
             damaged += 1
             continue
         release = message.key.decode()
-        schemas.setdefault(release, found[1])
-        rows.setdefault(release, []).append(found[0])
+        schemas.setdefault(release, record[1])
+        rows.setdefault(release, []).append(record[0])
     mixed = 0
     for release, its_rows in rows.items():
         try:
             with (folder / f"{release}.avro").open("wb") as stream:
                 its_own = schemas[release]
                 # What follows from the policy is written as files of releases have it; all else stays to be found.
-                written = schema if its_own in (schema, given) else usable_schema(its_own)
+                written = schema if its_own in (schema, usable) else usable_schema(its_own)
                 fastavro.writer(
                     stream,
                     written,
@@ -287,16 +287,16 @@ def _marked(value: Any) -> Any:
 def _registered(address: KafkaAddress) -> Callable[[bytes], dict[str, Any] | None]:
     """What finds the schema that a framed value was written with; None: no frame, or not known."""
     registry = registry_of(address)
-    known: dict[int, dict[str, Any] | None] = {}
+    schemas: dict[int, dict[str, Any] | None] = {}
 
     def writer(value: bytes) -> dict[str, Any] | None:
         if len(value) < _FRAME or value[0] != 0:
             return None
         number = int.from_bytes(value[1:_FRAME], "big")
-        if number not in known:
-            told = registry.schema(number)
-            known[number] = None if isinstance(told, str) else usable_schema(told)
-        return known[number]
+        if number not in schemas:
+            schema = registry.schema(number)
+            schemas[number] = None if isinstance(schema, str) else usable_schema(schema)
+        return schemas[number]
 
     return writer
 

@@ -112,8 +112,8 @@ def _source_topic(inputs: Sequence[str]) -> KafkaAddress | None:
 
 
 def _copy_input(address: KafkaAddress, policy: Policy, folder: Path, span: Span) -> tuple[BoundPolicy, int]:
-    known = kafka_input(address, policy)
-    bound = bind(policy, known.schema.columns, text=known.schema.text, source=str(address))
-    kept = frozenset(bound.input_columns)
-    names = known.schema.columns.names
-    return bound, copy_rows(address, known.avro, names, kept, folder, bound.attributes, span).broken
+    topic_input = kafka_input(address, policy)
+    bound = bind(policy, topic_input.schema.columns, text=topic_input.schema.text, source=str(address))
+    columns = frozenset(bound.input_columns)
+    names = topic_input.schema.columns.names
+    return bound, copy_rows(address, topic_input.avro, names, columns, folder, bound.attributes, span).broken

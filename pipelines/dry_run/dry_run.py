@@ -24,7 +24,11 @@ from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_values import render_text
+from kanonflow.solvers.structures.structure import Groups
+from kanonflow.transforms.columns.encode import extents
+from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.protections.release_window import WindowResult
+from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.ledger import own_ends
 from kanonflow.transforms.roster.roster import Roster
@@ -55,24 +59,28 @@ class PlayedWindow(NamedTuple):
 
 
 class PlayedPartition(NamedTuple):
-    """number: of the feed's. roster: at the end; None: it has none. entered: the window of each of its segments."""
+    """number: of the feed's. roster: at the end; None: it has none. entered: the window of each of its segments.
+    domains: at the end."""
 
     number: int
     roster: Roster | None
     entered: tuple[int, ...]
+    domains: Domains
 
 
 class Cohorts(NamedTuple):
     """Who is together at the end of what was played. A member is one of the feed's.
 
     cohort: int64 (m,), of each member, 0 .. c-1; -1: in none. entered: int64 (m,), with which window; ``NEVER``.
-    sizes: int64 (c,), people of each. intakes: people of each intake.
+    sizes: int64 (c,), people of each. intakes: people of each intake. loss: GCP of the frozen boxes, one row a person;
+    None: there is nobody in them.
     """
 
     cohort: Numbers
     entered: Numbers
     sizes: Numbers
     intakes: tuple[int, ...]
+    loss: float | None
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 
             counts = float(weight[max(int(np.searchsorted(own, at, side="right")) - 1, 0)])
             if counts:
                 windows.append(_played(result, counts, bound))
-        played.append(PlayedPartition(number, roster, tuple(entered)))
+        played.append(PlayedPartition(number, roster, tuple(entered), partition.warm().domains))
     return DryRun(bound, tuple(windows), tuple(played))
 
 
@@ -194,28 +202,41 @@ def _played(result: WindowResult, weight: float, bound: BoundPolicy) -> PlayedWi
 
 
 def cohorts_of(run: DryRun, feed: Feed) -> Cohorts:
-    """The cohorts of a feed's members, as a dry run has left them. A digest for each person."""
-    policy = run.bound.policy
-    first = pa.array(np.unique(feed.who, return_index=True)[1])
-    names = render_text(
-        feed.rows.column(policy.cohorts.individual.name).take(first).combine_chunks()
-    ).to_pylist()
-    digests = person_digests([str(name) for name in names], people_key(NOT_SECRET))
+    """The cohorts of a feed's members, as a dry run over it, or over a part of it, has left them.
+
+    A digest for each person.
+    """
+    individual = run.bound.policy.cohorts.individual
+    people, first = np.unique(feed.who, return_index=True)
+    names = render_text(feed.rows.column(individual.name).take(pa.array(first)).combine_chunks())
+    digests = person_digests(names.to_pylist(), people_key(NOT_SECRET))
     cohort, entered = np.full(feed.home.size, -1), np.full(feed.home.size, NEVER)
     sizes: list[Numbers] = [np.empty(0, dtype=np.int64)]
     intakes: list[int] = []
-    for number, roster, windows in run.partitions:
+    losses: list[float] = []
+    for number, roster, windows, domains in run.partitions:
         if roster is None or not windows:
             continue
         own = np.flatnonzero(feed.home == number)
-        place = roster.cohorts_of(digests[feed.person[own]])
+        place = roster.cohorts_of(digests[np.searchsorted(people, feed.person[own])])
         own, place = own[place >= 0], place[place >= 0]
         generation = roster.generation[place]
         cohort[own] = place + sum(each.size for each in sizes)
         entered[own] = np.array(windows)[generation]
         intakes += np.bincount(generation, minlength=len(windows)).tolist()
+        losses.append(_frozen_loss(roster, run.bound, domains))
         sizes.append(roster.members)
-    return Cohorts(cohort, entered, np.concatenate(sizes), tuple(intakes))
+    people_in = [int(each.sum()) for each in sizes[1:]]
+    loss = float(np.average(losses, weights=people_in)) if losses else None
+    return Cohorts(cohort, entered, np.concatenate(sizes), tuple(intakes), loss)
+
+
+def _frozen_loss(roster: Roster, bound: BoundPolicy, domains: Domains) -> float:
+    """GCP of the cohorts' boxes as they are frozen, before grids and merging, one row a person."""
+    assert roster.corners is not None
+    people = np.repeat(np.arange(roster.members.size), roster.members)
+    boxes = hull_boxes(roster.corners, bound, Groups(np.arange(roster.starts[-1]), roster.starts, people))
+    return gcp(field_ncp(boxes, extents(domains)), bound)
 
 
 def _as_bound(rows: pa.Table, bound: BoundPolicy) -> pa.Table:

@@ -18,6 +18,7 @@ from kanonflow.pipelines.fit.column_facts import codes_of
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm
+from kanonflow.schemas.value_units import to_units
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import window_numbers
@@ -25,6 +26,7 @@ from kanonflow.transforms.rows.split import window_numbers
 MOST_FEED_ROWS = 2_000_000
 
 Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 class FeedRows(NamedTuple):
@@ -102,12 +104,12 @@ class Feed:
 
     @property
     def people(self) -> int:
-        """How many different people there are."""
+        """How many different people there are, or were in the feed that this is a part of."""
         return int(self.who.max(initial=-1)) + 1
 
     @property
     def partitions(self) -> int:
-        """How many partitions have rows."""
+        """How many partitions have rows, or had in the feed that this is a part of."""
         return int(self.partition.max(initial=-1)) + 1
 
     @cached_property
@@ -168,11 +170,20 @@ class Feed:
         """The same rows in the windows of another policy, whose time, individual and partitions are the same."""
         return Feed(self.rows, self.who, self.partition, _windows(self.rows, policy))
 
-    def of(self, rows: NDArray[np.bool_] | Numbers) -> Feed:
-        """Some of the rows; people and partitions are numbered anew."""
-        table = self.rows.filter(pa.array(rows)) if rows.dtype == np.bool_ else self.rows.take(pa.array(rows))
-        who, partition = _dense(self.who[rows]), _dense(self.partition[rows])
-        return Feed(table.combine_chunks(), who, partition, self.window[rows])
+    def of(self, rows: Mask) -> Feed:
+        """Some of the rows, bool (n,); people and partitions keep their numbers."""
+        table = self.rows.filter(pa.array(rows)).combine_chunks()
+        return Feed(table, self.who[rows], self.partition[rows], self.window[rows])
+
+    def first_people(self, bound: BoundPolicy, most: int) -> Feed:
+        """The feed until so many people have come: founding takes time by people."""
+        policy = bound.policy
+        if not policy.owner or policy.time is None or self.people <= most:
+            return self
+        times = to_units(self.rows.column(policy.time.name))[0]
+        first = np.full(self.people, np.iinfo(np.int64).max)
+        np.minimum.at(first, self.who, times)
+        return self.of(times < np.partition(first, most)[most])
 
 
 def feed_of(rows: pa.Table, bound: BoundPolicy) -> Feed:

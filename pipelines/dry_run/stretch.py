@@ -34,11 +34,13 @@ _DAY_MS = 86_400_000
 
 
 class Budget(NamedTuple):
-    """What may be played in full. of_a_window: rows of one that is larger by itself than ``rows``."""
+    """What may be played in full. of_a_window: rows of one that is larger by itself than ``rows``. whole: the most rows
+    and windows of a feed that is played from end to end."""
 
     rows: int
     windows: int
     of_a_window: int = 100_000
+    whole: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,10 @@ def stretch_of(feed: Feed, policy: Policy, budget: Budget, *, everybody: bool = 
     partition, window, size, at = feed.windows
     thin, every = _thinned(feed, policy, budget)
     left = np.bincount(at[thin], minlength=size.size)
-    if left.sum() <= budget.rows and size.size <= budget.windows:
+    rows, windows = np.maximum((budget.rows, budget.windows), budget.whole)
+    if left.sum() <= rows and size.size <= windows:
         return Stretch(thin, partition, window, size / np.maximum(left, 1), thin, every, everybody)
-    waits = 0 if policy.window_ms is None else policy.waiting_ms // policy.window_ms
+    waits = _waits(policy)
     opening, middle, full = (np.zeros(size.size, dtype=np.bool_) for _ in range(3))
     chosen = _partitions(partition, budget)
     for place in chosen.tolist():
@@ -109,6 +112,19 @@ def stretch_of(feed: Feed, policy: Policy, budget: Budget, *, everybody: bool = 
     return Stretch(played, partition, window, weight, (weight > 0)[at] & thin, every, everybody)
 
 
+def entries_of(feed: Feed, policy: Policy) -> Stretch:
+    """What decides who enters when, of cohorts that last, and nothing that counts. O(n log n)."""
+    partition, window, size, _ = feed.windows
+    played = _deciding(feed, policy, _waits(policy), company=True)
+    nothing = np.zeros(size.size)
+    return Stretch(played, partition, window, nothing, np.zeros_like(played), everybody=True)
+
+
+def _waits(policy: Policy) -> int:
+    """How many windows a row can wait for."""
+    return 0 if policy.window_ms is None else policy.waiting_ms // policy.window_ms
+
+
 def _thinned(feed: Feed, policy: Policy, budget: Budget) -> tuple[Mask, int]:
     """The rows that are left where there are too many, bool (n,), and one of how many.
 
@@ -119,7 +135,11 @@ def _thinned(feed: Feed, policy: Policy, budget: Budget) -> tuple[Mask, int]:
     if not policy.promise.epochs:
         share = budget.of_a_window / feed.windows.rows[feed.windows.of_row]
         return np.random.default_rng(_SEED).random(n) < share, 1
-    every = max(1, n // max(feed.presence.member.size, 1) // _ROWS_OF_ONE) if n > budget.rows else 1
+    every = (
+        max(1, n // max(feed.presence.member.size, 1) // _ROWS_OF_ONE)
+        if n > max(budget.rows, budget.whole[0])
+        else 1
+    )
     if every == 1:
         return np.ones(n, dtype=np.bool_), 1
     order = np.lexsort((feed.window, feed.member))

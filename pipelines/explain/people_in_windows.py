@@ -37,8 +37,10 @@ def people_in_windows(
     times: int64 (n,), milliseconds since 1970. who, partition: int64 (n,), from 0. Windows begin at multiples of their
     length, as those of a run without an offset. O(n log n).
     """
-    _, place = np.unique(np.stack([partition, times // length_ms], axis=1), axis=0, return_inverse=True)
-    place = place.reshape(-1).astype(np.int64)
+    window = times // length_ms
+    low = int(window.min(initial=0))
+    span = int(window.max(initial=0)) - low + 1
+    _, place = np.unique(partition * span + window - low, return_inverse=True)
     pairs = np.unique(place * (int(who.max(initial=0)) + 1) + who)
     people = np.bincount(pairs // (int(who.max(initial=0)) + 1))
     small = people < k

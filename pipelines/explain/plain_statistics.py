@@ -24,7 +24,7 @@ from kanonflow.pipelines.explain.dependencies import Dependency, dependencies, d
 from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWindows, people_in_windows
 from kanonflow.pipelines.fit.column_facts import codes_of
 from kanonflow.pipelines.risks.field_values import ranks_of
-from kanonflow.pipelines.risks.payload_measures import order_within, own_repeats
+from kanonflow.pipelines.risks.payload_measures import order_along, own_repeats, ranks_within
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.value_units import to_units
 
@@ -164,12 +164,15 @@ def _names(payload: dict[str, Int64s], who: Int64s) -> Iterator[Share]:
 def _rises(rows: pa.Table, names: Sequence[str], times: Int64s | None) -> Iterator[Share]:
     if times is None:
         return
+    together = np.zeros(times.size, dtype=np.int64)
+    along = ranks_within(times, together)
     for name in names:
         array = rows.column(name).combine_chunks()
         known = np.flatnonzero(np.asarray(array.is_valid()))
         ranked = ranks_of(array.take(pa.array(known)))
         if ranked is None or known.size < _LEAST_ROWS:
             continue
-        order = order_within(ranked, times[known], np.zeros(known.size, dtype=np.int64))
+        here = along if known.size == times.size else ranks_within(times[known], together[known])
+        order = order_along(ranks_within(ranked, together[known]), here)
         if order.rows >= _LEAST_ROWS and abs(order.correlation) > RISES:
             yield Share(name, order.correlation)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.dry_run.feed import Feed, feed_of
+from kanonflow.pipelines.dry_run.feed import feed_of
 from kanonflow.pipelines.dry_run.measures import Measures
 from kanonflow.pipelines.dry_run.side_by_side import side_by_side
 from kanonflow.pipelines.dry_run.stretch import Budget
@@ -19,7 +18,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.value_units import to_units
 
-OF_COHORTS = Budget(25_000, 96)
+OF_COHORTS = Budget(18_000, 48, whole=(45_000, 60))
 OF_OTHERS = Budget(6_000, 60)
 """Merging cohorts that last takes a fifth of the time of other searches."""
 MOST_PEOPLE = 10_000
@@ -80,7 +79,7 @@ def solve_variants(
 
     rows: canonical rows of the whole feed. follows: of ``variants``. workers: threads; None: one a core.
     """
-    feed, left_out = first_people(feed_of(rows, bound), bound)
+    feed = feed_of(rows, bound).first_people(bound, MOST_PEOPLE)
     lengths = [] if bound.policy.window_ms is None else lengths_within(feed.rows, bound)
     asked, refused = variants(bound, lengths, follows)
     # Equal changes are equal policies: the policy itself stands in several groups.
@@ -95,7 +94,7 @@ def solve_variants(
         refused,
         tuple(told for _, told in stretches),
         feed.rows.num_rows,
-        left_out,
+        rows.num_rows - feed.rows.num_rows,
     )
 
 
@@ -109,15 +108,3 @@ def lengths_within(rows: pa.Table, bound: BoundPolicy) -> list[int]:
     times = to_units(rows.column(bound.policy.time.name))[0]
     span = int(times.max() - times.min()) if times.size else 0
     return [length for length in LENGTHS_MS if _LEAST_LENGTHS * length <= span]
-
-
-def first_people(feed: Feed, bound: BoundPolicy, most: int = MOST_PEOPLE) -> tuple[Feed, int]:
-    """The feed until so many people have come, and how many rows came later: founding takes time by people."""
-    policy = bound.policy
-    if not policy.owner or policy.time is None or feed.people <= most:
-        return feed, 0
-    times = to_units(feed.rows.column(policy.time.name))[0]
-    first = np.full(feed.people, np.iinfo(np.int64).max)
-    np.minimum.at(first, feed.who, times)
-    early = times < np.partition(first, most)[most]
-    return feed.of(early), int((~early).sum())

@@ -44,8 +44,8 @@ class FilePosition:
 
         Whoever lays a file down says when it was modified, as far in the future as he likes.
         """
-        known = [at for at in (self.modified or None, self.listed) if at is not None]
-        return int(min(known) * 1000) if known else -1
+        times = [at for at in (self.modified or None, self.listed) if at is not None]
+        return int(min(times) * 1000) if times else -1
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class ArrivalPosition:
             for number, digest in enumerate((*self.read, name_digest(self.file.name)))
             if number >= border or digest in there
         )
-        known = [at for at in (self.latest_ms, latest_ms) if at is not None]
-        return ArrivalPosition(read, None, max(known, default=None), self.ending)
+        times = [at for at in (self.latest_ms, latest_ms) if at is not None]
+        return ArrivalPosition(read, None, max(times, default=None), self.ending)
 
 
 def name_digest(name: str) -> bytes:

@@ -167,11 +167,11 @@ class ArrivingFilesReader:
 
     def _choose(self, at: ArrivalPosition, listing: Listing, batches: _Batches) -> Chunk:
         """The end of a read after which no file is open: choose the next one."""
-        known = frozenset(at.read)
-        following = _first_unread(listing, known)
+        digests = frozenset(at.read)
+        following = _first_unread(listing, digests)
         if following is None and (listing.ended or at.ending):
             # A listing may see the marker and miss a file that came just before it: look once more.
-            following = _first_unread(self._list(), known)
+            following = _first_unread(self._list(), digests)
             if following is None:
                 return Chunk(batches, at.encode(), at.latest_ms, more=False, done=True)
         if following is None:

@@ -81,21 +81,21 @@ def plain_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_time(kind):
         return _times_of_day(values, kind)
     numbers = pa.array(values, pa.int32() if pa.types.is_date32(kind) else pa.int64())
-    known = np.asarray(numbers.drop_null())
+    present = np.asarray(numbers.drop_null())
     if pa.types.is_date32(kind):
         low, end = _FIRST_SECOND // _DAY_SECONDS, _END_SECOND // _DAY_SECONDS
     else:
         step = 1_000 if kind.unit == "ms" else 1_000_000
         low, end = _FIRST_SECOND * step, _END_SECOND * step
-    if known.size and not low <= known.min() <= known.max() < end:
+    if present.size and not low <= present.min() <= present.max() < end:
         raise OverflowError("no date of the years 1 to 9999")
     return numbers.view(kind)
 
 
 def _times_of_day(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     numbers = pa.array(values, pa.int32() if pa.types.is_time32(kind) else pa.int64())
-    known = np.asarray(numbers.drop_null())
-    if known.size and not 0 <= known.min() <= known.max() < _DAY_SECONDS * (
+    present = np.asarray(numbers.drop_null())
+    if present.size and not 0 <= present.min() <= present.max() < _DAY_SECONDS * (
         1_000 if kind.unit == "ms" else 1_000_000
     ):
         raise OverflowError("no time of a day")

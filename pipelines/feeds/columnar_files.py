@@ -182,8 +182,8 @@ class _Continued(_Watched):
 def parquet_row_groups(path: str) -> tuple[int, ...]:
     """The rows of each row group of a Parquet file. Raises InputError."""
     with _open(path) as stream:
-        told = _parquet(path, stream).metadata
-        return tuple(told.row_group(group).num_rows for group in range(told.num_row_groups))
+        metadata = _parquet(path, stream).metadata
+        return tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
 
 
 def read_parquet(

@@ -114,8 +114,8 @@ def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
     except UnicodeDecodeError:
         raise InputError(f"{path}: the header is not {form.encoding.upper()} text; {_SAY_ENCODING}") from None
     if any(character in text for character in NO_TEXT):
-        told = "UTF-16?" if is_utf8(form.encoding) else form.encoding
-        raise InputError(f"{path}: the header is not text ({told}); {_SAY_ENCODING}")
+        encoding = "UTF-16?" if is_utf8(form.encoding) else form.encoding
+        raise InputError(f"{path}: the header is not text ({encoding}); {_SAY_ENCODING}")
     delimiter = form.delimiter or sniff_delimiter(text, form.quote)
     quoting: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
     try:
@@ -407,7 +407,7 @@ def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool, attributes:
             faults.setdefault(int(number), name)
     if not faults:
         return TextRows(_strings(batch), (), rows_before)
-    kept = pa.array([number for number in range(batch.num_rows) if number not in faults], pa.int64())
+    whole = pa.array([number for number in range(batch.num_rows) if number not in faults], pa.int64())
     broken = tuple(
         BrokenRow(
             name,
@@ -418,7 +418,7 @@ def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool, attributes:
         )
         for number, name in sorted(faults.items())
     )
-    return TextRows(_strings(batch.take(kept)), broken, rows_before, tuple(sorted(faults)))
+    return TextRows(_strings(batch.take(whole)), broken, rows_before, tuple(sorted(faults)))
 
 
 def _strings(batch: pa.RecordBatch) -> pa.RecordBatch:

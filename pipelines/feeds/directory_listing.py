@@ -39,11 +39,11 @@ def list_arrived(directory: str, pattern: str) -> Listing:
     A directory that does not exist (yet) is empty. Raises InputError: it cannot be listed.
     """
     try:
-        found = list(_local(directory) if FileSystems.get_scheme(directory) is None else _remote(directory))
+        arrived = list(_local(directory) if FileSystems.get_scheme(directory) is None else _remote(directory))
     except (OSError, BeamIOError, ValueError) as error:
         raise InputError(f"{directory}: cannot be listed ({type(error).__name__})") from None
-    files = sorted(file for file in found if _is_complete(file.name) and fnmatchcase(file.name, pattern))
-    return Listing(tuple(files), any(file.name == END_MARKER for file in found))
+    files = sorted(file for file in arrived if _is_complete(file.name) and fnmatchcase(file.name, pattern))
+    return Listing(tuple(files), any(file.name == END_MARKER for file in arrived))
 
 
 def look_at(directory: str, name: str) -> ArrivedFile | None:

@@ -60,14 +60,14 @@ def find_inputs(patterns: Sequence[str], kind: str | None = None) -> tuple[Input
     """
     sizes: dict[str, int] = {}
     for pattern in patterns:
-        found = [match for match in _match(pattern) if not match.path.endswith("/")]
+        matches = [match for match in _match(pattern) if not match.path.endswith("/")]
         if _is_directory(pattern):
             raise InputError(
                 f"--input {pattern}: a directory; name its files, as in --input '{pattern.rstrip('/')}/*.csv'"
             )
-        if not found:
+        if not matches:
             raise InputError(f"--input {pattern}: no file matches")
-        sizes.update((_absolute(match.path), match.size) for match in found)
+        sizes.update((_absolute(match.path), match.size) for match in matches)
     names = _names(sorted(sizes))
     kinds = {path: FileFormat(kind) if kind else format_of(path) for path in names}
     files = tuple(InputFile(path, name, sizes[path], kinds[path]) for path, name in names.items())
@@ -92,10 +92,10 @@ def input_schema(files: Sequence[InputFile], form: CsvForm = PLAIN) -> InputSche
     expected = dict(zip(columns.names, columns.types, strict=True))
     for file in files[1:]:
         other = file_schema(file, form)
-        found = dict(zip(other.names, other.types, strict=True))
-        if found != expected:
+        kinds = dict(zip(other.names, other.types, strict=True))
+        if kinds != expected:
             differing = sorted(
-                name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+                name for name in expected.keys() | kinds.keys() if expected.get(name) != kinds.get(name)
             )
             raise InputError(
                 f"{file.path}: other columns or types than {first.path};"

@@ -56,20 +56,20 @@ class CsvLines:
 
         O(what lies between this row and the last one asked for).
         """
-        found: dict[int, tuple[int, str]] = {}
+        lines: dict[int, tuple[int, str]] = {}
         if not rows:
-            return found
+            return lines
         if self._next is None or rows[0] < self._next:
             self._rows = self._complete_rows()
         wanted = set(rows)
         with contextlib.suppress(*_UNREADABLE):
             for number, line, row in self._rows:
                 if number in wanted:
-                    found[number] = line, _as_text(row)
+                    lines[number] = line, _as_text(row)
                     if number == rows[-1]:
                         break
             self._next = rows[-1] + 1
-        return found
+        return lines
 
     def _complete_rows(self) -> Iterator[tuple[int, int, bytes]]:
         number, mark, quote = 0, _delimiter(self._form), self._form.quote.encode()
@@ -212,11 +212,11 @@ def _values(row: bytes, form: CsvForm) -> tuple[int, bool]:
     cell = re.compile(rb"(?:" + quoted + rb")?[^" + re.escape(mark) + rb"]*")
     at, values = 0, 1
     while True:
-        found = cell.match(row, at)
-        assert found is not None  # it matches nothing, too
-        if found[1] == b"":
+        cell_match = cell.match(row, at)
+        assert cell_match is not None  # it matches nothing, too
+        if cell_match[1] == b"":
             return values, False
-        at = found.end()
+        at = cell_match.end()
         if at >= len(row):
             return values, True
         at, values = at + 1, values + 1

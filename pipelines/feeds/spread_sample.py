@@ -85,7 +85,7 @@ def spread_sample(
     size = sum(file.size for file in chosen)
     rng = np.random.default_rng(seed)
     csv = csv or CsvForm()
-    found = []
+    blocks = []
     for file in chosen:
         quota = max(_LEAST_OF_A_FILE, most * file.size // size)
         places = max(4, PLACES * file.size // size)
@@ -93,16 +93,16 @@ def spread_sample(
         match file.format:
             case FileFormat.CSV:
                 sample = None if small else _at_offsets(file, columns, csv, quota, places, rng)
-                found.append(sample or _through(file, columns, csv, quota, most_read))
+                blocks.append(sample or _through(file, columns, csv, quota, most_read))
             case FileFormat.PARQUET:
-                found.append(_row_groups(file, columns, csv, quota))
+                blocks.append(_row_groups(file, columns, csv, quota))
             case FileFormat.AVRO:
-                found.append(
+                blocks.append(
                     _through(file, columns, csv, quota, most_read)
                     if file.size * 8 <= SMALL_FEED and small
                     else _blocks(file, columns, csv, quota, places, rng)
                 )
-    return tuple(found)
+    return tuple(blocks)
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -129,10 +129,17 @@ def _through(file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int, 
         broken += len(batch.broken)
         read += tables[-1].nbytes
     rows = _joined(file, columns, csv, tables)
-    kept = _thinned(rows, quota)
+    thinned = _thinned(rows, quota)
     # Broken rows are thinned as the others are.
-    told = broken if kept is rows else -(-broken * kept.num_rows // rows.num_rows)
-    return FileSample(file, kept, told, min(PLACES, max(1, kept.num_rows)), kept is rows and not front, front)
+    broken_share = broken if thinned is rows else -(-broken * thinned.num_rows // rows.num_rows)
+    return FileSample(
+        file,
+        thinned,
+        broken_share,
+        min(PLACES, max(1, thinned.num_rows)),
+        thinned is rows and not front,
+        front,
+    )
 
 
 def _row_groups(file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int) -> FileSample:
@@ -196,9 +203,9 @@ def _at_offsets(
             if rows is None:
                 return None
             table, torn = _parsed(rows, header, columns, csv)
-            kept = min(share, table.num_rows)
-            tables.append(table.slice(0, kept))
-            broken += torn if kept == table.num_rows else -(-torn * kept // table.num_rows)
+            taken = min(share, table.num_rows)
+            tables.append(table.slice(0, taken))
+            broken += torn if taken == table.num_rows else -(-torn * taken // table.num_rows)
     if not any(table.num_rows for table in tables):
         return None
     return FileSample(file, pa.concat_tables(tables), broken, places)
@@ -282,10 +289,10 @@ def _parsed(rows: bytes, header: CsvHeader, columns: Sequence[str], csv: CsvForm
 
 
 def _any(masks: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray | None:
-    found: pa.ChunkedArray | None = None
+    either: pa.ChunkedArray | None = None
     for mask in masks:
-        found = mask if found is None else pc.or_(found, mask)
-    return found
+        either = mask if either is None else pc.or_(either, mask)
+    return either
 
 
 def _joined(file: InputFile, columns: Sequence[str], csv: CsvForm, tables: Sequence[pa.Table]) -> pa.Table:

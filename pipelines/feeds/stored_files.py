@@ -22,8 +22,8 @@ class StoredFile(NamedTuple):
 
 def scheme_of(path: str) -> str | None:
     """What stands before :// in a path, such as gs; None: it is a local one. As Beam tells it."""
-    found = _SCHEME.match(path.strip())
-    return None if found is None else found[1]
+    match = _SCHEME.match(path.strip())
+    return None if match is None else match[1]
 
 
 def open_stored(path: str) -> BinaryIO:
@@ -46,5 +46,5 @@ def matching_files(pattern: str) -> list[StoredFile]:
     from apache_beam.io.filesystems import FileSystems
 
     return [
-        StoredFile(found.path, found.size_in_bytes) for found in FileSystems.match([pattern])[0].metadata_list
+        StoredFile(entry.path, entry.size_in_bytes) for entry in FileSystems.match([pattern])[0].metadata_list
     ]

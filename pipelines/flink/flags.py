@@ -50,13 +50,13 @@ def is_flink(runner: str) -> bool:
 
 def flag_value(flags: Sequence[str], name: str) -> str | None:
     """The last value of ``--name=value`` or ``--name value``; None when the flag is not there."""
-    found = None
+    value = None
     for index, flag in enumerate(flags):
         if flag == name:
-            found = flags[index + 1] if index + 1 < len(flags) else ""
+            value = flags[index + 1] if index + 1 < len(flags) else ""
         elif flag.startswith(f"{name}="):
-            found = flag.split("=", 1)[1]
-    return found
+            value = flag.split("=", 1)[1]
+    return value
 
 
 def split_flink_flags(flags: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -61,9 +61,9 @@ def submitting_jvm(flags: Sequence[str]) -> tuple[str, ...]:
     that runs from it: its name holds a digest of what it was made of. None where a flag says how that process runs,
     and where it is the cluster itself.
     """
-    told = any(flag_value(flags, f"--job_server_jvm_{each}") for each in ("properties", "property"))
+    asked = any(flag_value(flags, f"--job_server_jvm_{each}") for each in ("properties", "property"))
     address = cluster_address(flags)
-    if told or address is None:
+    if asked or address is None:
         return ()
     jar = flag_value(flags, "--flink_job_server_jar")
     there = jar is not None and Path(jar).name == _jar().name and Path(jar).name in class_path(address)
@@ -119,9 +119,9 @@ def _build(jar: Path) -> None:
             ["mvn", "-q", "-B", "package"], cwd=work, check=False, capture_output=True, text=True
         )
         if done.returncode:
-            told = "\n".join(line for line in done.stdout.splitlines() if "ERROR" in line)[:2000]
+            errors = "\n".join(line for line in done.stdout.splitlines() if "ERROR" in line)[:2000]
             raise MissingToolError(
                 "Maven could not build Flink's job server (a mirror of Maven Central goes into"
-                f" ~/.m2/settings.xml):\n{told}"
+                f" ~/.m2/settings.xml):\n{errors}"
             )
         os.replace(Path(work) / "target" / "kanonflow-flink.jar", jar)

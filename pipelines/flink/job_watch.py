@@ -148,12 +148,12 @@ class JobWatch:
         with contextlib.suppress(OSError, KeyError, TypeError):
             if self.address is not None:
                 self._find(self.address)
-                told = ask(
+                exceptions = ask(
                     "GET",
                     f"http://{self.address}/jobs/{self.job}/exceptions?maxExceptions=5",
                     _ANSWER_SECONDS,
                 )
-                return str(told)
+                return str(exceptions)
         return ""
 
     def _ask(self, address: str) -> None:
@@ -186,16 +186,16 @@ class JobWatch:
     def _find(self, address: str) -> None:
         if self.job is None:
             jobs = ask("GET", f"http://{address}/jobs/overview", _ANSWER_SECONDS)["jobs"]
-            found = [job for job in jobs if job["name"] == self.name and job["jid"] not in self._before]
-            if found:
-                self.job = max(found, key=lambda job: job["start-time"])["jid"]
+            new = [job for job in jobs if job["name"] == self.name and job["jid"] not in self._before]
+            if new:
+                self.job = max(new, key=lambda job: job["start-time"])["jid"]
 
     def _look_at_job(self, address: str, job: str) -> JobLook:
         """What the JobManager says; where it does not answer one question, what it said of that before."""
         base = f"http://{address}/jobs/{urllib.parse.quote(job)}"
-        told = ask("GET", base, _ANSWER_SECONDS)
+        answer = ask("GET", base, _ANSWER_SECONDS)
         # At once, and before what takes longer: it is what is needed when the JobManager does not come back.
-        self.seen = replace(self.seen, state=told["state"])
+        self.seen = replace(self.seen, state=answer["state"])
         checkpoints = ask("GET", f"{base}/checkpoints", _ANSWER_SECONDS)
         last = (checkpoints.get("latest") or {}).get("completed") or {}
         self.seen = replace(self.seen, checkpoint=last.get("external_path") or self.seen.checkpoint)
@@ -208,8 +208,8 @@ class JobWatch:
         self.seen = replace(self.seen, failures=tuple(failures))
         return replace(
             self.seen,
-            watermark_ms=self._watermark(base, told["vertices"]),
-            rows_read=self._rows_read(base, told["vertices"]),
+            watermark_ms=self._watermark(base, answer["vertices"]),
+            rows_read=self._rows_read(base, answer["vertices"]),
         )
 
     def _watermark(self, base: str, vertices: list[Mapping[str, Any]]) -> int | None:

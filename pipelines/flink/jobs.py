@@ -54,8 +54,8 @@ def was_stopped(address: str, name: str) -> bool:
 def class_path(address: str) -> frozenset[str]:
     """Names of the files that the cluster's JobManager runs from; empty where it does not say."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        told = ask("GET", f"http://{address}/jobmanager/environment")["classpath"]
-        return frozenset(str(each).rpartition("/")[2] for each in told)
+        classpath = ask("GET", f"http://{address}/jobmanager/environment")["classpath"]
+        return frozenset(str(each).rpartition("/")[2] for each in classpath)
     return frozenset()
 
 

@@ -30,9 +30,9 @@ def private_temporary_folder(flags: Sequence[str]) -> Iterator[tuple[str, ...]]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
     tempfile.tempdir = os.environ["TMPDIR"] = folder
-    told = flag_value(flags, "--job_server_jvm_properties")
+    properties = flag_value(flags, "--job_server_jvm_properties")
     try:
-        yield () if told is not None else (f"--job_server_jvm_properties=-Djava.io.tmpdir={folder}",)
+        yield () if properties is not None else (f"--job_server_jvm_properties=-Djava.io.tmpdir={folder}",)
     finally:
         tempfile.tempdir = before
         if variable is None:
@@ -53,12 +53,12 @@ def remove_left_folders(above: str) -> int:
             status = folder.lstat()
             if folder.is_symlink() or status.st_uid != os.geteuid():
                 continue
-            *here, pid, _ = told = (folder / _MARK).read_text().split()
+            *here, pid, _ = mark = (folder / _MARK).read_text().split()
             now = _process(int(pid))
         except (OSError, ValueError):
             continue
         own = _process(os.getpid())
-        if own is None or here != own.split()[:2] or told == (now or "").split():
+        if own is None or here != own.split()[:2] or mark == (now or "").split():
             continue
         shutil.rmtree(folder, ignore_errors=True)
         gone += 1

@@ -114,11 +114,11 @@ def kafka_sink_address(text: str) -> KafkaAddress:
 def _parse(text: str, known: tuple[str, ...], *, source: bool) -> KafkaAddress:
     place, _, query = text[len(SCHEME) :].partition("?")
     bootstrap, _, topic = place.partition("/")
-    given = parse_qsl(query, keep_blank_values=True)
-    options = dict(given)
+    pairs = parse_qsl(query, keep_blank_values=True)
+    options = dict(pairs)
     mistakes = [
         *_place_mistakes(bootstrap, topic),
-        *_name_mistakes([name for name, _ in given], known),
+        *_name_mistakes([name for name, _ in pairs], known),
         *_format_mistakes(options, source=source),
         *_file_mistakes(options),
         *(_reading_mistakes(options) if source else ()),

@@ -131,9 +131,9 @@ def connect(kind: Callable[[dict[str, Any]], Any], address: KafkaAddress, settin
     try:
         return kind({**ours, **settings, **read_properties(address.config).client})
     except kafka_library().KafkaException as error:
-        told = str(error.args[0].str())
+        reason = str(error.args[0].str())
         # What is said of a value repeats it, and the value may be a password.
-        why = told if told.startswith("No such configuration property") else "a value is not accepted"
+        why = reason if reason.startswith("No such configuration property") else "a value is not accepted"
         raise InputError(f"config {address.config}: the Kafka client refuses it: {why}") from None
 
 

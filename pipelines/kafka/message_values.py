@@ -121,12 +121,12 @@ def decode_records(
         for row in bad:
             faults.setdefault(row, BrokenRow(field.name, f"{field.name}: not a value of type {field.type}"))
     rows = pa.RecordBatch.from_arrays(arrays, names=schema.names)
-    kept = np.array(places, np.int64)
+    rows_at = np.array(places, np.int64)
     if faults:
         good = np.setdiff1d(np.arange(len(records)), list(faults))
         broken |= {places[row]: fault for row, fault in faults.items()}
-        rows, kept = rows.take(pa.array(good)), kept[good]
-    return MessageRows(rows, kept, tuple(sorted(broken.items())))
+        rows, rows_at = rows.take(pa.array(good)), rows_at[good]
+    return MessageRows(rows, rows_at, tuple(sorted(broken.items())))
 
 
 def canonical_number(text: str) -> str:

@@ -43,9 +43,9 @@ def encode_position(progress: TopicProgress) -> bytes:
 
 def decode_position(position: bytes) -> TopicProgress:
     """The inverse of ``encode_position``."""
-    told = json.loads(position)
-    partitions = {int(number): PartitionProgress(*parts) for number, parts in told["partitions"].items()}
-    return TopicProgress(partitions, told["latest"])
+    values = json.loads(position)
+    partitions = {int(number): PartitionProgress(*parts) for number, parts in values["partitions"].items()}
+    return TopicProgress(partitions, values["latest"])
 
 
 def going_on(position: bytes) -> bytes:

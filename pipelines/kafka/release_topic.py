@@ -170,17 +170,17 @@ class _Bucket:
     def write(self, release_id: str, digest: str, values: Collection[bytes]) -> Outcome:
         """As ``ReleaseTopic.write``, once. Raises KafkaException: the next try takes the bucket over anew."""
         with self._lock:
-            known = self._markers.get(release_id)
-            if known is None:
+            marker = self._markers.get(release_id)
+            if marker is None:
                 producer = self._owned()
-                known = self._markers.get(release_id)
-                if known is None:
+                marker = self._markers.get(release_id)
+                if marker is None:
                     self._commit(producer, release_id, digest, values)
                     self._markers |= {_RUN: self._run, release_id: digest}
                 self._producer = producer
-        if known is None:
+        if marker is None:
             return Outcome.CREATED
-        return Outcome.SAME if known == digest else Outcome.DIFFERENT
+        return Outcome.SAME if marker == digest else Outcome.DIFFERENT
 
     def digest_of(self, release_id: str) -> str | None:
         """The digest under which a release is in the topic; None: it is not. Raises KafkaException, as ``write``."""
@@ -332,9 +332,9 @@ def _check_topics(admin: Any, address: KafkaAddress, created: bool) -> None:
     name = slots_topic(address.topic)
     kind = library.admin.ConfigResource.Type.TOPIC
     asked = [library.admin.ConfigResource(kind, topic) for topic in (address.topic, name)]
-    told = admin.describe_configs(asked)
+    answers = admin.describe_configs(asked)
     try:
-        rows, markers = (told[topic].result()["cleanup.policy"].value for topic in asked)
+        rows, markers = (answers[topic].result()["cleanup.policy"].value for topic in asked)
     except library.KafkaException as error:
         if created or error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
             raise

@@ -83,8 +83,8 @@ class SchemaRegistry:
         """The Avro schema of that id, or a sentence that says why there is none. Raises RegistryUnavailableError."""
         if schema_id not in self._known:
             answer = self._ask(lambda: self._client.get_schema(schema_id))
-            told = "the schema registry does not know it"
-            self._known[schema_id] = told if answer is None else self._avro(answer)
+            reason = "the schema registry does not know it"
+            self._known[schema_id] = reason if answer is None else self._avro(answer)
         return self._known[schema_id]
 
     def latest(self, subject: str) -> dict[str, Any]:
@@ -94,10 +94,10 @@ class SchemaRegistry:
             raise InputError(
                 f"the schema registry has no subject {subject}; register a schema, or give schema=FILE"
             )
-        found = self._avro(answer.schema)
-        if isinstance(found, str):
-            raise InputError(f"the schema registry's subject {subject}: {found}")
-        return found
+        schema = self._avro(answer.schema)
+        if isinstance(schema, str):
+            raise InputError(f"the schema registry's subject {subject}: {schema}")
+        return schema
 
     def register(self, subject: str, schema: Mapping[str, Any]) -> int:
         """The id of the schema, as the newest version of the subject unless it is there already.
@@ -130,21 +130,21 @@ class SchemaRegistry:
 
     def _references(self, answer: Any) -> list[Any] | str:
         """What the schema refers to, and what that refers to; or what is not there. Raises ValueError: not JSON."""
-        found: dict[tuple[str, int], Any] = {}
+        references: dict[tuple[str, int], Any] = {}
         left = list(answer.references or ())
         while left:
             place = left.pop(0)
             key = (place.subject, place.version)
-            if key in found:
+            if key in references:
                 continue
-            if len(found) == _MOST_REFERENCES:
+            if len(references) == _MOST_REFERENCES:
                 return f"it refers to more than {_MOST_REFERENCES} other schemas"
             there = self._ask(lambda key=key: self._client.get_version(*key))  # type: ignore[misc]
             if there is None:
                 return "it refers to a schema that the registry does not know"
-            found[key] = json.loads(there.schema.schema_str)
+            references[key] = json.loads(there.schema.schema_str)
             left += there.schema.references or ()
-        return list(found.values())
+        return list(references.values())
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer | None:
         """The answer; None when what is asked for does not exist."""

@@ -369,16 +369,16 @@ class KafkaReader:
             cut = list(part)
             offsets = [message.offset() for message in cut]
             values = [message.value() for message in cut]
-            found = self._decoder.decode(values)
+            decoded = self._decoder.decode(values)
             place = f"{self._address.topic}/{number}"
             is_text = self._address.value_format is ValueFormat.JSON
-            origins = MessageOrigins(place, offsets, found.places, values if is_text else None)
-            broken = tuple(_unparseable(origins.of_message(at), row) for at, row in found.broken)
+            origins = MessageOrigins(place, offsets, decoded.places, values if is_text else None)
+            broken = tuple(_unparseable(origins.of_message(at), row) for at, row in decoded.broken)
             name = f"kafka-{self._address.topic}-{number}-{offsets[0]}"
-            arrived = arrived_at([_arrival(cut[at]) for at in found.places], len(found.places))
-            numbers = np.array(offsets, "<i8")[found.places].tobytes()
-            batch = RawBatch(name, to_ipc(found.rows), broken, arrived, place, numbers, origins=origins)
-            times = event_times(found.rows, self._bound, source=place, arrived=arrivals(batch))
+            arrived = arrived_at([_arrival(cut[at]) for at in decoded.places], len(decoded.places))
+            numbers = np.array(offsets, "<i8")[decoded.places].tobytes()
+            batch = RawBatch(name, to_ipc(decoded.rows), broken, arrived, place, numbers, origins=origins)
+            times = event_times(decoded.rows, self._bound, source=place, arrived=arrivals(batch))
             newest_ms = newest_credible(times, int(self._clock() * 1000))
             oldest_ms = int(times.min()) if times.size else None
             yield _Batch(oldest_ms, newest_ms, batch)

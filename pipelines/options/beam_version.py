@@ -21,9 +21,9 @@ class BeamVersionError(Exception):
 
 def need_tested_beam(feature: str, installed: str | None = None) -> None:
     """Raise BeamVersionError unless Beam is the tested one. installed: its version; None: ask the installation."""
-    found = version("apache-beam") if installed is None else installed
-    if found.split(".")[:2] != TESTED.split("."):
+    beam = version("apache-beam") if installed is None else installed
+    if beam.split(".")[:2] != TESTED.split("."):
         raise BeamVersionError(
-            f"{feature} needs apache-beam {TESTED}, with which it is tested on clusters; {found} is installed here:"
+            f"{feature} needs apache-beam {TESTED}, with which it is tested on clusters; {beam} is installed here:"
             f" pip install 'apache-beam=={TESTED}.*'. Local runs and pipelines of one's own take others (setup.py)"
         )

@@ -172,9 +172,11 @@ def stream_flags(runner: str, flags: Sequence[str]) -> tuple[str, ...]:
     Raises OptionsError: a runner that cannot run a feed without end, or Flink without checkpoints.
     """
     if is_flink(runner):
-        if (given := flag_value(flags, "--checkpointing_interval")) is not None and not _is_positive(given):
+        if (interval := flag_value(flags, "--checkpointing_interval")) is not None and not _is_positive(
+            interval
+        ):
             raise OptionsError(
-                f"--checkpointing_interval={given}: a release is published with the checkpoint that holds it, so a"
+                f"--checkpointing_interval={interval}: a release is published with the checkpoint that holds it, so a"
                 " stream needs them; give milliseconds"
             )
         return with_stream_defaults(flags)

@@ -47,21 +47,21 @@ class AuditedRun:
         """
         if problem := self._kept(report, policy, checks, now_ms):
             return f"the verdict was not kept{problem}{_of_before(self._left)}"
-        kept = f"the verdict is kept in {self._output}/{NAME}"
+        place = f"the verdict is kept in {self._output}/{NAME}"
         again = f"kanonflow report {self._output} tries again"
         pages = _of_before([name for name in self._left if not name.endswith(NAME)])
         if self._before is not None and (special := self._before.special):
-            return f"{kept}; no report was written: {special} entries of what was judged are no files{pages}"
+            return f"{place}; no report was written: {special} entries of what was judged are no files{pages}"
         try:
-            return f"{kept} and told by {write_report(self._output)[-1]}"
+            return f"{place} and told by {write_report(self._output)[-1]}"
         except MissingExtraError:
-            return f"{kept}{pages}"
+            return f"{place}{pages}"
         except DrawingError as error:
-            return f"{kept}; no report was written: {error}; {again}{pages}"
+            return f"{place}; no report was written: {error}; {again}{pages}"
         except KeyboardInterrupt:
-            return f"{kept}; no report was written: interrupted; {again}{pages}"
+            return f"{place}; no report was written: interrupted; {again}{pages}"
         except Exception as error:  # its message may hold values, here and below
-            return f"{kept}; no report was written ({type(error).__name__}); {again}{pages}"
+            return f"{place}; no report was written ({type(error).__name__}); {again}{pages}"
 
     def _kept(self, report: AuditReport, policy: Path, checks: Mapping[str, Any], now_ms: int) -> str:
         """Keep the verdict; "", or why it was not."""

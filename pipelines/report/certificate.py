@@ -20,19 +20,19 @@ _RESTRICTED = "The policy keeps the metrics of this run restricted, so nothing i
 def certificate(facts: PublicFacts) -> Page:
     """The page. A function of the facts alone."""
     feed = steps(facts.metrics)
-    told = bool(facts.metrics)
+    public = bool(facts.metrics)
     sections = (
         Section("verdict", "Verdict", tuple(_verdict(facts))),
         Section("fields", "What is published of each field", tuple(_fields(facts))),
         Section(
             "feed",
             "The feed over time",
-            tuple(feed_figures(feed, bounds=False)) if told else (Paragraph(_RESTRICTED),),
+            tuple(feed_figures(feed, bounds=False)) if public else (Paragraph(_RESTRICTED),),
         ),
         Section(
             "people",
             "People a window against loss",
-            tuple(people_against_loss(feed)) if told else (Paragraph(_RESTRICTED),),
+            tuple(people_against_loss(feed)) if public else (Paragraph(_RESTRICTED),),
         ),
         Section("risk", "Risk", tuple(_risk(facts))),
         Section("settings", "Settings", tuple(_settings(facts))),

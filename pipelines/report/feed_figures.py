@@ -130,5 +130,5 @@ def _rows(x: list[X], names: list[str], steps: Sequence[Step]) -> Figure:
 
 
 def _span(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"from {min(known):.4g} to {max(known):.4g}" if known else "nothing told"
+    numbers = [value for value in values if value is not None]
+    return f"from {min(numbers):.4g} to {max(numbers):.4g}" if numbers else "nothing told"

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kanonflow.pipelines.report.stated_promise import stated_promise
-from kanonflow.pipelines.report.told_metrics import read_records
+from kanonflow.pipelines.report.run_files import read_records, stated_promise
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.transforms.release.public_metrics import public_metrics_schema

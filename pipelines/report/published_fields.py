@@ -63,19 +63,19 @@ def published_fields(release: Path, sample: int = SAMPLE) -> Fields:
     rows: list[Mapping[str, Any]] = []
     read = 0
     for path in _spread(paths, sample):
-        schema, found = _sampled(path, max(1, sample - len(rows)))
+        schema, sampled = _sampled(path, max(1, sample - len(rows)))
         form = form or release_form(schema)
-        rows += found
+        rows += sampled
         read += 1
         if len(rows) >= sample:
             break
     assert form is not None
-    told = [
+    fields = [
         _field(field, [row.get(field.name) for row in rows])
         for field in form.fields
         if field.kind is not Kind.OWN
     ]
-    return Fields(tuple(told), len(rows), read, len(paths))
+    return Fields(tuple(fields), len(rows), read, len(paths))
 
 
 def _spread(paths: Sequence[Path], sample: int) -> Iterator[Path]:

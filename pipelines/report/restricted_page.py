@@ -80,7 +80,7 @@ def _ledger(facts: RunFacts) -> Table:
     def line(name: str, rows: int) -> tuple[Cell, ...]:
         return name, count(rows), share(rows / whole if whole else None, 2)
 
-    told: list[tuple[Cell, ...]] = [
+    lines: list[tuple[Cell, ...]] = [
         ("releases", count(len(facts.released)), None),
         line("rows read", whole),
         line("rows released", released),
@@ -91,8 +91,8 @@ def _ledger(facts: RunFacts) -> Table:
         ("mean loss", decimal(mean_of(facts.released, "gcp")), None),
     ]
     if bound := mean_of(facts.released, "lower_bound"):  # 0 says nothing
-        told.append(("no answer loses less", decimal(bound), None))
-    return Table("ledger", "Rows by what became of them", ("", "rows", "share"), rows_of(told), folded=False)
+        lines.append(("no answer loses less", decimal(bound), None))
+    return Table("ledger", "Rows by what became of them", ("", "rows", "share"), rows_of(lines), folded=False)
 
 
 def _audit(report: Mapping[str, Any]) -> Iterator[Block]:
@@ -108,8 +108,10 @@ def _audit(report: Mapping[str, Any]) -> Iterator[Block]:
     ]
     yield Table("audit", "Figures of the audit", ("", "value"), rows_of(rows))
     if report.get("not_checked"):
-        told = [tuple(str(each).partition(": ")[::2]) for each in report["not_checked"]]
-        yield Table("not_checked", "What the audit did not check, and why", ("what", "why"), rows_of(told))
+        unchecked = [tuple(str(each).partition(": ")[::2]) for each in report["not_checked"]]
+        yield Table(
+            "not_checked", "What the audit did not check, and why", ("what", "why"), rows_of(unchecked)
+        )
 
 
 def _fields(facts: RunFacts) -> Iterator[Block]:
@@ -180,8 +182,8 @@ def _payload(facts: RunFacts) -> Iterator[Block]:
             " earlier build. kanonflow policy check --input measures it."
         )
     if accepted:
-        told = rows_of((str(name), str(reason)) for name, reason in accepted.items())
-        yield Table("accepted", "Risks that were accepted", ("field", "reason"), told, folded=False)
+        reasons = rows_of((str(name), str(reason)) for name, reason in accepted.items())
+        yield Table("accepted", "Risks that were accepted", ("field", "reason"), reasons, folded=False)
     else:
         yield Paragraph("No risk was accepted by the policy.")
 
@@ -202,16 +204,16 @@ def _settings(facts: RunFacts) -> Iterator[Block]:
 
 
 def _versions(facts: RunFacts) -> dict[str, str]:
-    told = dict(_head(facts).get("versions") or {})
-    told |= {name: str(value) for name, value in (facts.run.get("versions") or {}).items()}
+    versions = dict(_head(facts).get("versions") or {})
+    versions |= {name: str(value) for name, value in (facts.run.get("versions") or {}).items()}
     if "kanonflow" in facts.run:
-        told["kanonflow, by which the run began"] = str(facts.run["kanonflow"])
+        versions["kanonflow, by which the run began"] = str(facts.run["kanonflow"])
     for name in ("epoch",):
         if facts.run.get(name):
-            told[name] = str(facts.run[name])
+            versions[name] = str(facts.run[name])
     if "chain" in facts.run:
-        told["runs of its chain before it"] = str(facts.run["chain"]["place"])
-    return told
+        versions["runs of its chain before it"] = str(facts.run["chain"]["place"])
+    return versions
 
 
 def _times(facts: RunFacts) -> Iterator[tuple[Cell, ...]]:

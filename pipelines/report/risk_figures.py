@@ -32,21 +32,21 @@ def risk_figures(records: Sequence[Record], steps: Sequence[Step]) -> Iterator[B
         " the chance to be right about the row, or person, that is hidden worst; marketer risk is the mean over all of"
         " them: the share that somebody who guesses each gets right. People are counted in each release anew."
     )
-    told: list[tuple[Cell, ...]] = []
-    for what, found in (("rows", rows), ("people", people)):
-        if found:
-            told.append(
+    lines: list[tuple[Cell, ...]] = []
+    for what, histogram in (("rows", rows), ("people", people)):
+        if histogram:
+            lines.append(
                 (
                     f"by {what[:-1] if what == 'rows' else 'person'}",
-                    count(sum(found.values())),
-                    count(min(found)),
-                    decimal(mean(found), 2),
-                    share(1 / min(found)),
-                    share(marketer(found)),
+                    count(sum(histogram.values())),
+                    count(min(histogram)),
+                    decimal(mean(histogram), 2),
+                    share(1 / min(histogram)),
+                    share(marketer(histogram)),
                 )
             )
     head = ("", "counted", "fewest candidates", "mean", "prosecutor risk", "marketer risk")
-    yield Table("risk", "Prosecutor and marketer risk", head, rows_of(told), folded=False)
+    yield Table("risk", "Prosecutor and marketer risk", head, rows_of(lines), folded=False)
     yield _histogram("candidates_of_rows", "By row: candidates in its release", "rows", rows)
     if people:
         yield _histogram("candidates_of_people", promise.candidates, "people", people)
@@ -63,40 +63,46 @@ def candidates(records: Sequence[Record], name: str) -> dict[int, int]:
     return dict(sorted(total.items()))
 
 
-def mean(found: Histogram) -> float:
+def mean(histogram: Histogram) -> float:
     """Candidates on average."""
-    return sum(number * counted for number, counted in found.items()) / sum(found.values())
+    return sum(number * counted for number, counted in histogram.items()) / sum(histogram.values())
 
 
-def marketer(found: Histogram) -> float:
+def marketer(histogram: Histogram) -> float:
     """The mean of 1 / candidates."""
-    return sum(counted / number for number, counted in found.items()) / sum(found.values())
+    return sum(counted / number for number, counted in histogram.items()) / sum(histogram.values())
 
 
-def _histogram(name: str, title: str, what: str, found: Histogram) -> Figure:
-    kept = {str(number): float(counted) for number, counted in list(found.items())[:_MOST_COLUMNS]}
-    if len(found) > _MOST_COLUMNS:
-        last = list(found)[_MOST_COLUMNS - 1]
-        kept.pop(str(last))
-        kept[f"{last}+"] = float(sum(counted for number, counted in found.items() if number >= last))
-    chart = columns(f"{title}: {min(found)} to {max(found)}", list(kept), list(kept.values()))
-    rows = rows_of((count(number), count(counted)) for number, counted in found.items())
+def _histogram(name: str, title: str, what: str, histogram: Histogram) -> Figure:
+    columns_shown = {
+        str(number): float(counted) for number, counted in list(histogram.items())[:_MOST_COLUMNS]
+    }
+    if len(histogram) > _MOST_COLUMNS:
+        last = list(histogram)[_MOST_COLUMNS - 1]
+        columns_shown.pop(str(last))
+        columns_shown[f"{last}+"] = float(
+            sum(counted for number, counted in histogram.items() if number >= last)
+        )
+    chart = columns(
+        f"{title}: {min(histogram)} to {max(histogram)}", list(columns_shown), list(columns_shown.values())
+    )
+    rows = rows_of((count(number), count(counted)) for number, counted in histogram.items())
     return Figure(title, chart, Table(name, f"{what.capitalize()} by candidates", ("candidates", what), rows))
 
 
 def _over_releases(steps: Sequence[Step], promise: Promise) -> Iterator[Block]:
-    told = [step for step in steps if step.candidates is not None]
+    measured = [step for step in steps if step.candidates is not None]
     title = "Fewest candidates of any row"
-    series: dict[str, list[float | None]] = {"in one release": [step.candidates for step in told]}
-    if any(step.over_releases is not None for step in told):
-        series[promise.over_releases] = [step.over_releases for step in told]
+    series: dict[str, list[float | None]] = {"in one release": [step.candidates for step in measured]}
+    if any(step.over_releases is not None for step in measured):
+        series[promise.over_releases] = [step.over_releases for step in measured]
         title = "Over several releases: fewest candidates of anybody"
     else:
         yield Paragraph(
             "What several releases tell together is neither promised nor measured under this policy."
         )
-    names = [window_name(step) for step in told]
-    x = names if any(step.end is None for step in told) else [step.end for step in told]
+    names = [window_name(step) for step in measured]
+    x = names if any(step.end is None for step in measured) else [step.end for step in measured]
     chart = line_chart(
         "Fewest candidates of anybody, by window", [each for each in x if each is not None], series
     )
@@ -110,14 +116,14 @@ def _over_releases(steps: Sequence[Step], promise: Promise) -> Iterator[Block]:
 
 def _activity(records: Sequence[Record]) -> Iterator[Block]:
     """With cohorts that last, what is left of k for who knows that somebody was active; not promised."""
-    told = [record["activity_candidates"] for record in records if record.get("activity_candidates")]
+    left = [record["activity_candidates"] for record in records if record.get("activity_candidates")]
     people = [record["individuals"] for record in records if record.get("activity_candidates")]
-    if not told:
+    if not left:
         return
-    below = sum(each["below_k"] * number for each, number in zip(told, people, strict=True)) / sum(people)
-    mean_left = sum(each["mean"] * number for each, number in zip(told, people, strict=True)) / sum(people)
+    below = sum(each["below_k"] * number for each, number in zip(left, people, strict=True)) / sum(people)
+    mean_left = sum(each["mean"] * number for each, number in zip(left, people, strict=True)) / sum(people)
     rows: list[tuple[Cell, ...]] = [
-        ("fewest candidates then", count(min(each["minimum"] for each in told))),
+        ("fewest candidates then", count(min(each["minimum"] for each in left))),
         ("mean", decimal(mean_left, 2)),
         ("people with fewer than k", share(below)),
     ]
@@ -130,22 +136,22 @@ def _activity(records: Sequence[Record]) -> Iterator[Block]:
 
 def _purchases(records: Sequence[Record]) -> Iterator[Block]:
     """What is left for the strongest ordinary reader, who knows one row; not promised."""
-    told = [
+    left = [
         (each, record["rows_released"]) for record in records if (each := record.get("purchase_candidates"))
     ]
-    if not told:
+    if not left:
         return
-    rows = sum(number for _, number in told)
+    rows = sum(number for _, number in left)
 
     def over(name: str) -> float:
-        return sum(each[name] * number for each, number in told) / rows
+        return sum(each[name] * number for each, number in left) / rows
 
     yield Paragraph(
         "Not promised, and measured: what is left for a reader who knows of one person"
-        f" {told[-1][0]['reader']}. One left: the person is found, with all of its rows of the epoch."
+        f" {left[-1][0]['reader']}. One left: the person is found, with all of its rows of the epoch."
     )
     lines: list[tuple[Cell, ...]] = [
-        ("fewest candidates then", count(min(each["minimum"] for each, _ in told))),
+        ("fewest candidates then", count(min(each["minimum"] for each, _ in left))),
         ("mean", decimal(over("mean"), 2)),
         ("rows with fewer than k", share(over("below_k"))),
         ("rows with one left", share(over("alone"))),

@@ -11,10 +11,15 @@ from typing import Any
 from kanonflow.pipelines.analysis.query_error import QueryErrors
 from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
-from kanonflow.pipelines.report.stated_promise import stated_promise
+from kanonflow.pipelines.report.run_files import (
+    read_records,
+    stated_promise,
+    told_check,
+    told_run,
+    told_summary,
+    with_defaults,
+)
 from kanonflow.pipelines.report.steps import Record, added
-from kanonflow.pipelines.report.told_metrics import read_records, with_defaults
-from kanonflow.pipelines.report.told_records import told_check, told_run, told_summary
 from kanonflow.pipelines.run_records.released_again import released_again
 from kanonflow.pipelines.run_records.run_summary import settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
@@ -57,10 +62,10 @@ class RunFacts:
 def _rejected(output: Path, metrics: Sequence[Record]) -> Mapping[str, int]:
     """Rows in ``restricted/rejected``, which has what came into no window too; by the metrics where that is empty."""
     folder = output / "restricted" / "rejected"
-    kept = (
+    by_reason = (
         Counter(record["reason"] for record in rejected_rows(str(output))) if folder.is_dir() else Counter()
     )
-    return kept or added(record["rows_rejected"] for record in metrics)
+    return by_reason or added(record["rows_rejected"] for record in metrics)
 
 
 def run_facts(
@@ -73,17 +78,17 @@ def run_facts(
     Raises InputError: metrics, a release or what the run wrote of itself are damaged.
     """
     restricted = output / "restricted"
-    told = told_summary(restricted)
+    summary = told_summary(restricted)
     verdict, report = read_verdict(output), read_report(output, judged)
     metrics = tuple(with_defaults(read_records(restricted / "metrics")))
     return RunFacts(
         metrics=metrics,
-        rejected=(told.get("summary") or {}).get("rejected") or _rejected(output, metrics),
+        rejected=(summary.get("summary") or {}).get("rejected") or _rejected(output, metrics),
         run=told_run(restricted),
-        summary=told.get("summary") or {},
-        ended_at=told.get("ended_at"),
+        summary=summary.get("summary") or {},
+        ended_at=summary.get("ended_at"),
         stated={} if metrics else stated_promise(output / "release"),
-        settings=told.get("settings") or ({} if policy is None else settings_of(policy)),
+        settings=summary.get("settings") or ({} if policy is None else settings_of(policy)),
         payload=told_check(restricted),
         fields=published_fields(output / "release"),
         released_again=released_again(output) or (verdict is not None and verdict.second_release),

@@ -91,7 +91,7 @@ def _step(windows: Sequence[Sequence[Record]]) -> Step:
     records = [record for window in windows for record in window]
     released = [record for record in records if record.get("released", True) and record["rows_released"]]
     people = [_people(window) for window in windows]
-    told = [each for each in people if each is not None]
+    counted = [each for each in people if each is not None]
     return Step(
         end=windows[-1][0]["window_end"],
         windows=len(windows),
@@ -99,7 +99,7 @@ def _step(windows: Sequence[Sequence[Record]]) -> Step:
         released=sum(record["rows_released"] for record in records),
         rejected=added(record["rows_rejected"] for record in records),
         waiting=still_waiting(windows[-1]),
-        people=sum(told) / len(told) if told else None,
+        people=sum(counted) / len(counted) if counted else None,
         loss=mean_of(released, "gcp"),
         bound=mean_of(released, "lower_bound"),
         candidates=_least(released, "candidates_min"),
@@ -109,8 +109,8 @@ def _step(windows: Sequence[Sequence[Record]]) -> Step:
 
 def _people(window: Sequence[Record]) -> int | None:
     counts = [record.get("individuals") for record in window if record["rows_released"]]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    people = [count for count in counts if count is not None]
+    return sum(people) if people else None
 
 
 def _least(records: Sequence[Record], name: str) -> int | None:

@@ -71,7 +71,8 @@ class BundleGuess(NamedTuple):
 
     rows: of a bundle; ``ALL_ROWS``: all. rate: people who are guessed rightly by the best attack, in [0, 1].
     attack: which one. chance: of a blind guess. noise: what chance alone exceeds that by with probability FALSE_ALARM
-    over all attacks; people of a cohort are guessed together, so cohorts are what counts. people: who were guessed.
+    over all attacks on all fields with bundles of all sizes; people of a cohort are guessed together, so cohorts are
+    what counts. people: who were guessed.
     """
 
     rows: int
@@ -95,11 +96,12 @@ class FieldHints(NamedTuple):
 
 
 def field_hints(
-    payload: FieldValues, quasis: Mapping[str, FieldValues], bundles: Bundles, seed: int = 0
+    payload: FieldValues, quasis: Mapping[str, FieldValues], bundles: Bundles, seed: int = 0, fields: int = 1
 ) -> FieldHints:
     """The best attack on bundles of one row, of some and of all, by a payload field.
 
-    payload: of n rows. quasis: of the same rows, with the frozen values of each row's person. O(attacks n k).
+    payload: of n rows. quasis: of the same rows, with the frozen values of each row's person. fields: so many are
+    tried in all. O(attacks n k).
     """
     halves = (np.random.default_rng([seed, 2]).permutation(bundles.sizes.size) % 2)[
         bundles.cohort[bundles.who]
@@ -116,7 +118,7 @@ def field_hints(
             for begin in range(0, rows.size, _CHUNK):
                 some = rows[begin : begin + _CHUNK]
                 scores[some] = score(some[:, None], bundles.candidates[bundles.cohort[bundles.who[some]]])
-        tried[name] = _tried(scores, bundles, name, len(attacks), seed)
+        tried[name] = _tried(scores, bundles, name, len(attacks) * fields, seed)
         if tried[name][-1].rate > best_rate:
             best, best_rate = scores, tried[name][-1].rate
     guesses = tuple(max(each, key=lambda guess: guess.rate) for each in zip(*tried.values(), strict=True))
@@ -149,7 +151,7 @@ def _tried(
         tied = sums == sums.max(axis=1, keepdims=True)
         people = np.flatnonzero(held >= rows)
         right = tied[people, bundles.place[people]] / tied[people].sum(axis=1)
-        found.append(_judged(right, bundles.cohort[people], sizes, rows, attack, attempts))
+        found.append(_judged(right, bundles.cohort[people], sizes, rows, attack, attempts * len(BUNDLES)))
     return tuple(found)
 
 

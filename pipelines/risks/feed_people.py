@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.risks.trails import Trails
+from kanonflow.pipelines.dry_run.feed import Feed
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
@@ -32,21 +32,21 @@ class WindowPeople(NamedTuple):
     small: int
 
 
-def window_people(trails: Trails, k: int) -> WindowPeople:
+def window_people(feed: Feed, k: int) -> WindowPeople:
     """How people come and come back. O(q log q)."""
-    place = trails.partition[trails.pair_member]
-    new = trails.pair_window == trails.first[trails.pair_member]
+    place = feed.home[feed.presence.member]
+    new = feed.presence.window == feed.first[feed.presence.member]
     newcomers: list[Numbers] = []
     present: list[Numbers] = []
     for own in _runs(place):
-        windows = trails.pair_window[own] - trails.pair_window[own].min()
+        windows = feed.presence.window[own] - feed.presence.window[own].min()
         present.append(np.bincount(windows))
         newcomers.append(np.bincount(windows[new[own]], minlength=present[-1].size))
     if not present:
         return WindowPeople(0, 0.0, 0.0, None, 0, 0)
     came, here = np.concatenate(newcomers), np.concatenate(present)
     later = np.concatenate([each[1:] for each in newcomers])
-    once = np.bincount(trails.person[trails.pair_member], minlength=trails.people) == 1
+    once = np.bincount(feed.person[feed.presence.member], minlength=feed.people) == 1
     return WindowPeople(
         here.size,
         float(np.median(came)),
@@ -81,21 +81,21 @@ class Varying(NamedTuple):
         return self.rows / self.valued if self.valued else 0.0
 
 
-def varying_fields(trails: Trails, bound: BoundPolicy) -> tuple[Varying, ...]:
+def varying_fields(feed: Feed, bound: BoundPolicy) -> tuple[Varying, ...]:
     """How far each quasi-identifier is a person's.
 
     A person's first value is the least of its first window that has one. A missing value is no other value.
     O(d n log n).
     """
     return tuple(
-        Varying(column.name, *_varying(trails, trails.rows.column(column.name))) for column in bound.quasis
+        Varying(column.name, *_varying(feed, feed.rows.column(column.name))) for column in bound.quasis
     )
 
 
-def _varying(trails: Trails, column: pa.ChunkedArray) -> tuple[int, int, int]:
+def _varying(feed: Feed, column: pa.ChunkedArray) -> tuple[int, int, int]:
     array = whole(column)
     there = np.flatnonzero(np.asarray(array.is_valid()))
-    value, who, window = dense_ranks(sort_keys(array))[there], trails.who[there], trails.window[there]
+    value, who, window = dense_ranks(sort_keys(array))[there], feed.who[there], feed.window[there]
     order = np.lexsort((value, window, who))
     who, value = who[order], value[order]
     begins = np.append(True, who[1:] != who[:-1])[: who.size]
@@ -104,26 +104,26 @@ def _varying(trails: Trails, column: pa.ChunkedArray) -> tuple[int, int, int]:
     return int(np.unique(who[other]).size), int(other.sum()), int(there.size)
 
 
-def in_several(trails: Trails, bound: BoundPolicy) -> dict[str, int]:
+def in_several(feed: Feed, bound: BoundPolicy) -> dict[str, int]:
     """Of each partition field, people with more than one value of it. O(n log n) a field."""
     found = {}
     for name in bound.policy.partition_by:
-        codes = trails.rows.column(name).combine_chunks().dictionary_encode("encode").indices
-        pairs = np.unique(np.stack([trails.who, np.asarray(codes).astype(np.int64)], axis=1), axis=0)
-        found[name] = int((np.bincount(pairs[:, 0], minlength=trails.people) > 1).sum())
+        codes = feed.rows.column(name).combine_chunks().dictionary_encode("encode").indices
+        pairs = np.unique(np.stack([feed.who, np.asarray(codes).astype(np.int64)], axis=1), axis=0)
+        found[name] = int((np.bincount(pairs[:, 0], minlength=feed.people) > 1).sum())
     return found
 
 
-def with_equals(trails: Trails, bound: BoundPolicy) -> int:
+def with_equals(feed: Feed, bound: BoundPolicy) -> int:
     """People who have all quasi-identifiers, as of their first window, in common with another of a partition of theirs.
 
     Two accounts of one human look so. A person of several partitions counts once. O(d n log n).
     """
-    early = np.flatnonzero(trails.window == trails.first[trails.member])
-    member = trails.member[early]
-    key = trails.partition.copy()
+    early = np.flatnonzero(feed.window == feed.first[feed.member])
+    member = feed.member[early]
+    key = feed.home.copy()
     for column in bound.quasis:
-        array = whole(trails.rows.column(column.name)).take(pa.array(early))
+        array = whole(feed.rows.column(column.name)).take(pa.array(early))
         rank = dense_ranks(sort_keys(array)).astype(np.int64)
         order = np.lexsort((rank, np.asarray(array.is_null()), member))
         begins = np.append(True, np.diff(member[order]) > 0)[: order.size]
@@ -131,4 +131,4 @@ def with_equals(trails: Trails, bound: BoundPolicy) -> int:
         value[member[order][begins]] = rank[order][begins]
         _, value = np.unique(value, return_inverse=True)
         _, key = np.unique(key * (int(value.max(initial=0)) + 1) + value, return_inverse=True)
-    return int(np.unique(trails.person[np.bincount(key)[key] > 1]).size) if key.size else 0
+    return int(np.unique(feed.person[np.bincount(key)[key] > 1]).size) if key.size else 0

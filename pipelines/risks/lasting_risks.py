@@ -2,7 +2,7 @@
 
     people       who comes in which window, once, in two partitions, with equal attributes      feed_people
     fields       quasi-identifiers that change within a person                                  feed_people
-    cohorts      loss and candidates by the size of cohorts, over simulated intakes             cohort_simulation
+    cohorts      loss and candidates by the size of cohorts, played by the product               cohort_sizes
     readers      what known windows, purchases and people leave                                 candidates_left
     bundles      how often all rows of a person name it in its cohort                           bundle_guess
     time         payload that says when                                                         payload_in_time
@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from kanonflow.pipelines.dry_run.feed import FeedRows
+from kanonflow.pipelines.dry_run.dry_run import Cohorts
+from kanonflow.pipelines.dry_run.feed import Feed, FeedRows, feed_of
 from kanonflow.pipelines.risks.bundle_guess import (
     ALL_ROWS,
     BundleGuess,
@@ -29,17 +31,13 @@ from kanonflow.pipelines.risks.bundle_guess import (
     field_hints,
     joint_hints,
 )
-from kanonflow.pipelines.risks.cohort_simulation import (
+from kanonflow.pipelines.risks.cohort_sizes import (
+    MOST_PEOPLE,
     PLANTS,
     Left,
-    Simulation,
-    after_churn,
-    after_matches,
-    after_plants,
-    sampled_windows,
-    simulate,
-    simulated_members,
-    window_loss,
+    SizeFigures,
+    figures_of,
+    play,
 )
 from kanonflow.pipelines.risks.feed_people import (
     Varying,
@@ -52,7 +50,6 @@ from kanonflow.pipelines.risks.feed_people import (
 from kanonflow.pipelines.risks.field_values import field_values
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
-from kanonflow.pipelines.risks.trails import Trails, trails_of
 from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
@@ -67,6 +64,7 @@ NEWCOMERS_TIMES_K = 4
 MOST_BUNDLE_ROWS = 100_000
 MOST_ROWS_OF_ONE = 1_000
 _SEED = 1
+Numbers = NDArray[np.int64]
 
 
 class LastingRiskError(PolicyError):
@@ -75,18 +73,6 @@ class LastingRiskError(PolicyError):
     def __str__(self) -> str:
         head = f"{self.source or 'policy'}: what these rows tell, or cannot have, under this policy"
         return "\n".join([head, *(f"  - {printable(mistake)}" for mistake in self.mistakes)])
-
-
-class SizeFigures(NamedTuple):
-    """Of cohorts of ``size``: loss of the hulls, loss merged in windows, and who is left to a reader."""
-
-    size: int
-    loss: float
-    merged: float | None
-    match: Left | None
-    plants: Left | None
-    one_year: Left | None
-    three_years: Left | None
 
 
 class Bundled(NamedTuple):
@@ -99,9 +85,9 @@ class Bundled(NamedTuple):
 
 @dataclass(frozen=True)
 class LastingRisks:
-    """All figures of a feed. rows, left_out: read, and not. members: whose cohorts were simulated.
+    """All figures of a feed. rows, left_out: read, and not. members: whose cohorts were founded.
 
-    intakes: people of each simulated intake under the policy. never: members who would not be in by the feed's end.
+    intakes: people of each intake under the policy. never: members who would not be in by the feed's end.
     """
 
     policy: Policy
@@ -181,7 +167,7 @@ class LastingRisks:
         if not self.sizes:
             yield f"- nobody would enter: no partition ever has {self.policy.cohort_size} people waiting"
             return
-        of = "" if self.members >= self.people else f" (simulated for {self.members:,})"
+        of = "" if self.members >= self.people else f" (founded for {self.members:,})"
         yield (
             f"- intakes{of}: {len(self.intakes):,}, of {np.median(self.intakes):,.0f} people (median); half of the"
             f" people enter with {_usual(self.intakes):,} or more; not in at the end of these rows:"
@@ -313,83 +299,61 @@ class LastingRisks:
                 )
 
 
-def lasting_risks(feed: FeedRows, bound: BoundPolicy) -> LastingRisks:
+def lasting_risks(read: FeedRows, bound: BoundPolicy) -> LastingRisks:
     """Measure a feed under a policy of ``cohort: lasting``. Deterministic.
 
-    Time: near linear in the rows, and some foundings of at most ``cohort_simulation.MOST_PEOPLE`` people.
+    Time: near linear in the rows, and some foundings of at most ``cohort_sizes.MOST_PEOPLE`` people.
     """
     policy = bound.policy
-    k, own_size = policy.k, policy.cohort_size
-    assert own_size is not None
-    trails = trails_of(feed.rows, bound)
-    members = simulated_members(trails)
+    k, own_size = policy.k, policy.cohorts.cohort_size
+    feed = feed_of(read.rows, bound)
     sizes = sorted({k, k + 1, 2 * k, own_size})
     # Side by side: sizes have nothing to do with each other, and most of it is compiled code that lets others run.
     with ThreadPoolExecutor() as pool:
-        simulated = dict(
-            zip(sizes, pool.map(lambda size: simulate(trails, members, bound, size), sizes), strict=True)
-        )
-        founded = {size: each for size, each in simulated.items() if each.intakes}
-        windows = sampled_windows(trails, list(founded.values())) if founded else []
-        own = simulated[own_size]
-        bundles = pool.submit(_bundles, trails, own, bound)
-        figures = tuple(pool.map(lambda each: _figures(trails, each, windows, bound), founded.values()))
+        played = dict(zip(sizes, pool.map(lambda size: play(feed, bound, size), sizes), strict=True))
+        own = played[own_size].cohorts
+        bundles = pool.submit(_bundles, feed, own, bound)
+        figures = list(pool.map(lambda each: figures_of(each, feed), played.values()))
+    members = feed.first_people(bound, MOST_PEOPLE).home.size
     return LastingRisks(
         policy,
-        feed.rows.num_rows,
-        feed.left_out,
-        trails.people,
-        trails.partitions,
-        window_people(trails, k),
-        with_equals(trails, bound),
-        in_several(trails, bound),
-        varying_fields(trails, bound),
-        members.size,
+        read.rows.num_rows,
+        read.left_out,
+        feed.people,
+        feed.partitions,
+        window_people(feed, k),
+        with_equals(feed, bound),
+        in_several(feed, bound),
+        varying_fields(feed, bound),
+        members,
         own.intakes,
-        int((own.cohort[members] < 0).sum()),
-        figures,
-        _readers(trails, own, bound),
+        members - int((own.cohort >= 0).sum()),
+        tuple(each for each in figures if each is not None),
+        _readers(feed, own, bound),
         bundles.result(),
-        payload_in_time(trails, bound),
+        payload_in_time(feed, bound),
     )
 
 
-def _figures(
-    trails: Trails, simulation: Simulation, windows: Sequence[int], bound: BoundPolicy
-) -> SizeFigures:
-    k = bound.policy.k
-    return SizeFigures(
-        simulation.size,
-        simulation.loss,
-        window_loss(trails, simulation, windows, bound),
-        after_matches(simulation, k, 1),
-        after_plants(simulation, bound),
-        after_churn(simulation, k, 1.0),
-        after_churn(simulation, k, 3.0),
-    )
-
-
-def _readers(
-    trails: Trails, simulation: Simulation, bound: BoundPolicy
-) -> tuple[tuple[Reader, CandidatesLeft], ...]:
+def _readers(feed: Feed, cohorts: Cohorts, bound: BoundPolicy) -> tuple[tuple[Reader, CandidatesLeft], ...]:
     """The standard readers, and whom they are left with; without those who could know it of nobody."""
-    rows = CohortRows(simulation.cohort, trails.member, trails.window, trails.rows)
+    rows = CohortRows(cohorts.cohort, feed.member, feed.window, feed.rows)
     found = ((reader, candidates_left(reader, rows, _SEED)) for reader in standard_readers(bound))
     return tuple((reader, left) for reader, left in found if left is not None)
 
 
-def _bundles(trails: Trails, simulation: Simulation, bound: BoundPolicy) -> tuple[Bundled, ...]:
+def _bundles(feed: Feed, cohorts: Cohorts, bound: BoundPolicy) -> tuple[Bundled, ...]:
     """The guesses of each payload field, and of those together whose risk nobody has accepted."""
     columns = [column for column in bound.payload if column.name not in bound.policy.partition_by]
-    rows, bundles = _bundled_rows(trails, simulation)
+    rows, bundles = _bundled_rows(feed, cohorts)
     if not columns or bundles is None:
         return ()
-    frozen = trails.rows.take(pa.array(_entry_rows(trails, simulation, rows)[bundles.who]))
+    frozen = feed.rows.take(pa.array(_entry_rows(feed, cohorts, rows)[bundles.who]))
     quasis = {column.name: field_values(frozen, column) for column in bound.quasis}
-    published = trails.rows.take(pa.array(rows))
+    published = feed.rows.take(pa.array(rows))
     found, open_fields = [], dict[str, FieldHints]()
     for column in columns:
-        hints = field_hints(field_values(published, column), quasis, bundles, _SEED)
+        hints = field_hints(field_values(published, column), quasis, bundles, _SEED, len(columns))
         accepted = column.field.accept_risk is not None
         found.append(Bundled(column.name, hints.guesses, accepted))
         if not accepted:
@@ -399,43 +363,39 @@ def _bundles(trails: Trails, simulation: Simulation, bound: BoundPolicy) -> tupl
     return tuple(found)
 
 
-def _bundled_rows(
-    trails: Trails, simulation: Simulation
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Bundles | None]:
+def _bundled_rows(feed: Feed, cohorts: Cohorts) -> tuple[Numbers, Bundles | None]:
     """Rows of the people of some cohorts, drawn at random, and whose they are.
 
     Of a person at most ``MOST_ROWS_OF_ONE``, at random; cohorts until there are ``MOST_BUNDLE_ROWS`` rows.
     """
     rng = np.random.default_rng(_SEED)
-    inside = np.flatnonzero(simulation.cohort[trails.member] >= 0)
+    inside = np.flatnonzero(cohorts.cohort[feed.member] >= 0)
     if inside.size == 0:
         return inside, None
-    member = trails.member[inside]
+    member = feed.member[inside]
     order = np.lexsort((rng.random(inside.size), member))
     held = np.bincount(member)
     turn = np.arange(order.size) - (np.cumsum(held) - held)[member[order]]
     rows = inside[order[turn < MOST_ROWS_OF_ONE]]
-    cohort = simulation.cohort[trails.member[rows]]
-    weight = np.bincount(cohort, minlength=simulation.sizes.size)
-    drawn = rng.permutation(simulation.sizes.size)
+    cohort = cohorts.cohort[feed.member[rows]]
+    weight = np.bincount(cohort, minlength=cohorts.sizes.size)
+    drawn = rng.permutation(cohorts.sizes.size)
     kept = drawn[np.cumsum(weight[drawn]) - weight[drawn] < MOST_BUNDLE_ROWS]
     rows = np.sort(rows[np.isin(cohort, kept)])
-    people, who = np.unique(trails.member[rows], return_inverse=True)
-    _, labels = np.unique(simulation.cohort[people], return_inverse=True)
+    people, who = np.unique(feed.member[rows], return_inverse=True)
+    _, labels = np.unique(cohorts.cohort[people], return_inverse=True)
     return rows, Bundles(who.astype(np.int64), labels.astype(np.int64))
 
 
-def _entry_rows(
-    trails: Trails, simulation: Simulation, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _entry_rows(feed: Feed, cohorts: Cohorts, rows: Numbers) -> Numbers:
     """Of each person of ``rows``, in order, the row that its attributes as of entry are read from here: one of the
     latest window up to its entry."""
-    member = trails.member[rows]
+    member = feed.member[rows]
     people = np.unique(member)
-    every = np.flatnonzero(np.isin(trails.member, people))
-    early = every[trails.window[every] <= simulation.entered[trails.member[every]]]
-    order = early[np.lexsort((trails.window[early], trails.member[early]))]
-    last = np.append(np.diff(trails.member[order]) > 0, True)
+    every = np.flatnonzero(np.isin(feed.member, people))
+    early = every[feed.window[every] <= cohorts.entered[feed.member[every]]]
+    order = early[np.lexsort((feed.window[early], feed.member[early]))]
+    last = np.append(np.diff(feed.member[order]) > 0, True)
     return order[last]
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.dry_run.feed import Feed
 from kanonflow.pipelines.risks.field_values import ranks_of
 from kanonflow.pipelines.risks.payload_measures import order_within
-from kanonflow.pipelines.risks.trails import Trails
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.value_units import to_units
 
@@ -42,23 +42,23 @@ class PayloadInTime(NamedTuple):
         return self.judged and self.value > self.limit
 
 
-def payload_in_time(trails: Trails, bound: BoundPolicy) -> tuple[PayloadInTime, ...]:
+def payload_in_time(feed: Feed, bound: BoundPolicy) -> tuple[PayloadInTime, ...]:
     """The measures of every payload field that numbers or dates, or texts as numbered ids, could tell time by.
 
     Partition fields are left out: they say the same of all rows of a partition. O(n log n) a field.
     """
     time = bound.policy.time
     assert time is not None
-    times = to_units(trails.rows.column(time.name))[0]
+    times = to_units(feed.rows.column(time.name))[0]
     found = []
     for column in bound.payload:
         if column.name in bound.policy.partition_by:
             continue
-        array = trails.rows.column(column.name).combine_chunks()
+        array = feed.rows.column(column.name).combine_chunks()
         known = np.flatnonzero(np.asarray(array.is_valid()))
         array = array.take(pa.array(known))
-        found += _rises(column, array, times[known], trails.member[known])
-        found += _in_own_window(column, array, trails.window[known], bound)
+        found += _rises(column, array, times[known], feed.member[known])
+        found += _in_own_window(column, array, feed.window[known], bound)
     return tuple(found)
 
 

@@ -119,49 +119,49 @@ class Found:
         return self.published or (self.recorded and (self.stream or self.taken or self.resume))
 
 
-def beginning(found: Found) -> Beginning | Refusal:
+def beginning(state: Found) -> Beginning | Refusal:
     """The table above."""
-    return _again(found) if found.used else _first(found)
+    return _again(state) if state.used else _first(state)
 
 
-def _first(found: Found) -> Beginning | Refusal:
-    if found.continues:
+def _first(state: Found) -> Beginning | Refusal:
+    if state.continues:
         return Beginning.CONTINUE
-    return Refusal.NO_SECRETS if found.previous else Beginning.NEW
+    return Refusal.NO_SECRETS if state.previous else Beginning.NEW
 
 
-def _again(found: Found) -> Beginning | Refusal:
-    if not found.resume:
+def _again(state: Found) -> Beginning | Refusal:
+    if not state.resume:
         return Refusal.OTHERS
-    refused = _stream_again(found) if found.stream else None
+    refused = _stream_again(state) if state.stream else None
     if refused is not None:
         return refused
-    if not found.recorded:
+    if not state.recorded:
         return Refusal.UNRECORDED
-    return Beginning.FROM_STATE if found.stream else Beginning.RESUME
+    return Beginning.FROM_STATE if state.stream else Beginning.RESUME
 
 
-def _stream_again(found: Found) -> Refusal | None:
-    if not found.from_state:
+def _stream_again(state: Found) -> Refusal | None:
+    if not state.from_state:
         return Refusal.STATELESS
-    return Refusal.RUNNING if found.runs else None
+    return Refusal.RUNNING if state.runs else None
 
 
 def decided(
-    output: str, found: Found, record: Mapping[str, Any] | None, stream: StreamStart | None
+    output: str, state: Found, record: Mapping[str, Any] | None, stream: StreamStart | None
 ) -> Beginning:
     """How the run begins. The job on record is asked for only where that decides. Raises RunDirectoryError."""
     job = (record or {}).get("job")
-    begins = beginning(found)
+    begins = beginning(state)
     if isinstance(job, dict) and stream is not None:
-        running = beginning(replace(found, runs=True))
+        running = beginning(replace(state, runs=True))
         if running is not begins and stream.goes_on(job):
             begins = running
     if isinstance(begins, Beginning):
         return begins
-    told = begins.value.format(
+    message = begins.value.format(
         how="" if stream is None else stream.how, name=job.get("name") if isinstance(job, dict) else None
     )
     if begins is Refusal.NO_SECRETS:
-        raise RunDirectoryError(told)
-    raise RunDirectoryError(f"{output} {told}" if begins in _AFTER_THE_NAME else f"{output}: {told}")
+        raise RunDirectoryError(message)
+    raise RunDirectoryError(f"{output} {message}" if begins in _AFTER_THE_NAME else f"{output}: {message}")

@@ -31,8 +31,8 @@ def strangers_note(output: str, names: Sequence[str]) -> tuple[str, ...]:
     if not names:
         return ()
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    told = ", ".join(map(printable, names[:_NAMED]))
+    named = ", ".join(map(printable, names[:_NAMED]))
     return (
-        f"{output} also holds what is not of a run and is left as it is: {told}{more}. A directory of"
+        f"{output} also holds what is not of a run and is left as it is: {named}{more}. A directory of"
         " its own for each run keeps what may be given away apart from what may not.",
     )

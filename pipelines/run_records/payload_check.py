@@ -44,8 +44,8 @@ def check_digest(policy: Policy) -> str:
     fields = tuple(
         replace(field, accept_risk=_ACCEPTED if field.accept_risk else None) for field in policy.fields
     )
-    told = policy_digest(replace(policy, solver=SolverChoice(), fields=fields, max_rejected=None))
-    return hashlib.sha256(told).hexdigest()
+    digest = policy_digest(replace(policy, solver=SolverChoice(), fields=fields, max_rejected=None))
+    return hashlib.sha256(digest).hexdigest()
 
 
 def write_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
@@ -72,13 +72,13 @@ def _keep(name: str, output: str, policy: Policy, figures: Mapping[str, Any], no
     restricted = restricted_directory(output)
     make_directory(restricted, private=True)
     path = FileSystems.join(restricted, name)
-    told = {
+    values = {
         "policy_name": policy.name,
         "policy": check_digest(policy),
         "measured_at": datetime.fromtimestamp(now_ms / 1_000, UTC).isoformat(timespec="seconds"),
         **figures,
     }
-    data = json.dumps(told, indent=1).encode()
+    data = json.dumps(values, indent=1).encode()
     if not is_local(path):
         with FileSystems.create(path) as file:
             file.write(data)

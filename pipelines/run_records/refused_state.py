@@ -60,8 +60,8 @@ class RefusedState:
     def raise_it(self) -> None:
         """Raise what was said: GoneFeedError, LostInputError or OlderStateError; nothing of nothing."""
         if self.stands():
-            told = json.loads(read_whole(refusal_file(self.output)))
-            raise _KINDS.get(told.get("kind"), OlderStateError)(told["reason"])
+            refusal = json.loads(read_whole(refusal_file(self.output)))
+            raise _KINDS.get(refusal.get("kind"), OlderStateError)(refusal["reason"])
 
     def refuse(self, kind: str, reason: str) -> None:
         """Leave the word that the stream must not go on; the first one stays."""

@@ -35,8 +35,8 @@ def _records(folder: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _with_paths(folder: str) -> Iterator[tuple[Mapping[str, Any], str]]:
-    found = FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list
-    for path in sorted(match.path for match in found):
+    files = FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list
+    for path in sorted(match.path for match in files):
         try:
             records: list[Any] = list(fastavro.reader(BytesIO(read_whole(path))))
         except OSError:

@@ -31,8 +31,8 @@ def take_back(output: str | Path) -> None:
     did not. Raises OSError: something is there that cannot be changed."""
     root = Path(output)
     for path, private in ((root / NAME, False), (root / "restricted" / NAME, True)):
-        if told := read_json(path):
-            data = json.dumps(told | {"second_release": True}, indent=1).encode() + b"\n"
+        if verdict := read_json(path):
+            data = json.dumps(verdict | {"second_release": True}, indent=1).encode() + b"\n"
             replace_file(path, data, private=private)
     for name in _PAGES:
         (root / name).unlink(missing_ok=True)

@@ -264,10 +264,10 @@ def _found(
     continues: bool,
     previous: bool,
 ) -> Found:
-    told = record or {}
+    values = record or {}
     return Found(
         recorded=record is not None,
-        taken="job" in told or bool(told.get("elsewhere")),
+        taken="job" in values or bool(values.get("elsewhere")),
         published=holds_output(output),
         resume=resume,
         stream=stream is not None,
@@ -294,18 +294,18 @@ def _secret(run: _Run, restricted: str, given: Secret | None) -> tuple[Secret, t
     """The secret of the run with those that it replaced, and what to tell of it."""
     secret, notes = _find_secret(restricted, given, resumed=run.record is not None)
     if run.record is not None:
-        secret, told = continued_secret(run.record, secret, run.previous, rotates=run.stream is not None)
-        return secret, notes + told
+        secret, more = continued_secret(run.record, secret, run.previous, rotates=run.stream is not None)
+        return secret, notes + more
     if run.earlier is None:
         return secret, notes
-    secret, told = continued_secret(run.earlier.record, secret, run.previous, rotates=True)
+    secret, more = continued_secret(run.earlier.record, secret, run.previous, rotates=True)
     if secret.lasting.commit() != run.earlier.record["secret"]:
         raise ContinueError(
             f"--continue {run.earlier.directory}: its people are known by another secret, and under this one nobody"
             " would be. Give the secret of that run; a new one together with those that it used before"
             " (--previous-secret)"
         )
-    return secret, notes + told
+    return secret, notes + more
 
 
 def _lasting(
@@ -362,11 +362,11 @@ def _fed(
     if earlier is None:
         return {}
     feeds = feeds_of_chain(earlier.directory, earlier.record)
-    told: dict[str, Any] = {feeds_read.KEY: feeds} if feeds else {}
+    says: dict[str, Any] = {feeds_read.KEY: feeds} if feeds else {}
     if stream is not None:
         begins = begin_after(earlier.directory, feeds, inputs[0], chosen=stream.chosen)
-        told |= {} if begins is None else {BEGINS: begins}
-    return told
+        says |= {} if begins is None else {BEGINS: begins}
+    return says
 
 
 def _earlier_run(
@@ -374,8 +374,8 @@ def _earlier_run(
 ) -> EarlierRun:
     if bound is None or bound.policy != policy:
         raise RunDirectoryError("--continue needs the policy that is bound to the input")
-    told = None if asked is None else asked.individual_type
-    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound, told)
+    kind = None if asked is None else asked.individual_type
+    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound, kind)
 
 
 def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | None) -> Secret | None:

@@ -22,8 +22,8 @@ NAME = "summary.json"
 
 def settings_of(policy: Policy) -> dict[str, str]:
     """A policy's keys but for its fields, with defaults spelled out; parts of a key behind a point."""
-    told = {name: value for name, value in to_mapping(policy).items() if name != "fields"}
-    return dict(_flat(told))
+    head = {name: value for name, value in to_mapping(policy).items() if name != "fields"}
+    return dict(_flat(head))
 
 
 def write_summary(output: str, policy: Policy, table: Mapping[str, Any], now_ms: int) -> None:
@@ -31,25 +31,25 @@ def write_summary(output: str, policy: Policy, table: Mapping[str, Any], now_ms:
 
     Raises OSError.
     """
-    told = {
+    values = {
         "ended_at": datetime.fromtimestamp(now_ms // 1000, UTC).isoformat(timespec="seconds"),
         "settings": settings_of(policy),
         "summary": dict(table),
     }
-    replace_file(Path(output, "restricted", NAME), json.dumps(told, indent=1).encode(), private=True)
+    replace_file(Path(output, "restricted", NAME), json.dumps(values, indent=1).encode(), private=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; {} where there is none."""
     try:
-        told = json.loads(path.read_bytes())
+        values = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
-def _flat(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in told.items():
+def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in mapping.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
         elif value is not None:

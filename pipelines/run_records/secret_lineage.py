@@ -36,8 +36,8 @@ def continued_secret(
     Raises SecretError: one that the run has used is not given, one that it never used is, or an old one comes back.
     """
     used = _used(record)
-    known = {secret.commit(): secret for secret in (*previous, given)}
-    missing = [version for version, commitment in used if commitment not in known]
+    by_commitment = {secret.commit(): secret for secret in (*previous, given)}
+    missing = [version for version, commitment in used if commitment not in by_commitment]
     if missing and len(used) == 1 and not previous:
         return given, ()
     if missing:
@@ -48,7 +48,7 @@ def continued_secret(
     commitments = [commitment for _, commitment in used]
     if any(secret.commit() not in commitments for secret in previous):
         raise SecretError("--previous-secret: names a secret that this run never used")
-    chain = [known[commitment].after((), version) for version, commitment in used]
+    chain = [by_commitment[commitment].after((), version) for version, commitment in used]
     now = given.commit()
     if now == commitments[-1]:
         return chain[-1].after(chain[:-1]), ()

@@ -156,15 +156,15 @@ def keep_verdict(output: str | Path, verdict: Verdict, report: AuditReport, befo
         raise VerdictError(
             "files changed while they were audited, so the verdict is of none that is there now"
         )
-    told = asdict(verdict)
-    whole = told | {
+    public = asdict(verdict)
+    whole = public | {
         "files": before.all_files,
         "digest": before.all_digest,
         "report": json.loads(report.to_json()),
     }
     try:
         # The public one first: should the other fail, what others are told is of this audit.
-        replace_file(root / NAME, _json(told), private=False)
+        replace_file(root / NAME, _json(public), private=False)
         if (root / "restricted").is_dir():
             replace_file(root / "restricted" / NAME, _json(whole), private=True)
     except OSError as error:
@@ -173,13 +173,13 @@ def keep_verdict(output: str | Path, verdict: Verdict, report: AuditReport, befo
 
 def read_verdict(output: str | Path) -> Verdict | None:
     """The verdict that is kept beside a run's releases; None: there is none, or it is damaged."""
-    told = read_json(Path(output) / NAME)
+    values_read = read_json(Path(output) / NAME)
     kinds: dict[str, type] = {"passed": bool, "waiting": bool, "matching_records": bool, "secret": bool}
     kinds |= {"second_release": bool, "k": int, "releases": int, "rows": int, "files": int, "place": int}
     kinds |= dict.fromkeys(("followed_groups", "followed_people", "followed_rows"), int)
     values: dict[str, Any] = {}
     for member in fields(Verdict):
-        value = told.get(member.name)
+        value = values_read.get(member.name)
         optional = member.name in ("cohort", "place") and value is None
         if not optional and type(value) is not kinds.get(member.name, str):
             return None
@@ -189,9 +189,9 @@ def read_verdict(output: str | Path) -> Verdict | None:
 
 def read_report(output: str | Path, judged: Judged | None) -> Mapping[str, Any] | None:
     """The audit's whole report as ``verify --json`` prints it, if it is of the files that are there now: ``judged``."""
-    told = read_json(Path(output) / "restricted" / NAME)
-    report = told.get("report")
-    if judged is None or not isinstance(report, dict) or told.get("digest") != judged.all_digest:
+    whole = read_json(Path(output) / "restricted" / NAME)
+    report = whole.get("report")
+    if judged is None or not isinstance(report, dict) or whole.get("digest") != judged.all_digest:
         return None
     return report
 
@@ -201,8 +201,8 @@ def judged_again(output: str | Path) -> Judged | None:
     return judged_files(output) if (Path(output) / NAME).exists() else None
 
 
-def _json(told: Mapping[str, Any]) -> bytes:
-    return json.dumps(told, indent=1).encode() + b"\n"
+def _json(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, indent=1).encode() + b"\n"
 
 
 def stands(verdict: Verdict | None, judged: Judged | None) -> bool:
@@ -212,8 +212,8 @@ def stands(verdict: Verdict | None, judged: Judged | None) -> bool:
 
 def _lines(root: Path, folders: Sequence[str]) -> list[bytes]:
     """As sha256sum prints them, in the order of their names' bytes."""
-    found = [(os.fsencode(path.relative_to(root)), _content(path)) for path in _entries(root, folders)]
-    return [digest + b"  " + name + b"\n" for name, digest in sorted(found)]
+    digests = [(os.fsencode(path.relative_to(root)), _content(path)) for path in _entries(root, folders)]
+    return [digest + b"  " + name + b"\n" for name, digest in sorted(digests)]
 
 
 def _entries(root: Path, folders: Sequence[str]) -> Iterator[Path]:

@@ -144,7 +144,7 @@ def anonymize_files(
     if not options.quiet and measured.line:
         tell(measured.line, terminal)
     contents = input_contents(files)
-    told = [content.record() for content in contents]
+    records = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]
     refuse_read_files(options.continues, [each.file.path for each in contents])
@@ -153,7 +153,7 @@ def anonymize_files(
         options.carry, options.until, partial(latest_window_end, files, bound, csv), options.epoch
     )
     with open_release_directory(
-        options, policy, told, secret, previous, bound, continuing, asked
+        options, policy, records, secret, previous, bound, continuing, asked
     ) as directory:
         for note in directory.notes:
             tell(note, terminal)
@@ -214,13 +214,13 @@ def anonymize_files(
 
 def with_overrides(policy: Policy, options: RunOptions) -> Policy:
     """The policy with what the command line says about the solver."""
-    given = {
+    overrides = {
         "evaluations_per_row": options.evaluations,
         "deadline_ms": options.deadline_ms,
         "threads": options.threads,
         "seed": options.search_seed,
     }
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
     return replace(policy, solver=replace(policy.solver, **changes)) if changes else policy
 
 
@@ -349,8 +349,8 @@ def connect(
         metrics = unreleased | "StableMetrics" >> boundary()  # dict
         rejected = gathered | "StableRejected" >> boundary()  # RejectedRows
     written = releases | "WriteReleases" >> (write_releases or WriteReleases(output, bound, epoch))
-    told = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
-    done = [carried, told | "WriteMetrics" >> WriteMetrics(output, bound.policy)]
+    all_metrics = (metrics, written.metrics) | "AllMetrics" >> beam.Flatten()
+    done = [carried, all_metrics | "WriteMetrics" >> WriteMetrics(output, bound.policy)]
     if (divided := anonymized.divided) is not None and (streaming or bound.policy.accepts_divided):
         done.append(divided | "KAnonymize/Divided" >> WriteDividedPeople(output))
     # The feed has not ended before what was gathered is on its way.
@@ -383,9 +383,9 @@ def told_error_in(error: BaseException) -> Exception | None:
     for kind in _TOLD:
         if isinstance(error, kind):
             return kind(str(error).split(" [while running '")[0])
-        found = re.search(rf"{kind.__name__}: (.*?)(?: \[while running '|\n|$)", str(error))
-        if found:
-            return kind(found.group(1))
+        match = re.search(rf"{kind.__name__}: (.*?)(?: \[while running '|\n|$)", str(error))
+        if match:
+            return kind(match.group(1))
     return None
 
 
@@ -399,14 +399,14 @@ def run_to_end(pipeline: beam.Pipeline, output: str) -> dict[str, int]:
     state = getattr(result, "state", None)
     if state not in (None, PipelineState.DONE):
         raise RunFailedError(f"the runner ended the run as {state}")
-    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
-    return {counter.key.metric.name: counter.result for counter in found}
+    counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    return {counter.key.metric.name: counter.result for counter in counters}
 
 
 def run_failure(error: Exception, output: str) -> Exception:
     """What to raise in the place of what a runner raised, whose text goes to the log and not to the terminal."""
-    if (told := told_error_in(error)) is not None:
-        return told
+    if (cause := told_error_in(error)) is not None:
+        return cause
     logging.getLogger(__name__).error("the run failed", exc_info=error)
     place = f"; see {restricted_directory(output)}/beam.log" if is_local(output) else ""
     return RunFailedError(f"the run failed ({type(error).__name__}){place}")
@@ -420,8 +420,8 @@ def all_metrics(folder: str) -> Iterator[Mapping[str, Any]]:
 
 def _says_something(record: logging.LogRecord) -> bool:
     """Beam warns of every flag that another of its parsers knows; unknown ones were refused before."""
-    told = str(record.msg)
-    return not told.startswith(("Unparseable argument", "Discarding unparseable args"))
+    text = str(record.msg)
+    return not text.startswith(("Unparseable argument", "Discarding unparseable args"))
 
 
 @contextlib.contextmanager

@@ -63,9 +63,9 @@ def _mistakes(
 ) -> Iterator[str]:
     if FileSystems.get_scheme(output) is None:
         yield f"--output or --restricted {output} is on this machine, which workers do not see; give a gs:// prefix"
-    for given in inputs:
-        if "://" not in given:
-            yield f"{given} is on this machine, which workers do not see; put it in a bucket"
+    for pattern in inputs:
+        if "://" not in pattern:
+            yield f"{pattern} is on this machine, which workers do not see; put it in a bucket"
     if not all(isinstance(secret, ManagedSecret) for secret in secrets):
         yield (
             "workers get the secret from Secret Manager only; give --secret-manager"

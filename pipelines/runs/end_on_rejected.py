@@ -31,9 +31,9 @@ class EndOnRejected:
         """Leave the reason, once: the first worker that finds one is heard."""
         limit = self.bound.policy.rejected_limit
         lost = lost_rows(last.unfit, last.rows, limit, self.bound.columns)
-        known = bool(self.bound.policy.read_once)
-        lines = lost_lines(lost, last.unfit.total(), last.rows, limit, the="the last ", known=known)
+        read_once = bool(self.bound.policy.read_once)
+        lines = lost_lines(lost, last.unfit.total(), last.rows, limit, the="the last ", known=read_once)
         path = refusal_file(self.output)
         make_directory(FileSystems.split(path)[0], private=True)
-        told = {"kind": LOST_INPUT, "reason": "\n".join(lines)}
-        create_if_absent(path, json.dumps(told, indent=1).encode(), private=True)
+        refusal = {"kind": LOST_INPUT, "reason": "\n".join(lines)}
+        create_if_absent(path, json.dumps(refusal, indent=1).encode(), private=True)

@@ -94,9 +94,9 @@ class DirectoryFeed:
                 return input_schema(find_inputs([os.path.join(self.path, arrived.name)]), form)
             except InputError as error:
                 mistakes.append(str(error))
-        told = f": {mistakes[0]}" if mistakes else ""
+        reason = f": {mistakes[0]}" if mistakes else ""
         raise InputError(
-            f"--source {self.path}: no file there shows what the feed holds{told};"
+            f"--source {self.path}: no file there shows what the feed holds{reason};"
             " name one that does with --schema"
         )
 
@@ -142,8 +142,8 @@ class TopicFeed:
         from kanonflow.pipelines.kafka.input import kafka_input
         from kanonflow.pipelines.kafka.source import KafkaSource
 
-        found = kafka_input(self.address, policy)
-        return Feed(found.schema, lambda bound: KafkaSource(self.address, bound, found.avro))
+        topic_input = kafka_input(self.address, policy)
+        return Feed(topic_input.schema, lambda bound: KafkaSource(self.address, bound, topic_input.avro))
 
 
 FeedAddress = DirectoryFeed | TopicFeed

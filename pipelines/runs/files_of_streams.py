@@ -27,11 +27,11 @@ def refuse_read_files(continues: str | None, paths: Sequence[str]) -> None:
     feeds = feeds_of_chain(continues, record)
     read = sorted(FileSystems.split(path)[1] for path in paths if _was_read(path, feeds))
     if read:
-        told = ", ".join(read[:_NAMED]) + (f" and {len(read) - _NAMED:,} more" if len(read) > _NAMED else "")
+        names = ", ".join(read[:_NAMED]) + (f" and {len(read) - _NAMED:,} more" if len(read) > _NAMED else "")
         raise ContinueError(
             f"--continue {continues}: the streams that it goes on from have read {len(read):,} of the {len(paths):,}"
-            f" files of the input already, or may have: {told}. Their rows would be released a second time; leave those"
-            " out"
+            f" files of the input already, or may have: {names}. Their rows would be released a second time; leave"
+            " those out"
         )
 
 

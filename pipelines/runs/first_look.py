@@ -54,5 +54,5 @@ def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm
     if refusal is not None:
         raise refusal
     seconds = time.perf_counter() - begin
-    told = f"payload within its limits: {', '.join(open_fields)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"
-    return Measured(told, risks.figures())
+    line = f"payload within its limits: {', '.join(open_fields)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"
+    return Measured(line, risks.figures())

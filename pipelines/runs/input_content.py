@@ -78,8 +78,8 @@ def _look(file: InputFile) -> InputContent:
 def _state(path: str) -> tuple[int, ...]:
     if not is_local(path):
         return ()
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    entry = os.stat(path)
+    return entry.st_size, entry.st_mtime_ns, entry.st_ino
 
 
 def _checksum(path: str) -> str:

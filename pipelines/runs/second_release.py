@@ -157,7 +157,7 @@ def second_release_notes(output: str) -> tuple[str, ...]:
         if "second_release_of" in record:
             notes.append(f"This is a second release of rows that were released before. {LOSS}")
         if others := record.get("second_releases"):
-            told = ", ".join(f"{each['directory']} (policy {each['policy_name']})" for each in others)
-            notes.append(f"These rows were released again: {told}. {LOSS}")
+            places = ", ".join(f"{each['directory']} (policy {each['policy_name']})" for each in others)
+            notes.append(f"These rows were released again: {places}. {LOSS}")
         return tuple(notes)
     return ()

@@ -57,12 +57,12 @@ class ManagedSecret:
     name: str
 
     def __post_init__(self) -> None:
-        found = _MANAGED.fullmatch(self.name)
-        if found is None:
+        match = _MANAGED.fullmatch(self.name)
+        if match is None:
             raise SecretError(
                 f"--secret-manager {self.name}: expected projects/PROJECT/secrets/SECRET/versions/NUMBER"
             )
-        version = found["version"]
+        version = match["version"]
         if re.fullmatch("[1-9][0-9]*", version) is None:
             raise SecretError(
                 f"--secret-manager {self.name}: name a version by its number. What {version} stands for can change"
@@ -128,11 +128,11 @@ def secret_source(
 
     Raises SecretError: more than one is given, or the name is none of Secret Manager's.
     """
-    given = [
+    sources = [
         flag for flag, value in (("file", file), ("env", variable), ("manager", managed)) if value is not None
     ]
-    if len(given) > 1:
-        raise SecretError(f"give one of {' and '.join(f'--secret-{flag}' for flag in given)}, not both")
+    if len(sources) > 1:
+        raise SecretError(f"give one of {' and '.join(f'--secret-{flag}' for flag in sources)}, not both")
     if file is not None:
         return SecretFile(os.path.abspath(file))
     if variable is not None:

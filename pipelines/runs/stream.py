@@ -290,8 +290,8 @@ def _goes_on(job: Mapping[str, str]) -> bool:
 
 def job_name(policy: str, options: RunOptions) -> str:
     """The job's name in its cluster: the one given, else one that no other run has."""
-    given = flag_value(options.beam_flags, "--job_name")
-    return given or f"kanonflow-{re.sub('[^a-z0-9]+', '-', policy.lower()).strip('-')}-{secrets.token_hex(4)}"
+    asked = flag_value(options.beam_flags, "--job_name")
+    return asked or f"kanonflow-{re.sub('[^a-z0-9]+', '-', policy.lower()).strip('-')}-{secrets.token_hex(4)}"
 
 
 def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary:

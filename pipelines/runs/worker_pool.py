@@ -250,9 +250,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--service_port", type=int, default=50_000, help="default: %(default)s")
     parser.add_argument("--container_executable", help="what starts a worker in Beam's images")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     need_tested_beam("this pool of workers")
-    pool = WorkerPool(given.service_port, container_executable=given.container_executable)
+    pool = WorkerPool(options.service_port, container_executable=options.container_executable)
     print(f"workers are started for those who ask at {pool.address}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

@@ -51,15 +51,15 @@ def lost_rows(
     if not rows_read or sum(unfit.values()) / rows_read <= limit:
         return ()
     by_name = {column.name: column for column in columns}
-    found = []
+    losses = []
     for (reason, field), rows in unfit.items():
         column = by_name.get(field or "")
         expected = _NO_FIELD if column is None else expected_instead(column, reason)
         fits = (proposed or {}).get(field or "", "")
-        found.append(LostRows(reason, field, rows, rows / rows_read, expected, fits))
-    found.sort(key=lambda lost: (-lost.rows, lost.reason, lost.field or ""))
-    above = [lost for lost in found if lost.share > limit]
-    return tuple(above or found)
+        losses.append(LostRows(reason, field, rows, rows / rows_read, expected, fits))
+    losses.sort(key=lambda lost: (-lost.rows, lost.reason, lost.field or ""))
+    above = [lost for lost in losses if lost.share > limit]
+    return tuple(above or losses)
 
 
 def lost_lines(
@@ -86,5 +86,5 @@ def lost_lines(
             " are released all the same if only quasi-identifiers are at fault"
         )
     mend = "Mend the input, or say in the policy how it is written"
-    told = f"{what}; every rejected row is in restricted/rejected. {mend}"
-    return (told, *(each.render() for each in lost))
+    first = f"{what}; every rejected row is in restricted/rejected. {mend}"
+    return (first, *(each.render() for each in lost))

@@ -26,12 +26,12 @@ class MetricsFollower:
 
     def poll(self) -> list[Mapping[str, Any]]:
         """The records of the files that are new since the last call; complete ones, as files appear whole."""
-        found = []
+        records = []
         for path in sorted(self._folder.glob("*.avro")):
             if path.name not in self._seen:
                 self._seen.add(path.name)
-                found.extend(read_metrics(path.read_bytes()))
-        return found
+                records.extend(read_metrics(path.read_bytes()))
+        return records
 
 
 def read_metrics(data: bytes) -> list[Mapping[str, Any]]:
@@ -44,8 +44,8 @@ def people_shown(latest: Iterable[Mapping[str, Any]]) -> str:
     records = [record for record in latest if record.get("epoch") is not None]
     if not records:
         return ""
-    known, waits = (sum(record[name] or 0 for record in records) for name in ("people_known", "pool"))
-    return f"{known:,} people in, {waits:,} wait"
+    inside, waits = (sum(record[name] or 0 for record in records) for name in ("people_known", "pool"))
+    return f"{inside:,} people in, {waits:,} wait"
 
 
 def watched_live(terminal: TextIO) -> bool:

@@ -58,29 +58,31 @@ class RunSummary:
 
     def problems(self) -> tuple[str, ...]:
         """Why the run must not count as done; empty when it may."""
-        found = []
+        problems = []
         if self.rows_missing:
-            found.append(
+            problems.append(
                 f"the ledger does not add up: {self.rows_read} rows read"
                 f"{f' and {self.rows_carried_in} carried in' if self.rows_carried_in else ''}, but"
                 f" {self.rows_released} released,"
                 f" {self.rows_rejected} rejected and {self.rows_waiting} waiting"
             )
         if self.conflicts:
-            found.append(
+            problems.append(
                 f"{self.conflicts} release(s) exist already with other rows, or do not go on from what is published,"
                 " and were left as they are; their new rows are in restricted/rejected (release_conflict)"
             )
         if refused := self.rejected.get("gate_refused", 0):
-            found.append(
+            problems.append(
                 f"the gate refused {refused} rows: the release that was made of them would have broken the promise,"
                 " which is a fault of this software; please report it"
             )
-        found += self.lost
+        problems += self.lost
         # A first night may carry all of its rows over.
-        if self.rows_read and not (self.rows_released or self.rows_carried_out or found):
-            found.append(f"none of the {self.rows_read:,} rows read was released: {self._where_they_are()}")
-        return tuple(found)
+        if self.rows_read and not (self.rows_released or self.rows_carried_out or problems):
+            problems.append(
+                f"none of the {self.rows_read:,} rows read was released: {self._where_they_are()}"
+            )
+        return tuple(problems)
 
     def notes(self) -> tuple[str, ...]:
         """What must not go unread of a run that may count as done."""
@@ -91,9 +93,9 @@ class RunSummary:
     def _where_they_are(self) -> str:
         """Rows that were not released, by reason, most first, and why of the first reason."""
         waiting = {"waiting": self.rows_waiting} if self.rows_waiting else {}
-        told = sorted(({**self.rejected} | waiting).items(), key=lambda each: (-each[1], each[0]))
-        counts = ", ".join(f"{reason} {count:,}" for reason, count in told if count)
-        why = MESSAGES.get(told[0][0], "") if told else ""
+        reasons = sorted(({**self.rejected} | waiting).items(), key=lambda each: (-each[1], each[0]))
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in reasons if count)
+        why = MESSAGES.get(reasons[0][0], "") if reasons else ""
         return counts + (f" ({why})" if why else "")
 
     def render(self) -> str:
@@ -117,10 +119,10 @@ class RunSummary:
 
     def to_json(self, output: str) -> str:
         """The table as a JSON object, with problems and notes. output: where the releases are."""
-        told = {name: value for name, value in asdict(self).items() if name != "lost"}
+        table = {name: value for name, value in asdict(self).items() if name != "lost"}
         ledger = {"rows_rejected": self.rows_rejected, "rows_missing": self.rows_missing}
         said = {"problems": list(self.problems()), "notes": list(self.notes()), "output": output}
-        return json.dumps(told | ledger | said, indent=1)
+        return json.dumps(table | ledger | said, indent=1)
 
     def _times(self) -> list[tuple[str, str]]:
         """What took the time: parts that add up to it, and what none of them measures.

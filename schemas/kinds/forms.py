@@ -32,5 +32,5 @@ def form_of(arrow: pa.DataType) -> Form:
     if isinstance(arrow, pa.DictionaryType):
         return form_of(arrow.value_type)
     name = str(arrow)
-    found = _BY_NAME.get(name) or _BY_NAME.get(name.partition("[")[0].partition("(")[0], Form)
-    return found(arrow)
+    form = _BY_NAME.get(name) or _BY_NAME.get(name.partition("[")[0].partition("(")[0], Form)
+    return form(arrow)

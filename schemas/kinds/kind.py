@@ -76,8 +76,8 @@ class Kind:
 
     def misfit(self, quasi: Quasi, form: Form) -> str | None:
         """Why a column of a form cannot be of this kind; None: it can."""
-        told = f"type: {quasi.type} needs text, whole numbers or booleans; use type: numeric or date"
-        return form.unfit() or (None if form.label else told)
+        mistake = f"type: {quasi.type} needs text, whole numbers or booleans; use type: numeric or date"
+        return form.unfit() or (None if form.label else mistake)
 
     def ends(self, where: str, quasi: Quasi, form: Form, mistakes: list[str]) -> Ends | None:
         """The declared domain in units, with mistakes in it and in the grid; None: none is declared, or has ends."""
@@ -98,8 +98,8 @@ class Kind:
     def unlisted(self, quasi: Quasi, texts: pa.StringArray) -> NDArray[np.bool_]:
         """Of canonical texts, which are no values of the domain, bool (n,); of a null False. O(n)."""
         categories = self.categories(quasi)
-        known = pc.is_in(texts, value_set=pa.array(categories, pa.string()))
-        return np.asarray(pc.and_(texts.is_valid(), pc.invert(known)))
+        listed = pc.is_in(texts, value_set=pa.array(categories, pa.string()))
+        return np.asarray(pc.and_(texts.is_valid(), pc.invert(listed)))
 
     def expected(self, quasi: Quasi) -> str:
         """What a value of the domain is, in words."""

@@ -12,14 +12,12 @@ import functools
 import importlib
 import json
 import re
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numba.core.types
-from numba.core.dispatcher import Dispatcher
 
 # What numba says of itself does not name all of them.
 types: Any = numba.core.types
@@ -118,33 +116,6 @@ def kernel_named(name: str) -> Any:
     """The dispatcher of a kernel. Raises ImportError or AttributeError: there is none."""
     module, _, function = name.rpartition(".")
     return getattr(importlib.import_module(f"kanonflow.solvers.{module}"), function)
-
-
-def kernels_of(prefix: str) -> list[Any]:
-    """The dispatchers of every module that is imported and whose name begins so."""
-    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith(prefix)]
-    values = {id(value): value for module in modules for value in vars(module).values()}
-    return [value for value in values.values() if isinstance(value, Dispatcher)]
-
-
-def write_units(units: Units, path: Path = UNITS) -> None:
-    """One line a type and a unit, so that a change is seen in a diff."""
-    texts = {text: None for unit in units.units for text in unit.arguments}
-    number = {text: place for place, text in enumerate(texts)}
-    lines = [
-        [unit.kernel, [number[text] for text in unit.arguments], round(unit.seconds, 2), list(unit.needs)]
-        for unit in units.units
-    ]
-    held = {
-        "types": _listed(list(texts)),
-        "units": _listed(lines),
-        "sets": _listed([[name, list(places)] for name, places in units.sets.items()]),
-    }
-    path.write_text("{\n" + ",\n".join(f'"{key}": {value}' for key, value in held.items()) + "\n}\n")
-
-
-def _listed(values: Sequence[Any]) -> str:
-    return "[\n" + ",\n".join(json.dumps(value) for value in values) + "\n]"
 
 
 @functools.cache

@@ -1,14 +1,12 @@
-"""What a node of a lattice loses, by every measure that the sources use."""
+"""What a node of a lattice loses."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
-from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable, LevelVector
+from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 
 
 def log_of(levels: NDArray[np.int32], lattice: Lattice) -> NDArray[np.float64]:
@@ -42,79 +40,15 @@ def additive_gcp(lattice: Lattice) -> list[NDArray[np.float64]]:
     ]
 
 
-@dataclass(frozen=True)
-class NodeLosses:
-    """log: LOG in [0, 1]. los: share of suppressed records. gcp: in [0, 1], a suppressed record counts 1.
-
-    gen_total: GenTotal-IL in percent over the released records (S4, eq. 13-14; an attribute at level l of a node with
-    more than one leaf loses l / height). dm: sum of squared class sizes, plus n for each suppressed record.
-    c_avg: released records / (classes k); 0 without classes. ncp: per attribute, over the released records.
-    """
-
-    log: float
-    los: float
-    gcp: float
-    gen_total: float
-    dm: int
-    c_avg: float
-    ncp: tuple[float, ...]
-
-
-def node_losses(lattice: Lattice, node: LatticeNode, k: int) -> NodeLosses:
-    """All losses of a node. O(n d)."""
+def node_gcp(lattice: Lattice, node: LatticeNode) -> float:
+    """GCP of a node in [0, 1]; a suppressed record counts 1. O(n d)."""
     kept = ~node.suppressed
     n, released = lattice.records, int(kept.sum())
-    ncp, totals = [], []
-    for j, (table, level) in enumerate(zip(lattice.tables, node.levels, strict=True)):
-        leaf = lattice.values[kept, j]
-        mean = float(level_ncp(table)[level][leaf].mean()) if released else 0.0
-        several = table.leaves[level][table.codes[level]] > 1
-        share = level / table.height if table.height else 0.0
-        ncp.append(mean)
-        totals.append(float(several[leaf].mean()) * share if released else 0.0)
-    sizes = np.bincount(node.labels[kept]) if released else np.empty(0, dtype=np.int64)
+    if not released:
+        return 1.0 if n else 0.0
+    ncp = [
+        float(level_ncp(table)[level][lattice.values[kept, j]].mean())
+        for j, (table, level) in enumerate(zip(lattice.tables, node.levels, strict=True))
+    ]
     within = float(lattice.normalized_weights @ np.array(ncp))
-    return NodeLosses(
-        log=float(log_of(np.array([node.levels], dtype=np.int32), lattice)[0]),
-        los=1 - released / n if n else 0.0,
-        gcp=(released * within + (n - released)) / n if n else 0.0,
-        gen_total=100.0 * float(np.mean(totals)),
-        dm=int((sizes.astype(np.int64) ** 2).sum()) + (n - released) * n,
-        c_avg=released / (sizes.size * k) if sizes.size else 0.0,
-        ncp=tuple(ncp),
-    )
-
-
-def classification_metric(node: LatticeNode, classes: NDArray[np.int64]) -> float:
-    """CM (S4, eq. 16-17): share of records that are suppressed or not of their class's most frequent value.
-
-    classes: int64 (n,), the value to be predicted; of equally frequent ones the smallest counts. O(n log n).
-    """
-    kept = ~node.suppressed
-    if node.labels.size == 0:
-        return 0.0
-    pairs, counts = np.unique(
-        np.stack([node.labels[kept].astype(np.int64), classes[kept]], axis=1), axis=0, return_counts=True
-    )
-    most = np.zeros(int(node.labels.max(initial=-1)) + 1, dtype=np.int64)
-    np.maximum.at(most, pairs[:, 0], counts)
-    return 1.0 - float(most.sum()) / node.labels.size
-
-
-def accuracy(found: NDArray[np.int32], minimal: NDArray[np.int32], top: LevelVector) -> float:
-    """Mean over solutions of (H(top) - H(x)) / (H(top) - H(opt)), H the sum of levels (S1, 4.2; its formula is lost).
-
-    found: int32 (m, d), solutions. minimal: int32 (o, d), all minimal k-anonymous nodes; opt is the lowest of those
-    on a strategy path through x, that is of those nowhere above x. 1 where x is minimal, 0 at the top unless the top
-    is the only answer. O(m o d). 0 without solutions.
-    """
-    if found.shape[0] == 0:
-        return 0.0
-    whole = sum(top)
-    heights = minimal.sum(axis=1)
-    shares = []
-    for node in found:
-        below = heights[np.all(minimal <= node, axis=1)]
-        best = int(below.min()) if below.size else whole
-        shares.append(1.0 if best == whole else (whole - int(node.sum())) / (whole - best))
-    return float(np.mean(shares))
+    return (released * within + (n - released)) / n

@@ -11,7 +11,6 @@ from kanonflow.solvers.rivals.black_hole import (
     StarResult,
     search_stars,
 )
-from kanonflow.solvers.rivals.class_hulls import labels_loss
 from kanonflow.solvers.rivals.ncp_clustering import ncp_clustering_labels
 from kanonflow.solvers.rivals.stars import mended_by_clustering
 
@@ -36,10 +35,3 @@ def kab_result(
         lambda labels, drawn: mended_by_clustering(people, who, k, labels, drawn),
         old_star,
     )
-
-
-def best_restart(problem: StarProblem, seed: int, restarts: int) -> NDArray[np.int32]:
-    """The best of so many NCP clusterings: what KAB must beat to be worth its moves. O(restarts u^2 d / k)."""
-    seeds = np.random.SeedSequence(seed).generate_state(max(restarts, 1), np.uint64)
-    stars = (ncp_clustering_labels(problem.people, problem.who, problem.k, int(drawn)) for drawn in seeds)
-    return min(stars, key=lambda labels: labels_loss(problem.people, labels))

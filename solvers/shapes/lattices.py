@@ -101,7 +101,7 @@ def lattice_solver(name: str) -> LatticeSolver:
 @dataclass(frozen=True)
 class LatticeSolution:
     """nodes: int32 (m, d), the lowest k-anonymous nodes found, least loss first. losses: float64 (m,), of the loss
-    asked for; GCP here as if nothing were suppressed (``losses.node_losses`` counts that too).
+    asked for; GCP here as if nothing were suppressed (``losses.node_gcp`` counts that too).
 
     best: the first node with its classes. counts: what the checks took. failing: int32 (f, d), the highest nodes that
     turned out not to be k-anonymous. optimal: no node loses less; LOG, or with only_best the loss asked for.

@@ -58,7 +58,8 @@ def make_directory(path: str, *, private: bool = False) -> None:
     """Create a directory and its parents; a private one is readable by its owner only, also if it existed."""
     if not is_local(path):
         return  # object stores have no directories; a prefix appears with its first file
-    os.makedirs(path, exist_ok=True)
+    # From the first moment on: a process may end between two calls, and an open folder of nobody's is refused.
+    os.makedirs(path, PRIVATE_DIRECTORY if private else 0o777, exist_ok=True)
     if private and stat.S_IMODE(os.stat(path).st_mode) != PRIVATE_DIRECTORY:
         os.chmod(path, PRIVATE_DIRECTORY)
 

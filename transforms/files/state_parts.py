@@ -78,10 +78,10 @@ def unpack(data: bytes, mark: bytes, version: int, what: str) -> UnreadParts:
     Raises StateError: the bytes are no such state, one of a later version, or not as long as they should be.
     """
     try:
-        found, layout, length = _HEADER.unpack_from(data)
+        magic, layout, length = _HEADER.unpack_from(data)
     except struct.error:
         raise damaged(what, "its header is cut off") from None
-    if found != mark:
+    if magic != mark:
         raise damaged(what, "it does not begin with its mark")
     if not 1 <= layout <= version:
         raise other_layout(what, layout, version)

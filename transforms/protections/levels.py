@@ -17,7 +17,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.lattice.closed_node import closed_node
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
-from kanonflow.solvers.lattice.losses import node_losses
+from kanonflow.solvers.lattice.losses import node_gcp
 from kanonflow.solvers.lattice.node_checks import KnownNodes, LatticeWork
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 from kanonflow.solvers.shapes.lattices import LatticeTask, lattice_solver, solve_lattice, suppression_limit
@@ -111,7 +111,7 @@ def solve_levels_of_rows(
     last_cold = known.cold if known is not None and warm else found.counts.checked
     solution = Solution(
         structure=node,
-        loss=node_losses(lattice, node, bound.policy.k).gcp,
+        loss=node_gcp(lattice, node),
         start_loss=1.0,
         lower_bound=0.0,
         start="warm" if warm else choice.method,

@@ -83,8 +83,8 @@ def classify(
     Raises InputError when the batch lacks a column or has one of another type than the policy was bound to.
     Pure; O(rows x columns), vectorised, with per-row work for rejected rows only.
     """
-    found = classify_places(batch, bound, source=source, arrived=arrived, faults=faults)
-    return Classified(found.rows, found.rejected)
+    classified = classify_places(batch, bound, source=source, arrived=arrived, faults=faults)
+    return Classified(classified.rows, classified.rejected)
 
 
 def classify_places(
@@ -215,10 +215,10 @@ def _apply_domain(column: BoundColumn, values: pa.Array) -> tuple[NDArray[np.boo
 
 def _at_fault(checked: list[_Checked], rows: int) -> NDArray[np.bool_]:
     """Which rows one of the columns has a problem with, bool (n,)."""
-    found = np.zeros(rows, dtype=bool)
+    at_fault = np.zeros(rows, dtype=bool)
     for mask, _, _ in (problem for each in checked for problem in each.problems):
-        found |= mask
-    return found
+        at_fault |= mask
+    return at_fault
 
 
 def _fault_cells(
@@ -316,8 +316,8 @@ def _window_ends(checked: list[_Checked], take: pa.Array, bound: BoundPolicy) ->
         return [None] * len(take)
     times = times.take(take)
     numbers = window_numbers(times, bound.policy)
-    known = np.asarray(times.is_valid()) & ~beyond_the_calendar(times, bound.policy)
+    dated = np.asarray(times.is_valid()) & ~beyond_the_calendar(times, bound.policy)
     return [
         window_bounds(int(number), bound.policy)[1] if valid else None
-        for number, valid in zip(numbers, known, strict=True)
+        for number, valid in zip(numbers, dated, strict=True)
     ]

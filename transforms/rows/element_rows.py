@@ -91,7 +91,7 @@ def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
         # Of somebody who is known nothing reads an attribute: its fault must not reject the row here.
         for row in foul[name] if name not in attributes else ():
             broken.setdefault(row, (name, f"{name}: {NOT_UNICODE}"))
-    told = tuple(
+    kinds = tuple(
         _broken({name: column[row] for name, column in cells.items()}, *broken[row]) for row in sorted(broken)
     )
     good = [row for row in range(len(records)) if row not in broken]
@@ -106,7 +106,7 @@ def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
             if reason == "missing_value" and not needed and number not in fixed:
                 continue
             faults.append(CellFault(number, column.name, reason, message, shown(own[number])))
-    return ElementRows(pa.table(columns), told, tuple(faults))
+    return ElementRows(pa.table(columns), kinds, tuple(faults))
 
 
 def shown(value: Any) -> str | None:

@@ -81,9 +81,9 @@ def records_schema(policy: Policy, fields: Mapping[str, Any]) -> pa.Schema:
     mistakes, columns = [], []
     for name, hint in fields.items():
         kind, field = _bare(hint), declared.get(name)
-        kept = field is not None and field.role is not Role.IDENTIFIER
+        published = field is not None and field.role is not Role.IDENTIFIER
         arrow = _ARROW.get(kind, BY_POLICY)
-        if field is not None and kept and field.value is None and kind is Decimal:
+        if field is not None and published and field.value is None and kind is Decimal:
             mistakes.append(
                 f"fields.{name}: is a Decimal, whose digits its type does not tell; say as: decimal(p,s), as in"
                 " decimal(12,2)"

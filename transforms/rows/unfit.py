@@ -43,13 +43,13 @@ def unfit_counter(reason: str, field: str | None) -> str:
 
 def unfit_of_counters(counters: Mapping[str, int]) -> dict[tuple[str, str | None], int]:
     """The counts by reason and field, of a run's counters by name: the inverse of ``unfit_counter``."""
-    found: dict[tuple[str, str | None], int] = {}
+    unfit: dict[tuple[str, str | None], int] = {}
     for name, count in counters.items():
-        told = name.removeprefix(_PREFIX)
-        reason = next((each for each in UNFIT if told == each or told.startswith(f"{each}_")), None)
+        name_left = name.removeprefix(_PREFIX)
+        reason = next((each for each in UNFIT if name_left == each or name_left.startswith(f"{each}_")), None)
         if name.startswith(_PREFIX) and reason is not None and count:
-            found[reason, told[len(reason) + 1 :] or None] = count
-    return found
+            unfit[reason, name_left[len(reason) + 1 :] or None] = count
+    return unfit
 
 
 class LastRows:

@@ -84,8 +84,8 @@ def part_id(rejected: RejectedRows) -> str:
     own = [
         {key: value for key, value in record.items() if key not in _LEADS_BACK} for record in rejected.records
     ]
-    told = json.dumps([rejected.name, own], sort_keys=True).encode()
-    return hashlib.blake2b(told, digest_size=16, person=b"kanonflow part").hexdigest()
+    own_name = json.dumps([rejected.name, own], sort_keys=True).encode()
+    return hashlib.blake2b(own_name, digest_size=16, person=b"kanonflow part").hexdigest()
 
 
 def with_part(rejected: RejectedRows) -> RejectedRows:

@@ -97,7 +97,7 @@ def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads:
     own = ground.end[payloads.record]
     brought, _, _ = group_rows(np.column_stack([payloads.number, own, individual[payloads.record]]))
     ends, rank = np.unique(np.concatenate([covered, own]), return_inverse=True)
-    stride = len(ends) + 1
+    stride = len(ends)
     # In the order of payload, window, person.
     keys = payloads.number[brought] * stride + rank[len(unit) :][brought]
     asked = number[unit] * stride + rank[: len(unit)]

@@ -372,9 +372,7 @@ class _Search:
 
 def _wishes(cover: Cover, told: Narrowed, groups: np.ndarray) -> dict[int, Wish]:
     """What each of these groups still asks for, beside the cohorts that it has."""
-    chosen = np.zeros(len(cover.group), bool)
-    chosen[told.chosen] = True
-    mine = chosen[cover.pair]
+    mine = told.chosen[cover.pair]
     low = cover.low - np.bincount(cover.demand[mine], weights=cover.most[mine], minlength=len(cover.low))
     high = cover.high - np.bincount(cover.demand[mine], weights=cover.least[mine], minlength=len(cover.low))
     asks = np.zeros(int(cover.owner.max(initial=-1)) + 1, bool)

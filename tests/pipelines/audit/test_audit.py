@@ -314,6 +314,24 @@ def test_nothing_but_releases_may_lie_there(tmp_path: Path) -> None:
     assert "release/ holds 2 entries that are not releases (folders, hidden files)" in failures
     assert "a damaged Avro file (release day2)" in failures
     assert "not an Avro file (release day3)" in failures
+    assert "not audited further: some releases could not be read" in failures
+
+
+@pytest.mark.parametrize("plant", [field_missing, other_type, None])
+def test_nothing_is_said_over_a_release_that_cannot_be_read(
+    plant: Callable[[Run], None] | None, tmp_path: Path
+) -> None:
+    """By its schema, or at all: what its rows would have to do with the input is not judged."""
+    run = people()
+    if plant is not None:
+        plant(run)
+    policy, patterns, out = run.write(tmp_path)
+    if plant is None:
+        path = out / "release/day2.avro"
+        path.write_bytes(path.read_bytes()[:-30])
+    failures = audit(policy, patterns, out).failures
+    assert "not audited further: some releases could not be read" in failures
+    assert not any("payload" in failure for failure in failures)
 
 
 def test_wrong_places_are_refused(tmp_path: Path) -> None:

@@ -94,9 +94,10 @@ def test_files_that_a_stream_has_read_are_refused_where_they_lie(tmp_path: Path)
         refuse_read_files(old, [str(feed / "b.csv")])
 
 
-def test_a_stream_that_did_not_end_is_not_continued(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", [TOPIC, {"directory": "/feed"}], ids=["topic", "directory"])
+def test_a_stream_that_crashed_is_not_continued(tmp_path: Path, source: dict[str, str]) -> None:
     """Its job may be gone, but not what it published, and no release tells which rows of the source those are."""
-    record = stream(tmp_path / "one", TOPIC, POSITION)
+    record = stream(tmp_path / "one", source, POSITION)
     (tmp_path / "one" / "restricted" / "ended").unlink()
     bound = bound_feed(feed_policy(cohort="lasting", intake=12))
     with pytest.raises(ContinueError, match=r"has not ended.*last checkpoint or savepoint.*a second time"):

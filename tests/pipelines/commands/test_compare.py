@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,6 +21,7 @@ from kanonflow.pipelines.commands.compare import (
     render,
     write_front,
 )
+from kanonflow.pipelines.dry_run.side_by_side import side_by_side
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import load_policy, parse_policy
@@ -261,3 +264,26 @@ def test_the_loss_that_is_asked_for_is_shown(policy: Policy, files: tuple[Path, 
     assert found.outcomes[0].asked_loss is not None
     assert found.outcomes[0].asked_loss != found.outcomes[0].loss
     assert " sil " in render(found, Settings(), sil)
+
+
+def test_everything_is_compiled_before_anything_is_timed(
+    policy: Policy, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What every setting needs, at once, and before the first is played."""
+    calls: list[str] = []
+    compiled: list[str] = []
+
+    def compiles(names: Sequence[str], terminal: object) -> None:
+        calls.append("compile")
+        compiled.extend(names)
+
+    def plays(*given: Any, **named: Any) -> Any:
+        calls.append("play")
+        return side_by_side(*given, **named)
+
+    monkeypatch.setattr("kanonflow.pipelines.commands.compare.compile_sets", compiles)
+    monkeypatch.setattr("kanonflow.pipelines.commands.compare.side_by_side", plays)
+    settings = Settings(["auto"], (), "illness", None, [1, 2], evaluations=50, threads=1)
+    assert len(compare(policy, [str(files[1])], settings).outcomes) == 2
+    assert calls == ["compile", "play"]
+    assert {"row_graph", "classes"} <= {name.split()[0] for name in compiled}

@@ -10,7 +10,7 @@ import pytest
 from kanonflow.pipelines.dry_run.dry_run import NEVER, NOT_SECRET, DryRun, cohorts_of, dry_run
 from kanonflow.pipelines.dry_run.feed import feed_of
 from kanonflow.pipelines.dry_run.measures import measured, median_widths
-from kanonflow.pipelines.dry_run.stretch import Budget, Stretch, stretch_of
+from kanonflow.pipelines.dry_run.stretch import Budget, Stretch, entries_of, stretch_of
 from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
 from tests.pipelines.dry_run.trial_feeds import bound_rows, feed, policy
 
@@ -93,6 +93,23 @@ def test_cohorts_are_those_of_a_run_wherever_the_stretch_is() -> None:
     assert ours.intakes == theirs.intakes
     assert ((ours.cohort < 0) == (ours.entered == NEVER)).all()
     assert np.array_equal(np.bincount(ours.cohort[ours.cohort >= 0]), ours.sizes)
+
+
+def test_entries_alone_make_the_same_cohorts() -> None:
+    """Where nothing else is asked, less is played; who is asked for may be a part of the feed, by number."""
+    table, head = feed(), PROTECTIONS["lasting"]
+    rows, bound = bound_rows(table, policy(**head))
+    own = feed_of(rows, bound)
+    all_of_it, stretch = played(table, head)
+    entries = entries_of(own, bound.policy)
+    assert entries.played.sum() < 0.5 * stretch.played.sum()
+    run = dry_run(own, bound, entries)
+    assert run.windows == ()
+    theirs, ours = cohorts_of(all_of_it, own), cohorts_of(run, own)
+    assert np.array_equal(ours.cohort, theirs.cohort)
+    assert ours.loss == pytest.approx(theirs.loss)
+    some = own.of(own.who % 3 == 1)
+    assert np.array_equal(cohorts_of(run, some).cohort, theirs.cohort[np.isin(own.person, some.person)])
 
 
 def test_of_many_rows_of_a_person_some_are_left() -> None:

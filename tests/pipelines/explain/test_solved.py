@@ -12,7 +12,7 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.dry_run.feed import feed_of
 from kanonflow.pipelines.explain.explanation import Explanation, explain
-from kanonflow.pipelines.explain.solved import first_people, lengths_within, solve_variants
+from kanonflow.pipelines.explain.solved import lengths_within, solve_variants
 from kanonflow.pipelines.explain.variants import Group
 from tests.pipelines.explain.planted_feed import (
     HONEST,
@@ -87,12 +87,11 @@ def test_large_feeds_end_where_the_first_people_have_come() -> None:
     """So that founding them takes its time; rows of these people that come later are left out as well."""
     rows, bound = canonical(honest_rows(200, 20), HONEST)
     feed = feed_of(rows, bound)
-    early, left = first_people(feed, bound, 60)
-    assert early.rows.num_rows + left == rows.num_rows
-    assert len(early.rows.column("who").unique()) == early.people == 60
+    early = feed.first_people(bound, 60)
+    assert len(early.rows.column("who").unique()) == np.unique(early.who).size == 60
     times = np.sort(np.asarray(rows.column("when").cast("int64")))
     assert np.asarray(early.rows.column("when").cast("int64")).max() == times[early.rows.num_rows - 1]
-    assert first_people(feed, bound, 200) == (feed, 0)
+    assert feed.first_people(bound, 200) is feed
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -18,8 +18,8 @@ FEED = [
 
 def test_newcomers_returning_and_who_comes_once() -> None:
     """Newcomers 3 1 0 2, returning 0 1 0 2; c, d, e, f come in one window; hour 1 has fewer than three people."""
-    trails, _ = toy(FEED)
-    found = window_people(trails, 3)
+    feed, _ = toy(FEED)
+    found = window_people(feed, 3)
     assert found.windows == 4
     assert (found.newcomers, found.returning) == (1.5, 0.5)
     assert found.later_newcomers == 1.0
@@ -29,13 +29,13 @@ def test_newcomers_returning_and_who_comes_once() -> None:
 def test_windows_are_counted_by_partition() -> None:
     """In the north hours 0 and 1 with newcomers 2 and 1, in the south hour 0 with 1; nobody comes later there."""
     rows = [("a", 0, 1), ("b", 0, 1), ("c", 1, 1), ("d", 0, 1)]
-    trails, _ = toy(
+    feed, _ = toy(
         rows,
         columns={"town": ["north", "north", "north", "south"]},
         payload=["town"],
         partition_by=["town"],
     )
-    found = window_people(trails, 2)
+    found = window_people(feed, 2)
     assert found.windows == 3
     assert found.newcomers == 1.0
     assert found.later_newcomers == 1.0
@@ -44,23 +44,23 @@ def test_windows_are_counted_by_partition() -> None:
 
 def test_a_single_window_has_no_later_newcomers() -> None:
     """Nothing to judge by."""
-    trails, _ = toy(FEED[:4])
-    assert window_people(trails, 2).later_newcomers is None
+    feed, _ = toy(FEED[:4])
+    assert window_people(feed, 2).later_newcomers is None
 
 
 def test_no_rows_at_all() -> None:
     """All zero."""
-    trails, bound = toy([])
-    found = window_people(trails, 2)
+    feed, bound = toy([])
+    found = window_people(feed, 2)
     assert found == (0, 0.0, 0.0, None, 0, 0)
-    assert with_equals(trails, bound) == 0
-    assert varying_fields(trails, bound)[0].share == 0.0
+    assert with_equals(feed, bound) == 0
+    assert varying_fields(feed, bound)[0].share == 0.0
 
 
 def test_a_value_differs_from_the_first_of_its_person() -> None:
     """One row of nine with an age differs, that of a in hour 3; a missing one is no other value."""
-    trails, bound = toy(FEED)
-    (age,) = varying_fields(trails, bound)
+    feed, bound = toy(FEED)
+    (age,) = varying_fields(feed, bound)
     assert (age.field, age.people, age.rows, age.valued) == ("age", 1, 1, 9)
     assert age.share == pytest.approx(1 / 9)
 
@@ -76,10 +76,10 @@ def test_people_in_two_partitions_are_counted_by_field() -> None:
     """a is in two towns, nobody has two regions."""
     rows = [("a", 0, 1), ("a", 1, 1), ("b", 0, 1), ("b", 1, 1)]
     columns = {"town": ["x", "y", "x", "x"], "region": pa.array(["r"] * 4)}
-    trails, bound = toy(rows, columns=columns, payload=["town", "region"], partition_by=["town", "region"])
-    assert in_several(trails, bound) == {"town": 1, "region": 0}
-    assert trails.partitions == 2
-    assert trails.partition.size == 3
+    feed, bound = toy(rows, columns=columns, payload=["town", "region"], partition_by=["town", "region"])
+    assert in_several(feed, bound) == {"town": 1, "region": 0}
+    assert feed.partitions == 2
+    assert feed.home.size == 3
 
 
 def test_equals_share_all_values_of_their_first_window() -> None:
@@ -93,5 +93,5 @@ def test_somebody_of_two_partitions_who_has_an_equal_in_each_counts_once() -> No
     """A share of people is never above 1: a and b are alike in the north and in the south."""
     rows = [("a", 0, 3), ("b", 0, 3), ("a", 1, 3), ("b", 1, 3)]
     towns = {"town": ["north", "north", "south", "south"]}
-    trails, bound = toy(rows, columns=towns, payload=["town"], partition_by=["town"])
-    assert with_equals(trails, bound) == trails.people == 2
+    feed, bound = toy(rows, columns=towns, payload=["town"], partition_by=["town"])
+    assert with_equals(feed, bound) == feed.people == 2

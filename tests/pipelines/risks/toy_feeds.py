@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kanonflow.pipelines.risks.trails import Trails, trails_of
+from kanonflow.pipelines.dry_run.feed import Feed, feed_of
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_file import parse_policy
 
@@ -48,11 +48,13 @@ def visits(rows: Sequence[Visit], **columns: Sequence[Any]) -> pa.Table:
     )
 
 
-def toy(rows: Sequence[Visit], **head: Any) -> tuple[Trails, BoundPolicy]:
-    """Trails of visits, and their policy. ``columns`` of ``head``: further columns of the table."""
+def toy(rows: Sequence[Visit], **head: Any) -> tuple[Feed, BoundPolicy]:
+    """A feed of visits, and their policy. Of ``head``, columns: further ones of the table; name: the type of who."""
+    kind = head.pop("name", pa.string())
     table = visits(rows, **head.pop("columns", {}))
+    table = table.set_column(0, "who", table.column("who").cast(kind))
     bound = toy_bound(table, **head)
-    return trails_of(kept_rows(table, bound), bound), bound
+    return feed_of(kept_rows(table, bound), bound), bound
 
 
 def kept_rows(table: pa.Table, bound: BoundPolicy) -> pa.Table:

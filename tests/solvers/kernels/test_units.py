@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from numba.core import types
 
+from deploy.wheel.record_kernels import write_units
 from kanonflow.solvers.kernels.units import (
     Unit,
     Units,
@@ -14,7 +15,6 @@ from kanonflow.solvers.kernels.units import (
     known_units,
     read_type,
     type_text,
-    write_units,
 )
 from kanonflow.solvers.search.workspace import Workspace
 from kanonflow.solvers.warm_up import KERNEL_SETS, kernel_sets

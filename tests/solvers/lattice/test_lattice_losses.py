@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.node_losses import accuracy, classification_metric, node_losses
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
-from kanonflow.solvers.lattice.losses import accuracy, classification_metric, log_of, node_losses
+from kanonflow.solvers.lattice.losses import log_of, node_gcp
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 from tests.naive_lattice import naive_gcp, naive_groups, naive_log, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
@@ -29,6 +30,7 @@ def test_losses_are_their_definitions(shape: dict[str, Any], k: int, random: Any
     assert found.log == pytest.approx(float(naive_log(lattice, node)))
     assert found.los == pytest.approx(len(suppressed) / n)
     assert found.gcp == pytest.approx(float(naive_gcp(lattice, node, suppressed)))
+    assert found.gcp == node_gcp(lattice, lattice_node(lattice, node, k))
     assert found.dm == sum(size**2 for size in sizes) + len(suppressed) * n
     assert found.c_avg == pytest.approx(sum(sizes) / (len(sizes) * k) if sizes else 0.0)
     assert 0 <= found.gen_total <= 100

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.kab_tables import best_restart
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
@@ -25,7 +26,7 @@ from kanonflow.solvers.rivals.black_hole import (
     random_star,
 )
 from kanonflow.solvers.rivals.class_hulls import labels_loss
-from kanonflow.solvers.rivals.kab import best_restart, kab_result
+from kanonflow.solvers.rivals.kab import kab_result
 from kanonflow.solvers.rivals.stars import (
     aligned,
     dissolved,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent
+from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent, make_directory
 
 
 def test_a_crash_leaves_nothing_among_the_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +30,17 @@ def test_a_crash_leaves_nothing_among_the_releases(tmp_path: Path, monkeypatch: 
     assert left.name.startswith(".a.avro.")
     assert left.name.endswith(".tmp")
     assert create_if_absent(path, b"x", workspace=str(tmp_path / "restricted")) is Outcome.CREATED
+
+
+def test_a_private_directory_is_never_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the process ends right after it was made: the next run would refuse an open one."""
+
+    def dies(*given: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(os, "chmod", dies)
+    make_directory(str(tmp_path / "out" / "restricted"), private=True)
+    assert (tmp_path / "out" / "restricted").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_workspace_on_another_file_system_is_not_used(

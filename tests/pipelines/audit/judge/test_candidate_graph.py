@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
 
 from kanonflow.pipelines.audit.judge import candidate_graph as judged
 from kanonflow.pipelines.audit.judge.candidate_graph import (
@@ -161,6 +163,33 @@ def test_one_phase_finds_all_shortest_paths() -> None:
     placement = place(forced)
     assert placement.perfect
     assert placement.phases <= 1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_flow_of_larger_graphs_is_largest(seed: int) -> None:
+    """Thirty groups a side, few pairs, several windows: as much as another algorithm places, and it is a flow."""
+    random = np.random.default_rng(seed)
+    fits = random.random((30, 30)) < random.choice([0.05, 0.08, 0.12, 0.2])
+    row_size, record_size = random.integers(1, 4, 30), random.integers(1, 4, 30)
+    graph = replace(
+        graph_of(fits, row_size.tolist(), record_size.tolist()), row_turn=random.integers(0, 4, 30),
+        record_turn=random.integers(0, 4, 30),
+    )  # fmt: skip
+    placement = place(graph)
+    arcs = np.zeros((62, 62), np.int32)
+    arcs[0, 1:31], arcs[31:61, 61] = row_size, record_size
+    arcs[1:31, 31:61] = fits * 99
+    assert placement.placed == maximum_flow(csr_array(arcs), 0, 61).flow_value
+    assert fits[placement.flow_row, placement.flow_record].all()
+    assert (placement.flow > 0).all()
+    by_row = np.bincount(placement.flow_row, weights=placement.flow, minlength=30)
+    by_record = np.bincount(placement.flow_record, weights=placement.flow, minlength=30)
+    assert (by_row + placement.row_left == row_size).all()
+    assert (by_record + placement.record_left == record_size).all()
+    assert (placement.row_left >= 0).all()
+    assert (placement.record_left >= 0).all()
+    pairs = list(zip(placement.flow_row, placement.flow_record, strict=True))
+    assert len(set(pairs)) == len(pairs)
 
 
 def test_more_pairs_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

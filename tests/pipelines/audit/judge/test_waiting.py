@@ -7,13 +7,17 @@ import json
 from pathlib import Path
 
 import fastavro
+import numpy as np
 import pytest
 
 from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.judge.matching import place
+from kanonflow.pipelines.audit.judge.waiting import released_part, with_waiting
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.cli import main
 from kanonflow.schemas.avro_schema import metrics_schema
 from tests.pass_through import metrics_record
+from tests.pipelines.audit.judge.test_candidate_graph import graph_of
 from tests.pipelines.small_runs import FIRST, Run, people, ring
 
 
@@ -126,3 +130,14 @@ def test_metrics_tell_how_many_the_job_keeps(tmp_path: Path) -> None:
     (tmp_path / "input.csv").write_text("\n".join(run.lines) + "\n")
     short = audit(policy, patterns, out, waiting=True).failures
     assert "the metrics say that 2 rows wait, but 0 are neither released nor rejected" in short
+
+
+def test_who_waits_is_one_more_group() -> None:
+    """Behind all others, with the records that may wait; without it the placement is that of what is out."""
+    graph = graph_of(np.array([[True, False], [False, True]]), [1, 2], [2, 2])
+    whole = with_waiting(graph, np.array([True, False]), 1)
+    assert (whole.indptr.tolist(), whole.columns.tolist()) == ([0, 1, 2, 3], [0, 1, 0])
+    assert (whole.row_size.tolist(), whole.pairs) == ([1, 2, 1], 3)
+    placement = place(whole)
+    assert placement.perfect
+    assert released_part(placement).row_left.tolist() == [0, 0]

@@ -76,6 +76,15 @@ def test_a_record_that_must_be_in_one_release_is_in_no_other() -> None:
     assert both == [(record, release, False) for record in (0, 1) for release in (0, 1)]
 
 
+def test_who_can_be_in_one_release_only_is_there() -> None:
+    """Three records, of which two may be in either release; but while the run goes on the third may wait, too."""
+    groups, made = [(0, -1, 2), (1, 0, 3)], [2, 3]
+    units, records = [(0, 7, 2), (1, 7, 1)], [(7, 0, 0), (7, 1, 0), (7, 1, 0)]
+    others = [(record, release, False) for record in (1, 2) for release in (0, 1)]
+    assert told(groups, units, records, made) == [(0, 0, True), *others]
+    assert told(groups, units, records, made, waiting=True) == [(0, 0, False), *others]
+
+
 def test_rows_that_may_wait_are_nowhere_for_sure() -> None:
     """Two records and one row: while the run goes on either may wait for its release."""
     groups, units = [(0, 0, 1)], [(0, 7, 1)]

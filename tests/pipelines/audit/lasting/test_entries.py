@@ -67,6 +67,7 @@ def said(
     closing: tuple[int, ...] = (),
     bounded: bool = True,
     ends: dict[int, int] | None = None,
+    partition: int = 0,
 ) -> list[str]:
     """What is found, with a release at the end of each second from the first on."""
     heads = [
@@ -79,7 +80,7 @@ def said(
     findings = Findings()
     person = people_of_rows(input_rows, rosters)
     judge_entries(
-        input_rows, person, rosters, heads, [0] * releases, POLICY, ["x"], findings, bounded=bounded
+        input_rows, person, rosters, heads, [partition] * releases, POLICY, ["x"], findings, bounded=bounded
     )
     return list(findings.messages())
 
@@ -90,6 +91,9 @@ def test_people_are_found_again_where_they_entered_first() -> None:
     assert people_of_rows(rows, rosters).tolist() == [1, 0, -1]
     twice = Rosters(**{**vars(rosters), "person": np.array([7, 7], np.uint64)})
     assert people_of_rows(rows, twice).tolist() == [0, -1, -1]
+    none = InputRows(**{name: values[:0] for name, values in vars(rows).items()})
+    nobody = Rosters(**{name: values[:0] for name, values in vars(rosters).items()})
+    assert people_of_rows(none, nobody).tolist() == []
 
 
 THREE: list[Row] = [(1, 1, 4, True), (2, 1, 5, True), (3, 1, 0, True)]
@@ -166,3 +170,5 @@ def test_an_intake_that_is_due_is_not_put_off() -> None:
     assert [PUT_OFF in each for each in said(two, {}, releases=3)] == [True]
     assert said(two, {}, releases=3, closing=(2,)) == []
     assert said(two, {}, releases=2) == []
+    # In a partition where nobody has been seen nothing is put off.
+    assert said(two, {}, partition=1) == []

@@ -129,6 +129,23 @@ def test_a_row_whose_time_cannot_be_read_is_never_over(tmp_path: Path) -> None:
     assert run.judged(waiting=True).failures == ()
 
 
+def test_rows_whose_time_is_over_are_out(tmp_path: Path) -> None:
+    """Also while a run goes on: a row is missing in a release of days ago, and can come with no later one."""
+    run = make_run(tmp_path / "open", stop_after=5)
+    change_file(run.releases[0], lambda _, rows: rows.pop())
+    found(run, "records whose time is over are neither released nor rejected", waiting=True)
+
+
+def test_of_other_people_nothing_is_followed(run: LastingRun) -> None:
+    """Nobody of the input entered: not a row, group or person."""
+    told = run.source.read_text().splitlines()
+    run.source.write_text("\n".join([told[0], *(f"q{line[1:]}" for line in told[1:])]) + "\n")
+    report = run.judged()
+    assert not report.passed
+    figures = report.figures
+    assert (figures.followed, figures.rows_followed, figures.people_followed) == (0, 0, 0)
+
+
 def test_people_of_two_partitions_are_found(tmp_path: Path) -> None:
     """Partitions have cohorts of their own; people who come to both stand in two."""
     run = make_run(tmp_path / "shops", policy=BY_SHOP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kanonflow.solvers.loss.class_measures import (
+from benchmarks.class_measures import (
     average_candidates,
     average_class_size,
     candidate_discernibility,
