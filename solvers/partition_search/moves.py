@@ -174,11 +174,11 @@ def _best_fresh(
     k, active = groups.k[0], groups.active[unit]
     leaves = groups.loss[home] - changed_loss(people, groups, home, np.int64(unit), NOBODY)
     best = max(bound, EPSILON * groups.total[home, 0])
-    found = False
+    better = False
     if active >= k and groups.size[home] > 1:
         gain = leaves - fresh_loss(people, groups, unit, unit)
         if gain > best:
-            best, found = gain, True
+            best, better = gain, True
             work.found[0], work.found[1] = FRESH, NOBODY
     for index in range(nearest.shape[1]):
         other = np.int64(nearest[unit, index])
@@ -190,9 +190,9 @@ def _best_fresh(
             gain -= fresh_loss(people, groups, unit, other)
             work.evaluations[0] += 1
             if gain > best:
-                best, found = gain, True
+                best, better = gain, True
                 work.found[0], work.found[1] = FRESH, other
-    return best if found else bound
+    return best if better else bound
 
 
 @kernel(counting=False)
