@@ -210,11 +210,11 @@ def merge_cohorts(task: MergeTask) -> Merged:
     if limit > 0:
         search = search_partition(people, begun.groups, near.tour, near.nearest, Effort(limit, task.seed))
         evaluations += search.evaluations
-        found = in_order(search.groups.label)
-        found_loss = total_loss(people, _state(task, people, found))
+        answer = in_order(search.groups.label)
+        answer_loss = total_loss(people, _state(task, people, answer))
         # Gains are sums of differences: the last digits of a search that found nothing could show a rise.
-        if found_loss < loss:
-            labels, loss = found, found_loss
+        if answer_loss < loss:
+            labels, loss = answer, answer_loss
     return Merged(
         labels=labels,
         loss=loss,

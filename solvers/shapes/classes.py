@@ -193,9 +193,9 @@ def _searched(problem: _Problem, labels: NDArray[np.int32], effort: Effort) -> F
         quarters = effort._replace(evaluations=effort.evaluations * 3 // 4, progress=None)
         labels, spent, struck = _search_parts(replace(problem, near=near), labels, quarters)
     rest = effort._replace(evaluations=effort.evaluations - spent)
-    found = _search(problem, labels, near, rest)
-    trace = [(spent + made, then) for made, then in found.trace]
-    return Found(found.groups, spent + found.evaluations, struck or found.struck, trace)
+    searched = _search(problem, labels, near, rest)
+    trace = [(spent + made, then) for made, then in searched.trace]
+    return Found(searched.groups, spent + searched.evaluations, struck or searched.struck, trace)
 
 
 def _search(
@@ -253,8 +253,8 @@ def _search_parts(
     across, kept = np.unique(joined[joined >= 0], return_inverse=True)
     joined[joined >= 0] = kept
     following = across.size
-    for chosen, found in results:
-        part = found.groups.label
+    for chosen, searched in results:
+        part = searched.groups.label
         joined[chosen] = np.where(part >= 0, part + following, POOL)
         following = max(following, int(joined.max(initial=-1)) + 1)
     evaluations, struck = sum(r[1].evaluations for r in results), any(r[1].struck for r in results)
@@ -316,19 +316,19 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         begun = _Begun(diverse_greedy_labels(people, tour, k, rules), "l-greedy")
     begun = _warm_or(problem, begun)
     start_loss = total_loss(people, problem.state(begun.labels))
-    found = Found(None, 0, False, [])
+    searched = Found(None, 0, False, [])
     evaluations = task.budget.evaluations(task.table.records, k, classes=True) if search else 0
     labels = begun.labels
     if evaluations:
         effort = Effort(evaluations, task.seed, deadline, task.clock, task.progress)
-        found = _searched(problem, labels, effort)
-        labels = found.groups.label
+        searched = _searched(problem, labels, effort)
+        labels = searched.groups.label
     return problem.finished(
         labels,
         begun.start,
         start_loss=start_loss,
-        evaluations=found.evaluations,
-        deadline_struck=found.struck,
-        trace=((0, start_loss), *found.trace),
+        evaluations=searched.evaluations,
+        deadline_struck=searched.struck,
+        trace=((0, start_loss), *searched.trace),
         **begun.told,
     )
