@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from kanonflow.schemas.bound_policy import BoundPolicy
 
 KEY = "individual_type"
@@ -21,10 +19,7 @@ _WORDS = {"string": "text (string)", "long": "whole numbers (long)", "bytes": "b
 
 def individual_type(bound: BoundPolicy) -> str:
     """The kind of the individual's canonical type, as ``--individual-type`` calls it: string, long or bytes."""
-    kind = bound.column(bound.policy.cohorts.individual.name).arrow_type
-    if pa.types.is_string(kind):
-        return "string"
-    return "long" if pa.types.is_integer(kind) else "bytes"
+    return bound.column(bound.policy.cohorts.individual.name).values.id_type
 
 
 def type_difference(before: Mapping[str, Any], bound: BoundPolicy, told: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy import Policy
 
 
@@ -10,11 +11,14 @@ def ends_of_ranges_notes(policy: Policy) -> tuple[str, ...]:
     notes = []
     for field in policy.quasis:
         quasi = field.quasi
-        if quasi is None or quasi.type not in ("numeric", "date"):
+        if quasi is None:
+            continue
+        kind = KINDS[quasi.type]
+        if not kind.in_ranges:
             continue
         if quasi.grid == "exact":
             notes.append(f"{field.name}: grid: exact publishes people's own values as ends of ranges.")
-        elif quasi.grid == "auto" and quasi.type == "date":
+        elif quasi.grid == "auto" and kind.dated:
             notes.append(
                 f"{field.name}: grid: auto publishes days as they are in ranges below 310 days (instants: seconds in"
                 " ranges below 10), so their ends are people's own. A grid (month, year...) hides them."

@@ -13,6 +13,7 @@ from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
@@ -195,7 +196,7 @@ def _notes(policy: Policy) -> list[str]:
     open_ended = [
         field.name
         for field in policy.quasis
-        if field.quasi is not None and field.quasi.type in ("numeric", "date") and field.quasi.domain is None
+        if field.quasi is not None and KINDS[field.quasi.type].in_ranges and field.quasi.domain is None
     ]
     if open_ended:
         notes.append(

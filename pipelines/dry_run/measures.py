@@ -14,6 +14,7 @@ from kanonflow.pipelines.analysis.query_error import query_errors
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.dry_run.dry_run import DryRun
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.kinds.kinds import KINDS
 
 Float64s = NDArray[np.float64]
 _SEED = 1
@@ -26,7 +27,8 @@ class FieldWidth(NamedTuple):
     """One quasi-identifier as it is published.
 
     median: of the rows' boxes, the end less the beginning in ``unit`` (days, ms, or the field's own numbers), or of
-    sets and labels how many values ("values"). None: no row has a value. ncp: mean of the boxes' share of the domain.
+    sets and labels how many values ("values"), of prefixes how much is withheld ("characters", "bits"). None: no row
+    has a value. ncp: mean of the boxes' share of the domain.
     """
 
     field: str
@@ -112,12 +114,7 @@ def _widths(table: ReleasedTable, column: BoundColumn) -> Float64s:
         # Halved first: the width of two finite doubles can be infinite.
         half = boxes.high.astype(np.float64) / 2 - boxes.low.astype(np.float64) / 2
         wide = np.minimum(half, np.finfo(np.float64).max / 2) * 2
-        kind = column.arrow_type
-        if pa.types.is_timestamp(kind):
-            wide /= {"s": 1e-3, "ms": 1.0, "us": 1e3, "ns": 1e6}[kind.unit]
-        elif pa.types.is_decimal(kind):
-            wide /= 10.0**kind.scale
-        return np.where(boxes.valued, wide, np.nan)
+        return np.where(boxes.valued, column.values.widths(wide), np.nan)
     return boxes.widths.astype(np.float64)
 
 
@@ -132,11 +129,9 @@ def _median(values: Float64s, weights: Float64s) -> float | None:
 
 
 def _unit(column: BoundColumn) -> str:
-    if not column.in_ranges:
-        return "values"
-    if pa.types.is_date(column.arrow_type):
-        return "days"
-    return "ms" if pa.types.is_timestamp(column.arrow_type) else "number"
+    quasi = column.field.quasi
+    assert quasi is not None
+    return KINDS[quasi.type].width_unit(quasi, column.values)
 
 
 def in_words(width: FieldWidth, other: FieldWidth | None = None) -> str:
@@ -146,8 +141,8 @@ def in_words(width: FieldWidth, other: FieldWidth | None = None) -> str:
     if value is None:
         return "nothing"
     largest = max(value, (other.median or 0.0) if other is not None else 0.0)
-    if width.unit == "values":
-        return f"{value:,.0f} value" + ("s" if value != 1 else "")
+    if width.unit in ("values", "characters", "bits"):
+        return f"{value:,.0f} {width.unit.removesuffix('s') if value == 1 else width.unit}"
     if width.unit == "number":
         return f"{_round(value)}"
     days = 1.0 if width.unit == "days" else 1.0 / _DAY_MS

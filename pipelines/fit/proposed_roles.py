@@ -30,9 +30,11 @@ from kanonflow.pipelines.fit.column_facts import ColumnFacts, Shape, shape_of
 from kanonflow.pipelines.fit.found_types import FoundType
 from kanonflow.pipelines.fit.person import Person, person_of
 from kanonflow.pipelines.fit.sampled_column import FEW_CATEGORIES, NEAR_UNIQUE, SampledColumn
-from kanonflow.pipelines.fit.value_looks import ATTRIBUTES, CONTACT, PERSONAL, Look
+from kanonflow.pipelines.fit.value_looks import ATTRIBUTES, CONTACT, PERSONAL, Look, without_null_words
 from kanonflow.pipelines.fit.within_people import LEAST_PEOPLE, Keeping
 from kanonflow.schemas.draft import DraftedField
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.prefix_tree import PrefixOf, prefixes_of
 
 STEADY = 0.9
 """Of individuals with several rows, those with one value in all of them, from which on a field is their attribute."""
@@ -45,6 +47,8 @@ _FEW = 12
 _MANY = 0.2
 _NAMES = 20
 _MANY_TEXTS = 0.5
+_ADDRESSES = 0.98
+"""Share of different values that must be addresses, for a field to be one of them: others will be rejected."""
 _KNOWN = "known of people beforehand (quasi), or what is studied (sensitive)?"
 _FEW_NULLS = 0.03
 _LEAST_ROWS = 20
@@ -90,7 +94,7 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
         elif column in person.rivals:
             drafted = _asked(_dropped("comes back as the individual does"), "or is it the individual?")
         else:
-            drafted = _named_or_none(column) or (
+            drafted = _named_or_none(column, who) or (
                 _alone(column) if who is None else _beside_people(column, who, k, place=name in places)
             )
         kept_by = [each.name for each in person.rivals if column.within(each).kept >= SELDOM]
@@ -167,12 +171,15 @@ def _degrees(column: SampledColumn, most: float) -> bool:
     return float((np.abs(numbers * 1e3 - np.round(numbers * 1e3)) > 1e-6).mean()) >= USUAL
 
 
-def _named_or_none(column: SampledColumn) -> DraftedField | None:
+def _named_or_none(column: SampledColumn, who: SampledColumn | None) -> DraftedField | None:
     """What is dropped whatever else there is: nothing, contact data, names, documents, free text, a value a row."""
     facts = column.facts
     if not facts.distinct:
         return _dropped("no values: nothing to publish")
     look = column.look
+    if look.look is Look.IP and (who is None or column.within(who).kept >= MOSTLY):
+        # Somebody's own: a prefix of it says as much as a postcode.
+        return _quasi(column, "addresses that people keep") if addresses_of(column.found.values) else None
     # A name alone says little of a few categories (card: gold, silver; note: late).
     if look.look in CONTACT and (look.by_values or (column.label and facts.distinct > _FEW)):
         return _dropped(f"its values {look.told}" if look.by_values else look.told)
@@ -265,7 +272,10 @@ def _payload(found: FoundType, reason: str) -> DraftedField:
 
 
 def _quasi(column: SampledColumn, reason: str) -> DraftedField:
-    found, fact, days = column.found, column.facts, column.days
+    found, fact, days, addresses = column.found, column.facts, column.days, addresses_of(column.found.values)
+    if addresses is not None:
+        told = f"{fact.distinct:,} addresses: prefixes"
+        return DraftedField({"role": "quasi", "type": "prefix", "of": str(addresses)}, _both(reason, told))
     if column.text or fact.low is None or fact.high is None:
         told = f"{fact.distinct:,} values: categorical"
         return DraftedField({"role": "quasi", "type": "categorical", **_as(found)}, _both(reason, told))
@@ -281,6 +291,16 @@ def _quasi(column: SampledColumn, reason: str) -> DraftedField:
     if ends is not None:
         keys |= {"domain": f"[{ends[0]}, {ends[1]}]", "outside": "code"}
     return DraftedField(keys, _both(reason, found.told))
+
+
+def addresses_of(values: pa.Array) -> PrefixOf | None:
+    """Of which version of addresses nearly all different values are; None: of none. O(n)."""
+    texts = pc.unique(without_null_words(values)).drop_null().to_pylist() if form_of(values.type).text else []
+    for of in (PrefixOf.IPV4, PrefixOf.IPV6):
+        key = prefixes_of(of, None).key
+        if texts and sum(key(text) is not None for text in texts) >= _ADDRESSES * len(texts):
+            return of
+    return None
 
 
 def _both(first: str, second: str) -> str:

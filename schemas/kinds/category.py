@@ -20,7 +20,7 @@ class Texts(Form):
     """Text, also UUIDs."""
 
     label = name = text = True
-    value = "string"  # type: ignore[assignment]
+    value = id_type = "string"  # type: ignore[assignment]
 
     @property
     def avro(self) -> str | None:

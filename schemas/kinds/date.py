@@ -58,6 +58,7 @@ class Days(Dated):
     """Days, counted from 1970-01-01."""
 
     grid = "date"  # type: ignore[assignment]
+    width_unit = "days"  # type: ignore[assignment]
     value = "date"  # type: ignore[assignment]
     per_day = 1  # type: ignore[assignment]
     plain_type = date  # type: ignore[assignment]
@@ -149,6 +150,7 @@ class Instants(Dated):
     """Instants in UTC, in the type's own unit since 1970."""
 
     grid = "timestamp"  # type: ignore[assignment]
+    width_unit = "ms"  # type: ignore[assignment]
     value = "timestamp"  # type: ignore[assignment]
 
     @property
@@ -171,6 +173,10 @@ class Instants(Dated):
     def as_leaf(self) -> pa.DataType:
         """Their day in UTC."""
         return pa.date32()
+
+    def widths(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """In milliseconds, whatever the type's unit."""
+        return units / {"s": 1e-3, "ms": 1.0, "us": 1e3, "ns": 1e6}[self.arrow.unit]
 
     def keeps_own_unit(self, declared: Form) -> bool:
         """Of instants."""

@@ -78,6 +78,20 @@ class Form:
         return None
 
     @property
+    def id_type(self) -> str:
+        """What ``--individual-type`` calls the ids of people that such values are."""
+        return "bytes"
+
+    @property
+    def width_unit(self) -> str:
+        """What the width of a range of them is told in."""
+        return "number"
+
+    def widths(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Widths in units as they are told, float64."""
+        return units
+
+    @property
     def wider(self) -> tuple[str, ...]:
         """What ``as`` calls types that hold more numbers, the nearest first."""
         return ()

@@ -9,11 +9,11 @@ import pyarrow as pa
 from kanonflow.schemas.kinds.category import Bytes, Texts, Truths
 from kanonflow.schemas.kinds.date import Days, Instants, TimesOfDay
 from kanonflow.schemas.kinds.form import Form
-from kanonflow.schemas.kinds.number import DecimalForm, Float, Whole
+from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
 
 _FORMS: dict[type[Form], tuple[str, ...]] = {
     Whole: ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    Float: ("halffloat", "float", "double"),
+    FloatForm: ("halffloat", "float", "double"),
     DecimalForm: ("decimal32", "decimal64", "decimal128", "decimal256"),
     Days: ("date32", "date64"),
     Instants: ("timestamp",),

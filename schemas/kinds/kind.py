@@ -105,6 +105,10 @@ class Kind:
         """What a value of the domain is, in words."""
         return "a value of its declared domain (outside: code takes numbers and dates beyond it as its end)"
 
+    def width_unit(self, quasi: Quasi, form: Form) -> str:
+        """What the width of a box is told in."""
+        return "values"
+
     def told(self, quasi: Quasi) -> dict[str, Any]:
         """What a release's schema tells beside the type, so that its column can be read."""
         return {}
@@ -124,6 +128,10 @@ class Ranges(Kind):
         """In units of the form."""
         mistakes += form.grid_mistakes(where, quasi.grid)
         return None if quasi.domain is None else form.ends(where, quasi.domain, mistakes)
+
+    def width_unit(self, quasi: Quasi, form: Form) -> str:
+        """That of the form."""
+        return form.width_unit
 
     def told(self, quasi: Quasi) -> dict[str, Any]:
         """The grid, and whether its ends mean "this or beyond"."""

@@ -31,7 +31,7 @@ _DIGITS = Context(prec=100)
 _LARGEST = np.int64(np.iinfo(np.int64).max)
 
 
-class Number(Form):
+class NumberForm(Form):
     """What all numbers share: the ends of a domain count in units of 10**-scale."""
 
     family = "numbers"
@@ -71,7 +71,7 @@ class Number(Form):
         """Values as whole numbers; those that the other type cannot hold are none."""
         return self._within(array, other, pa.scalar(True))
 
-    def as_float(self, array: pa.Array, other: Float) -> tuple[pa.Array, NDArray[np.bool_]]:
+    def as_float(self, array: pa.Array, other: FloatForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """Values as fractions; those that the other type cannot hold are none."""
         return self._within(array, other, pa.scalar(True))
 
@@ -85,21 +85,26 @@ class Number(Form):
         """The least whole number of which all larger ones are values too."""
         raise NotImplementedError
 
-    def _within(self, array: pa.Array, other: Number, also: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
+    def _within(
+        self, array: pa.Array, other: NumberForm, also: pa.Array
+    ) -> tuple[pa.Array, NDArray[np.bool_]]:
         low, high = max(self.least, other.least), min(self.most, other.most)
         low, high = pa.scalar(low, self.arrow), pa.scalar(high, self.arrow)
         fits = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high))
         return self._fitting(array, pc.and_(fits, also), other)
 
-    def _fitting(self, array: pa.Array, fits: pa.Array, other: Number) -> tuple[pa.Array, NDArray[np.bool_]]:
+    def _fitting(
+        self, array: pa.Array, fits: pa.Array, other: NumberForm
+    ) -> tuple[pa.Array, NDArray[np.bool_]]:
         bad = np.asarray(pc.fill_null(pc.invert(fits), False))
         return pc.if_else(fits, array, pa.scalar(None, self.arrow)).cast(other.arrow, safe=False), bad
 
 
-class Whole(Number):
+class Whole(NumberForm):
     """Whole numbers of 8 to 64 bits."""
 
     label = name = spelled = True
+    id_type = "long"  # type: ignore[assignment]
     grid = "integer"  # type: ignore[assignment]
     wider = ("decimal(38,0)", "double")  # type: ignore[assignment]
     plain_type = int  # type: ignore[assignment]
@@ -139,7 +144,7 @@ class Whole(Number):
 
     def of_other(self, array: pa.Array, own: Form) -> tuple[pa.Array, NDArray[np.bool_]]:
         """Of numbers."""
-        assert isinstance(own, Number)
+        assert isinstance(own, NumberForm)
         return own.as_whole(array, self)
 
     def units(self, array: pa.Array) -> NDArray[np.int64]:
@@ -167,7 +172,7 @@ class Whole(Number):
         return f"a whole number of {self.arrow.bit_width} bits such as 12"
 
 
-class Float(Number):
+class FloatForm(NumberForm):
     """Fractions of 32 and 64 bits."""
 
     grid = "float"  # type: ignore[assignment]
@@ -209,14 +214,14 @@ class Float(Number):
 
     def of_other(self, array: pa.Array, own: Form) -> tuple[pa.Array, NDArray[np.bool_]]:
         """Of numbers."""
-        assert isinstance(own, Number)
+        assert isinstance(own, NumberForm)
         return own.as_float(array, self)
 
     def as_whole(self, array: pa.Array, other: Whole) -> tuple[pa.Array, NDArray[np.bool_]]:
         """Without a fraction."""
         return self._within(array, other, pc.equal(pc.trunc(array), array))
 
-    def as_float(self, array: pa.Array, other: Float) -> tuple[pa.Array, NDArray[np.bool_]]:
+    def as_float(self, array: pa.Array, other: FloatForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """What stays finite."""
         return self._fitting(array, pc.is_finite(array.cast(other.arrow, safe=False)), other)
 
@@ -270,10 +275,14 @@ class Float(Number):
         return float(low), float(high)  # type: ignore[arg-type]
 
 
-class DecimalForm(Number):
+class DecimalForm(NumberForm):
     """Decimals, in units of their last digit."""
 
     wider = ("double",)  # type: ignore[assignment]
+
+    def widths(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As numbers, and not unscaled."""
+        return units / 10.0**self.scale
 
     def of_number(self, value: float | Decimal) -> Decimal:
         """Without rounding; a float as it is written: 0.1 is 0.1, and no sum of powers of two."""
@@ -337,9 +346,9 @@ class DecimalForm(Number):
         values = pc.if_else(fits, whole, pa.scalar(None, whole.type)).cast(other.arrow)
         return values, bad | np.asarray(pc.fill_null(pc.invert(fits), False))
 
-    def as_float(self, array: pa.Array, other: Float) -> tuple[pa.Array, NDArray[np.bool_]]:
+    def as_float(self, array: pa.Array, other: FloatForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """By text: Arrow's own cast multiplies by a power of ten, which is rounded already."""
-        numbers, bad = Float(pa.float64()).read(self.texts(array), ISO)
+        numbers, bad = FloatForm(pa.float64()).read(self.texts(array), ISO)
         return numbers.cast(other.arrow, safe=False), bad
 
     def units(self, array: pa.Array) -> NDArray[np.int64]:

@@ -67,6 +67,10 @@ class PrefixKind(Kind):
         """One that has prefixes."""
         return self.tree(quasi).prefixes.expected
 
+    def width_unit(self, quasi: Quasi, form: Form) -> str:
+        """What is withheld."""
+        return self.tree(quasi).prefixes.unit
+
     def told(self, quasi: Quasi) -> dict[str, Any]:
         """What makes the labels."""
         tree = self.tree(quasi)

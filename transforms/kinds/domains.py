@@ -64,6 +64,11 @@ class SetDomain:
         return float(max(self.declared or 0, self.values.size))
 
     @property
+    def seen(self) -> list[int | float]:
+        """It has no ends."""
+        return []
+
+    @property
     def described(self) -> str:
         """For the metrics."""
         if self.declared == 0:

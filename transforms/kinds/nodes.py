@@ -26,7 +26,7 @@ class Nodes:
     """
 
     column: BoundColumn
-    hierarchy: Hierarchy
+    tree: Hierarchy
     level: NDArray[np.int64]
     leaf: NDArray[np.int64]
 
@@ -36,33 +36,33 @@ class Nodes:
 
     def loss(self, extent: float) -> NDArray[np.float64]:
         """Leaves below the node / all leaves, 0 for one; 1 for nulls among values (S4, eq. 2)."""
-        loss = self.hierarchy.ncp[self.level, self.leaf]
+        loss = self.tree.ncp[self.level, self.leaf]
         return np.where(self.level < 0, 0.0, np.where(self._everything, 1.0, loss))
 
     @property
     def _everything(self) -> NDArray[np.bool_]:
-        return self.level == self.hierarchy.height
+        return self.level == self.tree.height
 
     def raised(self, level: int) -> Nodes:
         """The same boxes at least at a level: the nodes that a release at levels publishes; nulls alone stay null below
         the root."""
-        height = self.hierarchy.height
+        height = self.tree.height
         nulls = height if level == height else -1
         return replace(self, level=np.where(self.level < 0, nulls, np.maximum(self.level, level)))
 
     @property
     def public_extent(self) -> float:
         """All leaves: whoever has the policy has them."""
-        return float(len(self.hierarchy.leaves))
+        return float(len(self.tree.leaves))
 
     def holds(self, values: pa.Array, box: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Below the node."""
-        below = self.hierarchy.below(render_text(values), np.maximum(self.level[box], 0), self.leaf[box])
+        below = self.tree.below(render_text(values), np.maximum(self.level[box], 0), self.leaf[box])
         return (self.level[box] >= 0) & below
 
     def array(self) -> pa.Array:
         """The label of each box's node, null for nulls only; string (b,)."""
-        names = np.array(self.hierarchy.rows, dtype=object)
+        names = np.array(self.tree.rows, dtype=object)
         return pa.array(names[self.leaf, self.level], pa.string(), mask=self.level < 0)
 
 

@@ -88,8 +88,7 @@ class RangeKind:
         else:
             seen = values[valid]
             ends = [seen.min().item(), seen.max().item()] if seen.size else []
-            if isinstance(known, RangeDomain):
-                ends += known.seen
+            ends += [] if known is None else known.seen
             domain = RangeDomain(min(ends), max(ends), declared=False) if ends else _NOTHING_SEEN
         width = domain.extent
         scaled = _above(values, domain.low) / width if width > 0 else np.zeros(len(values))

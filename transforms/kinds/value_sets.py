@@ -103,7 +103,8 @@ def set_codes(
     order = np.argsort(digests, kind="stable")
     rank = np.empty(order.size, dtype=np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
-    seen = digests if not isinstance(known, SetDomain) else np.union1d(known.values, digests)
+    earlier = None if known is None else known.digests
+    seen = digests if earlier is None else np.union1d(earlier, digests)
     declared = None
     if column.categories is not None:
         # A null counts once it was there, and ever after: domains only grow.

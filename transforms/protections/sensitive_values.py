@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
@@ -18,9 +18,8 @@ def sensitive_fields(rows: pa.Table, bound: BoundPolicy) -> tuple[Sensitive, ...
     fields = []
     for field in bound.policy.ruled:
         values = whole(rows.column(field.name))
-        if pa.types.is_floating(values.type):
-            # There are two zeros; they are one value.
-            values = pc.add(values, pa.scalar(0.0, values.type))
+        # There are two zeros; they are one value.
+        values = form_of(values.type).plain(values)
         fields.append(
             Sensitive(
                 codes=dense_ranks(sort_keys(values)),

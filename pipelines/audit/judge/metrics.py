@@ -93,7 +93,8 @@ def _record_faults(record: Mapping[str, Any], policy: Policy, head: ReleaseHead,
             yield f"another {name}"
     ends = {"window_start": head.start, "window_end": head.end}
     for name, end in ends.items():
-        if name in record and read_object(record[name], MILLISECONDS) != end:
+        there = read_object(record.get(name), MILLISECONDS)
+        if name in record and there != end:
             yield f"another {name}"
     if _does_not_add_up(record):
         yield "a ledger that does not add up"

@@ -366,7 +366,7 @@ def web_log() -> Feed:
             "bytes": m.each(lambda _: m.rng.integers(200, 90_000)),
         },
         _truth(
-            "person: cookie; contact: ip referrer; attribute: country agent; time: ts; payload: path status "
+            "person: cookie; contact: referrer; attribute: ip country agent; time: ts; payload: path status "
             "bytes;"
         ),
     )
