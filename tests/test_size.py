@@ -161,7 +161,7 @@ LINES = {
         (7_360, "what each protection promises, in one room: pages, check, runs and explain had it each"),
         (
             7_840,
-            "type: prefix: trees over values that nobody lists; widths told by forms; a draft asks whether rows are people",
+            "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
     ],
 }

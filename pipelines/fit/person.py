@@ -37,21 +37,21 @@ _WEAK = frozenset({Look.NAME, Look.IP})
 @dataclass(frozen=True)
 class Person:
     """column: the field; None: each row counts as somebody of its own. rivals: fields that could be it as well, and
-    that the data cannot tell from it. told: the evidence, in words."""
+    that the data cannot tell from it. evidence: what speaks for it, in words."""
 
     column: SampledColumn | None
     rivals: tuple[SampledColumn, ...] = ()
-    told: str = ""
+    evidence: str = ""
 
 
 @dataclass
 class _Candidate:
-    """kept: how well its values keep other fields, by name. against: names of those that everybody has one of, and that
-    vary within."""
+    """keeps: how well its values keep other fields, by name. against: names of those that everybody has one of, and
+    that vary within."""
 
     column: SampledColumn
     named: bool
-    kept: dict[str, float] = field(default_factory=dict)
+    keeps: dict[str, float] = field(default_factory=dict)
     personal: set[str] = field(default_factory=set)
     against: set[str] = field(default_factory=set)
 
@@ -62,24 +62,24 @@ class _Candidate:
 
     @property
     def rank(self) -> tuple[int, bool, bool, int]:
-        return len(self.personal), self.named, self.column.look.look not in _WEAK, len(self.kept)
+        return len(self.personal), self.named, self.column.look.look not in _WEAK, len(self.keeps)
 
 
 def person_of(columns: Sequence[SampledColumn], k: int) -> Person:
     """The field that says whom a row belongs to. O(candidates x columns x n log n)."""
     candidates = [_measured(column, columns) for column in columns if _can_be(column, k)]
     refused = [each for each in candidates if each.against]
-    viable = [each for each in candidates if not each.against and (each.kept or each.named)]
+    viable = [each for each in candidates if not each.against and (each.keeps or each.named)]
     if any(each.personal for each in viable):
         viable = [each for each in viable if each.personal]
     if not viable:
-        told = [_against(each) for each in refused]
-        told += [
+        evidence = [_against(each) for each in refused]
+        evidence += [
             f"{each.column.name} comes back, and nothing is kept within it"
             for each in candidates[:3]
             if not each.against
         ]
-        return Person(None, told="; ".join(told))
+        return Person(None, evidence="; ".join(evidence))
     chosen = sorted(_coarsest(_without_equals(viable)), key=lambda each: each.rank, reverse=True)
     best = chosen[0]
     return Person(
@@ -94,7 +94,7 @@ def _can_be(column: SampledColumn, k: int) -> bool:
     named = bool(_OF_PEOPLE.search(column.name))
     if facts.of_rows >= NEAR_UNIQUE or (facts.distinct <= FEW_CATEGORIES and not named):
         return False
-    codes = column.codes[column.known]
+    codes = column.codes[column.speaks]
     # Nobody has a quarter of all rows.
     if np.bincount(codes).max() > _MOST_OF_ONE * codes.size:
         return False
@@ -102,20 +102,20 @@ def _can_be(column: SampledColumn, k: int) -> bool:
 
 
 def _measured(column: SampledColumn, columns: Sequence[SampledColumn]) -> _Candidate:
-    found = _Candidate(column, bool(_OF_PEOPLE.search(column.name)))
+    candidate = _Candidate(column, bool(_OF_PEOPLE.search(column.name)))
     for other in columns:
         if other.name == column.name or other.facts.distinct < 2 or other.near_unique:
             continue
         keeping = other.within(column)
-        if not keeping.told:
+        if not keeping.tells:
             continue
-        if other.look.look in PERSONAL and keeping.kept < VARIES:
-            found.against.add(other.name)
-        elif keeping.kept >= KEPT or (keeping.steady >= KEPT and keeping.kept >= VARIES):
-            found.kept[other.name] = keeping.kept
+        if other.look.look in PERSONAL and keeping.constancy < VARIES:
+            candidate.against.add(other.name)
+        elif keeping.constancy >= KEPT or (keeping.steady >= KEPT and keeping.constancy >= VARIES):
+            candidate.keeps[other.name] = keeping.constancy
             if other.look.look in PERSONAL:
-                found.personal.add(other.name)
-    return found
+                candidate.personal.add(other.name)
+    return candidate
 
 
 def _without_equals(candidates: Sequence[_Candidate]) -> list[_Candidate]:
@@ -135,16 +135,16 @@ def _coarsest(candidates: Sequence[_Candidate]) -> list[_Candidate]:
         for coarse in candidates:
             if fine is coarse or not _one(coarse, fine) or _one(fine, coarse):
                 continue
-            own = fine.kept.keys() - names
+            own = fine.keeps.keys() - names
             if fine.plain and not coarse.plain:  # Two people of one name, or behind one address.
                 less = coarse
             elif fine.personal:
                 less = fine if all(map(partial(_as_well, coarse, fine), fine.personal)) else coarse
             elif fine.named != coarse.named:
                 less = coarse if fine.named else fine
-            elif own and own <= coarse.kept.keys():
+            elif own and own <= coarse.keeps.keys():
                 less = fine
-            elif own and len(own & coarse.kept.keys()) < VARIES * len(own):
+            elif own and len(own & coarse.keeps.keys()) < VARIES * len(own):
                 less = coarse
             else:
                 continue
@@ -154,7 +154,7 @@ def _coarsest(candidates: Sequence[_Candidate]) -> list[_Candidate]:
 
 def _as_well(coarse: _Candidate, fine: _Candidate, name: str) -> bool:
     """Whether a field is kept as well: two people of one income have two days of birth."""
-    return coarse.kept.get(name, 0.0) >= fine.kept[name] - _LESS
+    return coarse.keeps.get(name, 0.0) >= fine.keeps[name] - _LESS
 
 
 def _one(of: _Candidate, within: _Candidate) -> bool:
@@ -164,8 +164,8 @@ def _one(of: _Candidate, within: _Candidate) -> bool:
 
 def _for(candidate: _Candidate) -> str:
     facts = candidate.column.facts
-    kept = f", and {_listed(set(candidate.kept))} the same in all rows of one" if candidate.kept else ""
-    return f"{facts.distinct:,} values in {facts.rows - facts.nulls:,} rows{kept}"
+    keeps = f", and {_listed(set(candidate.keeps))} the same in all rows of one" if candidate.keeps else ""
+    return f"{facts.distinct:,} values in {facts.rows - facts.nulls:,} rows{keeps}"
 
 
 def _against(candidate: _Candidate) -> str:

@@ -78,7 +78,7 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
     if individual is None:
         person = person_of(list(sampled.values()), k)
     else:
-        person = Person(sampled[individual], told="as was said")
+        person = Person(sampled[individual], evidence="as was said")
     who = person.column
     when = _time(sampled, who)
     places = _places(list(sampled.values()))
@@ -97,7 +97,7 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
             drafted = _named_or_none(column, who) or (
                 _alone(column) if who is None else _beside_people(column, who, k, place=name in places)
             )
-        kept_by = [each.name for each in person.rivals if column.within(each).kept >= SELDOM]
+        kept_by = [each.name for each in person.rivals if column.within(each).constancy >= SELDOM]
         if drafted.keys.get("role") == "sensitive" and kept_by:
             drafted = _asked(_quasi(column, f"the same in all rows of a {kept_by[0]}"), _KNOWN)
         fields[name] = drafted
@@ -108,7 +108,7 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
                 fields[name] = _asked(_quasi(sampled[name], field.reason), _KNOWN)
     window, told = _window(columns, when, None if who is None else who.codes, k)
     if who is None:
-        told = (*told, *filter(None, (person.told,)), "no field comes back as an individual would")
+        told = (*told, *filter(None, (person.evidence,)), "no field comes back as an individual would")
     return Proposal(fields, window, told, asks_row=who is None)
 
 
@@ -125,7 +125,7 @@ def _individual(column: SampledColumn, person: Person) -> DraftedField:
     whole = column.label and column.shape is Shape.FLOATING
     # Nulls have made it floating: the same people come without them in another file.
     keys = {"role": "individual", **({"as": "long"} if whole else _as(column.found))}
-    drafted = DraftedField(keys, person.told)
+    drafted = DraftedField(keys, person.evidence)
     if not person.rivals:
         return drafted
     rivals = " or ".join(each.name for each in person.rivals)
@@ -143,7 +143,7 @@ def _time(columns: Mapping[str, SampledColumn], who: SampledColumn | None) -> st
             continue
         if who is None and not instant:
             continue
-        if who is not None and column.within(who).kept >= MOSTLY:
+        if who is not None and column.within(who).constancy >= MOSTLY:
             continue
         candidates.append((not instant, not _OF_EVENTS.search(name), place, name))
     return min(candidates)[-1] if candidates else None
@@ -151,14 +151,14 @@ def _time(columns: Mapping[str, SampledColumn], who: SampledColumn | None) -> st
 
 def _places(columns: Sequence[SampledColumn]) -> set[str]:
     """Columns that are the two halves of places on the earth, by name, or side by side with many decimals."""
-    found = set()
+    halves = set()
     for first, second in pairwise(columns):
         looks = first.look.look, second.look.look
         if looks in ((Look.LATITUDE, Look.LONGITUDE), (Look.LONGITUDE, Look.LATITUDE)) or (
             _degrees(first, 90.0) and _degrees(second, 180.0)
         ):
-            found |= {first.name, second.name}
-    return found
+            halves |= {first.name, second.name}
+    return halves
 
 
 def _degrees(column: SampledColumn, most: float) -> bool:
@@ -177,12 +177,12 @@ def _named_or_none(column: SampledColumn, who: SampledColumn | None) -> DraftedF
     if not facts.distinct:
         return _dropped("no values: nothing to publish")
     look = column.look
-    if look.look is Look.IP and (who is None or column.within(who).kept >= MOSTLY):
+    if look.look is Look.IP and (who is None or column.within(who).constancy >= MOSTLY):
         # Somebody's own: a prefix of it says as much as a postcode.
         return _quasi(column, "addresses that people keep") if addresses_of(column.found.values) else None
     # A name alone says little of a few categories (card: gold, silver; note: late).
     if look.look in CONTACT and (look.by_values or (column.label and facts.distinct > _FEW)):
-        return _dropped(f"its values {look.told}" if look.by_values else look.told)
+        return _dropped(f"its values {look.words}" if look.by_values else look.words)
     if column.label and column.near_unique and (column.text or _OF_IDS.search(column.name) or column.rising):
         return _dropped(f"near unique: {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
     if column.rising:
@@ -206,15 +206,15 @@ def _beside_people(column: SampledColumn, who: SampledColumn, k: int, *, place: 
             return _dropped("each of its values is one individual's: it names it")
         if steady and column.text and _coded(column) and facts.distinct * k > persons > 2 * k:
             return _dropped("fewer than k individuals share a value that is a code: it names them")
-    if place and keeping.kept < MOSTLY:
+    if place and keeping.constancy < MOSTLY:
         return _asked(
             _dropped("places of rows: where somebody was"), "publish it generalized (quasi), or not at all?"
         )
-    if column.days and keeping.told and keeping.kept < SELDOM:
+    if column.days and keeping.tells and keeping.constancy < SELDOM:
         return _dropped("another time of the row: who knows it knows the row; the window says when it was")
     if keeping.people < LEAST_PEOPLE:
         return _asked(_quasi(column, "few individuals have several rows with a value"), _KNOWN)
-    if not keeping.told or (steady and keeping.kept < SELDOM):
+    if not keeping.tells or (steady and keeping.constancy < SELDOM):
         return _asked(_quasi(column, "nearly always the same, so it is the same within anything"), _KNOWN)
     if steady and look.look is None and column.text and facts.distinct >= _NAMES and _like_names(column):
         return _asked(
@@ -222,9 +222,9 @@ def _beside_people(column: SampledColumn, who: SampledColumn, k: int, *, place: 
         )
     if steady:
         return _quasi(column, _kept(keeping))
-    if keeping.kept >= MOSTLY:
+    if keeping.constancy >= MOSTLY:
         return _quasi(column, f"individuals seldom change it: {_kept(keeping)}")
-    if keeping.kept >= SELDOM or look.look in PERSONAL:
+    if keeping.constancy >= SELDOM or look.look in PERSONAL:
         return _asked(_quasi(column, f"{_kept(keeping)}: more than by chance"), _KNOWN)
     reason = f"differs in {keeping.changed:.0%} of an individual's rows"
     if column.text and facts.of_rows >= _MANY_TEXTS and facts.distinct > FEW_CATEGORIES:
@@ -240,17 +240,17 @@ def _kept(keeping: Keeping) -> str:
 
 def _coded(column: SampledColumn) -> bool:
     """Whether text has digits, as a code does and a name of a place does not."""
-    known = column.values.drop_null()
+    cells = column.values.drop_null()
     return (
-        bool(len(known))
-        and float(pc.mean(pc.match_substring_regex(known, r"\d").cast(pa.int8())).as_py()) >= USUAL
+        bool(len(cells))
+        and float(pc.mean(pc.match_substring_regex(cells, r"\d").cast(pa.int8())).as_py()) >= USUAL
     )
 
 
 def _like_names(column: SampledColumn) -> bool:
     """Whether text is words with capitals, as names of people are, and of places."""
-    known = column.values.drop_null()
-    words = pc.match_substring_regex(known, r"^\p{Lu}[\p{L}'. -]+$")
+    cells = column.values.drop_null()
+    words = pc.match_substring_regex(cells, r"^\p{Lu}[\p{L}'. -]+$")
     return float(pc.mean(words.cast(pa.int8())).as_py()) >= USUAL
 
 

@@ -44,7 +44,7 @@ class SampledColumn:
         return values
 
     @cached_property
-    def known(self) -> NDArray[np.bool_]:
+    def speaks(self) -> NDArray[np.bool_]:
         """Rows that say something; bool (n,)."""
         return np.asarray(self.values.is_valid())
 
@@ -101,8 +101,8 @@ class SampledColumn:
 
     def within(self, who: SampledColumn) -> Keeping:
         """How it varies within the values of another."""
-        return keeping(self.codes, who.codes, self.known & who.known)
+        return keeping(self.codes, who.codes, self.speaks & who.speaks)
 
     def names(self, who: SampledColumn) -> float:
         """Of its values on several rows, the share whose rows are all of one value of another."""
-        return names_people(self.codes, who.codes, self.known & who.known)
+        return names_people(self.codes, who.codes, self.speaks & who.speaks)

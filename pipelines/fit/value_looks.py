@@ -185,13 +185,13 @@ _SPLIT = re.compile(r"(?<=[a-z])(?=[A-Z])|[\s.\-/]+")
 
 @dataclass(frozen=True)
 class ColumnLook:
-    """look: what the values look like; None: nothing known. by_values: told by them, not by the column's name."""
+    """look: what the values look like; None: nothing present. by_values: told by them, not by the column's name."""
 
     look: Look | None = None
     by_values: bool = False
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """In words."""
         if self.look is None:
             return ""
@@ -203,8 +203,8 @@ def column_look(name: str, values: pa.Array, cells: pa.Array | None = None) -> C
 
     O(500) beside finding different values.
     """
-    known = without_null_words(values).drop_null()
-    if len(known) and (look := _by_values(known)) is not None:
+    present = without_null_words(values).drop_null()
+    if len(present) and (look := _by_values(present)) is not None:
         return ColumnLook(look, by_values=True)
     if cells is not None and shape_of(values) is not Shape.TEXT:
         # With blanks between, a phone number reads as a whole number.
@@ -248,11 +248,11 @@ _NOTHING = sorted(
 )
 
 
-def _by_values(known: pa.Array) -> Look | None:
-    shape = shape_of(known)
+def _by_values(present: pa.Array) -> Look | None:
+    shape = shape_of(present)
     if shape in DAYS:
-        return _of_days(known)
-    distinct = pc.unique(known)
+        return _of_days(present)
+    distinct = pc.unique(present)
     if shape is Shape.TEXT:
         if 2 <= len(distinct) <= 4 and _sexes(distinct):
             return Look.SEX
@@ -363,12 +363,12 @@ def _has_first_name(value: str) -> bool:
     return any(word.rstrip(".").lower() in FIRST_NAMES for word in words)
 
 
-def _of_days(known: pa.Array) -> Look | None:
+def _of_days(present: pa.Array) -> Look | None:
     """Days over decades that end before yesterday's newborns: births, by the years that they spread over."""
-    numbers = as_numbers(known)
+    numbers = as_numbers(present)
     if numbers is None or len(numbers) < _LEAST:
         return None
-    days = numbers / (86_400 if shape_of(known) is Shape.INSTANT else 1)
+    days = numbers / (86_400 if shape_of(present) is Shape.INSTANT else 1)
     low, high = np.percentile(days, [5, 95])
     epoch = date(1970, 1, 1)
     try:

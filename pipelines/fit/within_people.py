@@ -31,23 +31,23 @@ class Keeping:
     dealt: float
 
     @property
-    def told(self) -> bool:
+    def tells(self) -> bool:
         """Whether there are people enough, and values enough, to say anything."""
         return self.people >= LEAST_PEOPLE and self.dealt >= 0.02
 
     @property
-    def kept(self) -> float:
+    def constancy(self) -> float:
         """1 - changed / dealt: 1, people keep it; 0, it varies within people as much as between them."""
         return 1.0 - self.changed / self.dealt if self.dealt else 0.0
 
 
 def keeping(
-    codes: NDArray[np.int64], who: NDArray[np.int64], known: NDArray[np.bool_], *, seed: int = _SEED
+    codes: NDArray[np.int64], who: NDArray[np.int64], speaks: NDArray[np.bool_], *, seed: int = _SEED
 ) -> Keeping:
     """How a field is kept. codes: of its values, int64 (n,). who: of people, int64 (n,); -1: nobody's.
-    known: where both say something. O(n log n)."""
-    known = known & (who >= 0)
-    codes, who = codes[known], who[known]
+    speaks: where both say something. O(n log n)."""
+    speaks = speaks & (who >= 0)
+    codes, who = codes[speaks], who[speaks]
     if codes.size:
         several = np.bincount(who)[who] >= 2
         codes, who = codes[several], who[several]
@@ -65,10 +65,10 @@ def keeping(
     )
 
 
-def names_people(codes: NDArray[np.int64], who: NDArray[np.int64], known: NDArray[np.bool_]) -> float:
+def names_people(codes: NDArray[np.int64], who: NDArray[np.int64], speaks: NDArray[np.bool_]) -> float:
     """Of the values on two rows or more, the share whose rows are all one person's; 0 without any. O(n log n)."""
-    found = keeping(who, codes, known & (who >= 0))
-    return found.steady if found.people >= LEAST_PEOPLE else 0.0
+    within = keeping(who, codes, speaks & (who >= 0))
+    return within.steady if within.people >= LEAST_PEOPLE else 0.0
 
 
 def _most_frequent(codes: NDArray[np.int64], who: NDArray[np.int64]) -> NDArray[np.int64]:
