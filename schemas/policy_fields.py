@@ -51,7 +51,7 @@ class Outside(StrEnum):
 
 
 class DiversityKind(StrEnum):
-    """How the l different values of a class are counted; the formulas stand in ``class_search/diversity.py``."""
+    """How the l different values of a class are counted; the formulas stand in ``partition_search/diversity.py``."""
 
     DISTINCT = "distinct"
     ENTROPY = "entropy"

@@ -257,7 +257,7 @@ def least_graph_loss(table, k: int) -> float:
     return best / n
 
 
-# ---- row counts (solvers/units/trimming.py, solvers/class_search)
+# ---- row counts (solvers/units/trimming.py, solvers/partition_search)
 
 
 def row_limit(counts: list[int], k: int) -> int:

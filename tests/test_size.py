@@ -95,8 +95,8 @@ ASKS = {
         rooms=("schemas/kinds", "transforms/kinds"),
     ),
     "protection": Asks(
-        files=22,
-        places=53,
+        files=14,
+        places=20,
         names=frozenset(
             {
                 "Protection",
@@ -111,8 +111,24 @@ ASKS = {
         ),
         dotted=("policy.individual",),
     ),
+    # Not which it is, but one thing of it; a new protection answers by its object. Shown so that no name hides an ask.
+    "what a protection is good for": Asks(
+        files=25,
+        places=30,
+        dotted=(
+            "promise.epochs",
+            "promise.of_people",
+            ".can_divide",
+            ".read_once",
+            "policy.owner",
+            "protection.merges",
+            "protection.lasts",
+        ),
+    ),
     "release format": Asks(files=5, places=7, names=frozenset({"ReleaseFormat", "SUFFIXES"})),
 }
+
+MOST_ARGUMENTS = 9
 
 EMPTY_WORDS = frozenset({"told", "found", "known", "kept", "given"})
 """Names that say that something was done with a thing, and not what it is."""
@@ -120,15 +136,20 @@ EMPTY_NAMES = 620
 """How often the product binds one of them: variables, parameters, members, functions and classes."""
 
 LINES = {
-    "pipelines": [(35_500, "as counted"), (35_600, "releases of prefixes are asked without a file")],
+    "pipelines": [
+        (35_500, "as counted"),
+        (35_600, "releases of prefixes are asked without a file"),
+        (36_000, "the audit judges each protection by an object of its own, in one file"),
+    ],
     "transforms": [
         (13_300, "as counted first"),
         (13_700, "the warm state in cells of its own; protections as objects"),
         (13_900, "kinds of quasi-identifiers as objects"),
         (13_930, "the gate reads a structure by an object of its own"),
         (14_000, "type: prefix, with its gate"),
+        (14_050, "windows that an older build told are told once"),
     ],
-    "solvers": [(19_800, "as counted first")],
+    "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [
         (5_950, "as counted first"),
         (6_150, "cells of columns read in one place, for the audit too; what cohorts that last always have"),
@@ -145,7 +166,8 @@ CODE = [
     (52_700, "as counted first"),
     (52_800, "the warm state in cells of its own; protections as objects"),
     (53_200, "kinds and forms as objects"),
-    (53_500, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
+    (53_300, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
+    (53_500, "protections as objects of the audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
@@ -287,6 +309,19 @@ def test_asks_only_fall(question: str) -> None:
     assert found.total() <= limit.places, told
     assert len(found) >= SLACK * limit.files, f"write the count reached: {told}"
     assert found.total() >= SLACK * limit.places, f"write the count reached: {told}"
+
+
+def test_functions_of_solvers_take_few_arguments() -> None:
+    """At most nine: more are a thing without a name. Kernels are exempt, to which numba gives no better way."""
+    many = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in sources("solvers")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and not any("kernel" in dotted(made).split("(")[0] for made in node.decorator_list)
+        and len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]) > MOST_ARGUMENTS
+    ]
+    assert many == []
 
 
 NAMED = (

@@ -21,13 +21,12 @@ from typing import Any
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.judge.metrics import check_modes
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks
-from kanonflow.pipelines.audit.lasting.lasting import told_metrics
 from kanonflow.pipelines.audit.read.carried_state import CAME, carried_facts
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord, chain_record, judge_place
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
-from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.read_input import avro_records, told_metrics
 from kanonflow.pipelines.audit.read.release_files import is_release
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
 from kanonflow.schemas.errors import InputError
@@ -54,7 +53,7 @@ def audit_chain(
     Raises PolicyError, InputError as ``audit``; InputError: no policy with cohorts that last, or no output of a run.
     """
     policy = read_policy(policy_path)
-    if not policy.lasting:
+    if not policy.promise.epochs:
         raise InputError("--release: several directories are a chain of runs, which takes cohort: lasting")
     runs = _in_order([_run(name) for name in directories])
     findings = Findings()

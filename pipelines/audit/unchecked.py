@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kanonflow.schemas.policy import Policy, Protection
+NO_MATCHING_RECORDS = "no matching records given (--matching-records)"
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,8 @@ class Seen:
         return self.matching_records and self.people
 
 
-def not_checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
-    """One line a thing that was not checked: its name, a colon, and why. No line holds a record's value."""
-    return tuple(f"{name}: {reason}" for name, reason in _unchecked(policy, seen))
-
-
-def checked(policy: Policy, seen: Seen) -> tuple[str, ...]:
+def of_cohorts(seen: Seen) -> Iterator[str]:
     """With cohorts that last, one line a thing that was checked."""
-    return tuple(_checked(seen)) if policy.lasting else ()
-
-
-def _checked(seen: Seen) -> Iterator[str]:
     yield "rows of a group have one class_id, one box, one window; no class_id comes again, or tells an order"
     if not seen.cohorts:
         return
@@ -69,7 +60,8 @@ def _checked(seen: Seen) -> Iterator[str]:
     )
 
 
-def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
+def of_cohorts_unchecked(seen: Seen) -> Iterator[tuple[str, str]]:
+    """With cohorts that last, name and reason of each thing that was not."""
     if not seen.cohorts:
         yield "who entered, and with whom", "restricted/cohorts is not whole, see the failures"
     elif not seen.people:
@@ -111,31 +103,17 @@ def _unchecked_of_cohorts(seen: Seen) -> Iterator[tuple[str, str]]:
     )
 
 
-def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
-    if policy.lasting:
-        yield from _unchecked_of_cohorts(seen)
-    elif not seen.structure:
-        yield "how many may stand behind a row", "the audit ended before, see the failures"
+def of_any(seen: Seen, people: bool, boxes: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The same of any run. people: whether the policy names whose a row is. boxes: what is not checked of these."""
     if not seen.matching_records:
-        yield "which member a row belongs to", "no matching records given (--matching-records)"
-        yield "uniformity of the permutation", "no matching records given (--matching-records)"
-        if not policy.closed or policy.protect is not Protection.INDIVIDUAL:
-            yield (
-                "payloads that changed places between boxes that hold both records",
-                "no matching records given (--matching-records)",
-            )
+        yield "which member a row belongs to", NO_MATCHING_RECORDS
+        yield "uniformity of the permutation", NO_MATCHING_RECORDS
     elif not seen.secret:
         yield (
             "that each matching is the one the secret draws",
             "no secret given (--secret-file); the ranks of all draws together were tested",
         )
-    if not policy.closed:
-        yield (
-            "boxes as tight as their own members",
-            "members are not published; boxes were held against all records that lie in them",
-        )
-    if policy.by_levels:
-        yield "labels as low as their members allow", "the policy publishes whole fields at one level"
+    yield from boxes
     if seen.foreign:
         yield (
             f"{len(seen.foreign)} entries of the directory",
@@ -155,7 +133,7 @@ def _unchecked(policy: Policy, seen: Seen) -> Iterator[tuple[str, str]]:
         )
     if seen.waiting:
         yield "rows that wait", "the run goes on (--waiting)"
-    if seen.metrics and policy.individual is not None and seen.loose != 0:
+    if seen.metrics and people and seen.loose != 0:
         yield (
             "how many people the metrics count in "
             + (f"{seen.loose} releases" if seen.loose else "each release"),

@@ -59,7 +59,7 @@ def forget(output: str, individual_file: str, given: Secret | None, previous: li
     if not is_local(output) or (read_record(restricted) or {}).get("cohorts") is None:
         raise RunDirectoryError(f"{output} is no local output of a run with cohort: lasting")
     secret = secret_of_run(output, _own(restricted) if given is None else given, previous)
-    if secret.lasting.commit() != (read_record(restricted) or {}).get("secret"):
+    if not secret.opens((read_record(restricted) or {}).get("secret")):
         raise SecretError("the secret is not the run's: under another one nobody would be found")
     names = _names(individual_file)
     digests = np.unique(person_digests(names, secret.lasting.derive("partition", "people")))

@@ -299,7 +299,7 @@ def _secret(run: _Run, restricted: str, given: Secret | None) -> tuple[Secret, t
     if run.earlier is None:
         return secret, notes
     secret, more = continued_secret(run.earlier.record, secret, run.previous, rotates=True)
-    if secret.lasting.commit() != run.earlier.record["secret"]:
+    if not secret.opens(run.earlier.record["secret"]):
         raise ContinueError(
             f"--continue {run.earlier.directory}: its people are known by another secret, and under this one nobody"
             " would be. Give the secret of that run; a new one together with those that it used before"

@@ -20,16 +20,29 @@ def kernel(function: Callable[..., Any], /) -> Any: ...
 
 
 @overload
-def kernel(*, inner: bool = ..., **options: Any) -> Callable[[Callable[..., Any]], Any]: ...
+def kernel(
+    *, inner: bool = ..., counting: bool = ..., **options: Any
+) -> Callable[[Callable[..., Any]], Any]: ...
 
 
-def kernel(function: Callable[..., Any] | None = None, /, *, inner: bool = False, **options: Any) -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    inner: bool = False,
+    counting: bool = True,
+    **options: Any,
+) -> Any:
     """``numba.njit`` without the GIL, cached. inner: called by other kernels only; Python cannot call it.
 
-    options: further ones of ``numba.njit``.
+    counting: False for one that neither makes nor returns arrays, nor calls what returns one. Its arguments outlive the
+    call, so their references need no counting, which is atomic: a state of forty arrays cost a scan half as much again.
+    numba refuses to compile one that makes an array after all. options: further ones of ``numba.njit``.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
+        # Always said: a kernel that is compiled for another's call would take it over.
+        options["_nrt"] = counting
         made = numba.njit(nogil=True, **(_INNER if inner else {}), **options)(function)
         # With NUMBA_DISABLE_JIT it is the function itself.
         if isinstance(made, Dispatcher):

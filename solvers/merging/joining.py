@@ -8,27 +8,20 @@ from typing import Any
 import numpy as np
 
 from kanonflow.solvers.kernels.kernel import kernel
-from kanonflow.solvers.merging.groups import NOBODY, Groups, box_ncp, move, refresh, widen_box
 from kanonflow.solvers.merging.near_cohorts import NearCohorts
-from kanonflow.solvers.units.bits import bits_cost
+from kanonflow.solvers.partition_search.group_loss import NOBODY, move, refresh_all
+from kanonflow.solvers.partition_search.groups import Groups, both_ncp, box_ncp, widen_box
 from kanonflow.solvers.units.individuals import Individuals
-from kanonflow.solvers.units.leaf_orders import range_cost
 
 # Cohorts looked at along the tour where the lists of a group's members name nobody outside it.
 TOUR_REACH = 16
 
 
 @kernel(inner=True)
-def _growth(people: Individuals, groups: Groups, a: int, b: int) -> float:
+def _growth(people: Individuals, groups: Groups, cost: np.ndarray, a: int, b: int) -> float:
     """What two groups cost more together than apart. O(d + W)."""
-    ncp = -people.first_value[0]
-    for j in range(people.numeric_weight.size):
-        low = min(groups.hull[a, 1 + 2 * j], groups.hull[b, 1 + 2 * j])
-        high = max(groups.hull[a, 2 + 2 * j], groups.hull[b, 2 + 2 * j])
-        ncp += range_cost(people.orders, people.numeric_weight[j], j, low, high)
-    for w in range(groups.hull_words.shape[1]):
-        ncp += bits_cost(groups.hull_words[a, w] | groups.hull_words[b, w], people.bit_weight, w)
-    return (groups.total[a, 0] + groups.total[b, 0]) * ncp - groups.loss[a] - groups.loss[b]
+    ncp = both_ncp(people, groups.box, groups.words, a, b)
+    return (groups.total[a, 0] + groups.total[b, 0]) * ncp - cost[a] - cost[b]
 
 
 @kernel(inner=True)
@@ -44,6 +37,7 @@ def _better(groups: Groups, growth: float, target: int, best: float, partner: in
 def _best_join(
     people: Individuals,
     groups: Groups,
+    cost: np.ndarray,
     near: NearCohorts,
     seen: np.ndarray,
     number: int,
@@ -51,7 +45,8 @@ def _best_join(
 ) -> tuple[float, Any]:
     """Least growth and the group to join, of those near. -1: there is no other group.
 
-    seen: int64 (c,), the last look that met each group; looked: int64 (1,), looks so far.
+    cost: float64 (g,), rows x NCP of each. seen: int64 (c,), the last look that met each group; looked: int64 (1,),
+    looks so far.
     """
     best, partner = np.inf, NOBODY
     mark = looked[0]
@@ -64,7 +59,7 @@ def _best_join(
                 if target != number and seen[target] <= mark:
                     looked[0] += 1
                     seen[target] = looked[0]
-                    growth = _growth(people, groups, number, target)
+                    growth = _growth(people, groups, cost, number, target)
                     if _better(groups, growth, target, best, partner):
                         best, partner = growth, target
         unit = np.int64(groups.after[unit])
@@ -79,7 +74,7 @@ def _best_join(
                     if target != number:
                         found += 1
                         looked[0] += 1
-                        growth = _growth(people, groups, number, target)
+                        growth = _growth(people, groups, cost, number, target)
                         if _better(groups, growth, target, best, partner):
                             best, partner = growth, target
             reach += 1
@@ -98,11 +93,16 @@ def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> i
     seen = np.zeros(c, dtype=np.int64)
     looked = np.zeros(1, dtype=np.int64)
     version = np.zeros(c, dtype=np.int64)
+    # Rows x NCP, also of groups that are not feasible.
+    cost = np.zeros(groups.size.size)
+    for number in range(groups.size.size):
+        if groups.size[number] > 0:
+            cost[number] = groups.total[number, 0] * box_ncp(people, groups.box, number)
     heap: Any = [(0.0, NOBODY, NOBODY, NOBODY, NOBODY)]
     heap.pop()
     for number in range(c):
         if groups.size[number] > 0 and groups.total[number, 1] < k:
-            growth, partner = _best_join(people, groups, near, seen, np.int64(number), looked)
+            growth, partner = _best_join(people, groups, cost, near, seen, np.int64(number), looked)
             heapq.heappush(heap, (growth, np.int64(number), partner, version[number], version[partner]))
     while len(heap) > 0:
         growth, number, partner, own, others = heapq.heappop(heap)
@@ -114,17 +114,14 @@ def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> i
                 into, out = out, into
             while groups.size[out] > 0:
                 unit = np.int64(groups.head[out])
-                move(groups, unit, into)
-                widen_box(people, groups.hull, groups.hull_words, into, unit)
-            groups.loss[into] = groups.total[into, 0] * box_ncp(people, groups.hull, into)
-            groups.loss[out] = 0.0
+                move(people, groups, unit, into)
+                widen_box(people, groups.box, groups.words, into, unit)
+            cost[into] = groups.total[into, 0] * box_ncp(people, groups.box, into)
             version[out] += 1
             version[into] += 1
             number = into
         if groups.total[number, 1] < k:
-            growth, partner = _best_join(people, groups, near, seen, number, looked)
+            growth, partner = _best_join(people, groups, cost, near, seen, number, looked)
             heapq.heappush(heap, (growth, number, partner, version[number], version[partner]))
-    for number in range(c):
-        if groups.size[number] > 0:
-            refresh(people, groups, number)
+    refresh_all(people, groups)
     return looked[0]

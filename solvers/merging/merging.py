@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.merging.groups import MOST, Groups, build_groups, in_order
 from kanonflow.solvers.merging.joining import join_infeasible
 from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
-from kanonflow.solvers.merging.ruin import build_ruin, search
+from kanonflow.solvers.partition_search.group_loss import total_loss
+from kanonflow.solvers.partition_search.groups import Groups, build_groups, in_order
+from kanonflow.solvers.partition_search.search import search_partition
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, TableError
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.search.workspace import build_workspace
+from kanonflow.solvers.search.rounds import Effort
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 
 # One evaluation costs 100 ns with all around it, the start 2 us a row. Sparkov's days, k = 5, loss and CPU us a row:
@@ -22,8 +23,6 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 # which have nine times the rows: .0652 greedy, .0583 at 5, .0581 at 20, .0580 at 50; complete_journey's weeks: .1367
 # greedy, .0996 at 50, .0972 at 200.
 EVALUATIONS_PER_ROW = 50
-# Moves of one kick that can be undone; a descent that has made more stops there.
-LOG = 512
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,13 @@ class Merged(NamedTuple):
     warm_kept: of the groups that the search began with, the share that are groups of the last window; 0 where the
     greedy ones won, None without a last window.
     groups_kept: groups of the answer that are a group of the last window, restricted to the cohorts that are here.
+    lower_bound: no groups of these cohorts lose less: each by itself, without a floor.
     groups_merged: groups of more than one cohort. evaluations: hulls that were priced, for the starts too.
     """
 
     labels: NDArray[np.int32]
     loss: float
+    lower_bound: float
     start: str
     greedy_loss: float
     warm_loss: float | None
@@ -88,13 +89,12 @@ class Merged(NamedTuple):
 
 def _state(task: MergeTask, people: Individuals, labels: NDArray[np.integer[Any]]) -> Groups:
     """labels: (c,), any numbers."""
-    rows, active = task.rows.astype(np.int64), task.active.astype(np.int64)
-    return build_groups(people, rows, active, task.k, in_order(labels))
+    return build_groups(people, task.active.astype(np.int64), task.k, in_order(labels))
 
 
-def _loss(groups: Groups) -> float:
-    """Costs of the groups by rows, added in the order of their numbers."""
-    return float(np.cumsum(groups.loss)[-1] / groups.rows.sum())
+def _cohorts(task: MergeTask) -> Individuals:
+    """The cohorts as units: their boxes, and their rows here."""
+    return gather_individuals(task.table)._replace(rows=task.rows.astype(np.int64))
 
 
 def merge_loss(task: MergeTask, labels: NDArray[np.integer[Any]]) -> float:
@@ -102,7 +102,12 @@ def merge_loss(task: MergeTask, labels: NDArray[np.integer[Any]]) -> float:
 
     labels: (c,), any whole numbers.
     """
-    return _loss(_state(task, gather_individuals(task.table), labels))
+    return _loss_without_floor(task, _cohorts(task), labels)
+
+
+def _loss_without_floor(task: MergeTask, people: Individuals, labels: NDArray[np.integer[Any]]) -> float:
+    """The same, whether groups have k active people or not."""
+    return total_loss(people, _state(replace(task, k=1), people, labels))
 
 
 def _groups_kept(labels: NDArray[np.int32], warm: NDArray[np.int64] | None) -> int:
@@ -130,7 +135,7 @@ def _joined(task: MergeTask, people: Individuals, near: NearCohorts, labels: NDA
     joined = in_order(groups.label)
     # Afresh: hulls that grew by joins are summed up in another order, and groups were numbered otherwise.
     groups = _state(task, people, joined)
-    return _Start(groups, joined, _loss(groups), evaluations)
+    return _Start(groups, joined, total_loss(people, groups), evaluations)
 
 
 def _last_groups(task: MergeTask, warm: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -154,10 +159,11 @@ def _last_groups(task: MergeTask, warm: NDArray[np.int64]) -> NDArray[np.int64]:
 def _alone(task: MergeTask, people: Individuals) -> Merged:
     """One cohort is one group: there is nobody near it to look for."""
     labels = np.zeros(1, dtype=np.int32)
-    loss = _loss(_state(task, people, labels))
+    loss = total_loss(people, _state(task, people, labels))
     warm = task.warm is not None and bool(task.warm[0] >= 0)
     return Merged(
         labels,
+        loss,
         loss,
         start="warm" if warm else "greedy",
         greedy_loss=loss,
@@ -184,7 +190,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
     c = task.rows.size
     if task.active.sum() < task.k:
         raise InfeasibleError("all cohorts together have fewer than k active people")
-    people = gather_individuals(task.table)
+    people = _cohorts(task)
     if c == 1:
         return _alone(task, people)
     near, evaluations = near_cohorts(task.table, people)
@@ -202,18 +208,17 @@ def merge_cohorts(task: MergeTask) -> Merged:
     if limit is None:
         limit = EVALUATIONS_PER_ROW * int(task.rows.sum())
     if limit > 0:
-        groups = begun.groups
-        work = build_workspace(c, c + MOST, task.seed, log=LOG)
-        search(people, groups, near, work, build_ruin(people), limit)
-        evaluations += int(work.evaluations[0])
-        found = in_order(groups.label)
-        found_loss = _loss(_state(task, people, found))
+        search = search_partition(people, begun.groups, near.tour, near.nearest, Effort(limit, task.seed))
+        evaluations += search.evaluations
+        found = in_order(search.groups.label)
+        found_loss = total_loss(people, _state(task, people, found))
         # Gains are sums of differences: the last digits of a search that found nothing could show a rise.
         if found_loss < loss:
             labels, loss = found, found_loss
     return Merged(
         labels=labels,
         loss=loss,
+        lower_bound=_loss_without_floor(task, people, np.arange(c)),
         start="warm" if begun is warm else "greedy",
         greedy_loss=greedy.loss,
         warm_loss=None if warm is None else warm.loss,

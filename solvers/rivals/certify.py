@@ -31,7 +31,7 @@ from kanonflow.solvers.rivals.column_generation import (
     PricingLimits,
     linear_bound,
 )
-from kanonflow.solvers.search.rounds import search_graph
+from kanonflow.solvers.search.rounds import Effort, search_graph
 from kanonflow.solvers.search.slots import build_slots
 from kanonflow.solvers.shapes.graphs import NEIGHBOURS, deal_rows, solve_graph, untie_graph
 from kanonflow.solvers.shapes.merged_search import HEAT_AFTER_ROUNDING
@@ -275,11 +275,8 @@ def _round(
             slots,
             nearest,
             slot_tour(members, tree.order),
-            evaluations=evaluations,
-            seed=seed,
+            Effort(evaluations, seed, job.timer.until(1.0), job.timer.now),
             threads=job.threads,
-            deadline=job.timer.until(1.0),
-            clock=job.timer.now,
             heat=HEAT_AFTER_ROUNDING,
         )
         spent += result.evaluations

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,16 @@ ROUNDS = 4
 FOCUS = 1000
 # Between two looks at the clock; about 10 ms.
 CHUNK = 50_000
+
+
+class Effort(NamedTuple):
+    """evaluations, seed: of the search. deadline: by ``clock``, None for never. progress: hears of each round."""
+
+    evaluations: int
+    seed: int
+    deadline: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)
@@ -177,8 +187,7 @@ def _focused(
     stretches: list[NDArray[np.int64]],
     owner: NDArray[np.int32],
     focus: NDArray[np.int64],
-    evaluations: int,
-    seed: int,
+    effort: Effort,
     rounds: int,
     workers: int,
 ) -> list[_Shard]:
@@ -186,8 +195,8 @@ def _focused(
     parts = len(stretches)
     changed = np.zeros(owner.size, dtype=np.bool_)
     changed[focus] = True
-    budget = min(evaluations, FOCUS * focus.size)
-    own = np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(parts, np.uint64)
+    budget = min(effort.evaluations, FOCUS * focus.size)
+    own = np.random.SeedSequence(effort.seed, spawn_key=(1,)).generate_state(parts, np.uint64)
     jobs = []
     for number, stretch in enumerate(stretches):
         owner[stretch] = number
@@ -244,13 +253,9 @@ def search_graph(
     slots: Slots,
     nearest: NDArray[np.int32],
     tour: NDArray[np.int64],
+    effort: Effort,
     *,
-    evaluations: int,
-    seed: int,
     threads: int,
-    deadline: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    progress: Progress | None = None,
     first_slots: NDArray[np.int64] | None = None,
     shards: int | None = None,
     heat: float = HEAT,
@@ -258,8 +263,8 @@ def search_graph(
     """Lower the loss of ``slots`` in place within the budget.
 
     tour: int64 (n,), slots in an order in which neighbours are near. first_slots: slots to search alone first, without
-    heat (those a warm start changed). threads: how many shards run at a time. deadline: a time of ``clock``; the heat
-    falls with the time or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat:
+    heat (those a warm start changed). threads: how many shards run at a time. The heat falls with the time to a
+    deadline or with the evaluations, whichever goes faster. shards: how many parts; None: by size. heat:
     see HEAT.
     Postcondition: ``slots`` is a legal graph and its loss is not higher than before.
     """
@@ -270,13 +275,13 @@ def search_graph(
     spent = 0
     struck = False
     trace: list[tuple[int, float]] = []
-    seeds = np.random.SeedSequence(seed).generate_state(parts * rounds, np.uint64)
+    seeds = np.random.SeedSequence(effort.seed).generate_state(parts * rounds, np.uint64)
 
     start_loss, start_members = float(slots.loss.mean()), slots.members.copy()
 
     def run_jobs(pool: Executor | None, jobs: list[_Shard]) -> None:
         nonlocal spent, struck
-        arguments = (units, slots, nearest, owner, deadline, clock)
+        arguments = (units, slots, nearest, owner, effort.deadline, effort.clock)
         if pool is None:
             results = [_run_shard(job, *arguments) for job in jobs]
         else:
@@ -284,21 +289,18 @@ def search_graph(
         spent += sum(result[0] for result in results)
         struck = struck or any(result[1] for result in results)
         trace.append((spent, float(slots.loss.mean())))
-        if progress is not None:
-            progress(*trace[-1])
+        if effort.progress is not None:
+            effort.progress(*trace[-1])
 
     with pool_of(workers) as pool:
         if first_slots is not None and 0 < first_slots.size < n:
-            run_jobs(
-                pool,
-                _focused(
-                    _cut(tour, parts, 0, rounds), owner, first_slots, evaluations, seed, rounds, workers
-                ),
-            )
+            stretches = _cut(tour, parts, 0, rounds)
+            run_jobs(pool, _focused(stretches, owner, first_slots, effort, rounds, workers))
         for turn in range(rounds):
             own = seeds[turn * parts : (turn + 1) * parts]
             stretches = _cut(tour, parts, turn, rounds)
-            run_jobs(pool, _round(stretches, owner, evaluations - spent, own, turn, rounds, heat, workers))
+            left = effort.evaluations - spent
+            run_jobs(pool, _round(stretches, owner, left, own, turn, rounds, heat, workers))
     if _restored(units, slots, start_loss, start_members):
         trace.append((spent, start_loss))
     return SearchResult(spent, struck, tuple(trace))

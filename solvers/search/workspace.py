@@ -59,7 +59,7 @@ def build_workspace(slots: int, units: int, seed: int, log: int = 256) -> Worksp
     )
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def push(work: Workspace, slot: int) -> None:
     """Put a slot on the list of those to look at, unless it is there."""
     if not work.queued[slot]:
@@ -68,7 +68,7 @@ def push(work: Workspace, slot: int) -> None:
         work.bounds[1] = (work.bounds[1] + 1) % work.queue.size
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def pop(work: Workspace) -> int:
     """Take the oldest slot off the list, -1 when it is empty."""
     if work.bounds[0] == work.bounds[1]:

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.nearest_neighbour import neighbour_bound
-from kanonflow.solvers.class_search.class_loss import POOL, ClassLoss, refresh_all, total_loss
-from kanonflow.solvers.class_search.diversity import check_eligible, diverse_row_counts
-from kanonflow.solvers.class_search.kicks import class_kick
-from kanonflow.solvers.class_search.moves import class_descend, none_seen
-from kanonflow.solvers.class_search.rules import ValueRules, build_rules, part_of_rules
-from kanonflow.solvers.class_search.sil_classes import sil_loss
-from kanonflow.solvers.class_search.state import NcpLoss
+from kanonflow.solvers.partition_search.diversity import check_eligible, diverse_row_counts
+from kanonflow.solvers.partition_search.group_loss import POOL, ClassLoss, total_loss
+from kanonflow.solvers.partition_search.groups import NcpLoss
+from kanonflow.solvers.partition_search.rules import ValueRules, build_rules, part_of_rules
+from kanonflow.solvers.partition_search.search import Found, search_partition
+from kanonflow.solvers.partition_search.sil_groups import sil_loss
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.registered import registered, unknown_start
-from kanonflow.solvers.search.rounds import Progress
+from kanonflow.solvers.search.rounds import Effort
 from kanonflow.solvers.search.sil_slots import weighted_for_sil
-from kanonflow.solvers.search.workspace import build_workspace, push
 from kanonflow.solvers.shapes.class_starts import ClassStart, ClassStartProblem, cut_large_classes
 from kanonflow.solvers.shapes.diverse_start import (
     diverse_greedy_labels,
     diverse_neighbours,
     merged_until_diverse,
-    released_shares,
 )
 from kanonflow.solvers.shapes.warm_classes import warm_labels
 from kanonflow.solvers.solution import Solution
@@ -52,28 +47,7 @@ NEIGHBOURS = 12
 TOUR_REACH = 1500
 # A window of more individuals is searched in parts of the tour before the parts are joined.
 PART_SIZE = 5000
-# Rounds of kicks between two entries of the trace.
-ROUNDS = 8
 LARGEST_K = 255
-
-
-class _Effort(NamedTuple):
-    """evaluations, seed: of the search. deadline: by ``clock``, None for never. progress: hears of each round."""
-
-    evaluations: int
-    seed: int
-    deadline: float | None = None
-    clock: Callable[[], float] = time.monotonic
-    progress: Progress | None = None
-
-
-class _Found(NamedTuple):
-    """classes: the state at the end, of any loss. trace: (evaluations, loss) after each round."""
-
-    classes: Any
-    evaluations: int
-    struck: bool
-    trace: list[tuple[int, float]]
 
 
 def _tour(table: Table, people: Individuals) -> tuple[NDArray[np.int64], NDArray[np.int32] | None]:
@@ -209,7 +183,7 @@ def _warm_or(problem: _Problem, cold: _Begun) -> _Begun:
     return _Begun(cold.labels, cold.start, *losses, 0.0)
 
 
-def _searched(problem: _Problem, labels: NDArray[np.int32], effort: _Effort) -> _Found:
+def _searched(problem: _Problem, labels: NDArray[np.int32], effort: Effort) -> Found:
     """The classes searched, in parts side by side before all of them at once where there are many people."""
     people, tour, near = problem.people, problem.tour, problem.near
     if near is None:
@@ -221,52 +195,24 @@ def _searched(problem: _Problem, labels: NDArray[np.int32], effort: _Effort) -> 
     rest = effort._replace(evaluations=effort.evaluations - spent)
     found = _search(problem, labels, near, rest)
     trace = [(spent + made, then) for made, then in found.trace]
-    return _Found(found.classes, spent + found.evaluations, struck or found.struck, trace)
+    return Found(found.groups, spent + found.evaluations, struck or found.struck, trace)
 
 
 def _search(
     problem: _Problem,
     labels: NDArray[np.int32],
     near: NDArray[np.int32],
-    effort: _Effort,
+    effort: Effort,
     *,
     whole: bool = True,
-) -> _Found:
-    """whole: the table is all that is released, so the shares of its values follow what the search keeps."""
-    people, rules = problem.people, problem.rules
-    classes = problem.state(labels)
-    nearest = diverse_neighbours(people, problem.tour, TOUR_REACH, rules, near)
-    u = labels.size
-    work = build_workspace(u, u, effort.seed, log=max(256, 4 * classes.members.shape[1]))
-    seen = none_seen(classes)
-    for unit in problem.tour:
-        push(work, unit)
-    trace: list[tuple[int, float]] = []
-    position = 0
-    struck = False
-    draining = True
-    chunk = max(1, min(effort.evaluations // ROUNDS, 200_000))
-    while work.evaluations[0] < effort.evaluations:
-        if effort.deadline is not None and effort.clock() >= effort.deadline:
-            struck = True
-            break
-        until = min(int(work.evaluations[0]) + chunk, effort.evaluations)
-        if whole and rules is not None and released_shares(people, classes, rules):
-            refresh_all(people, classes, rules)
-        if draining:
-            work.logged[0] = 0
-            class_descend(people, classes, nearest, work, seen, until, rules)
-            draining = work.bounds[0] != work.bounds[1]
-        else:
-            position = class_kick(people, classes, nearest, work, seen, problem.tour, position, until, rules)
-        trace.append((int(work.evaluations[0]), total_loss(people, classes)))
-        if effort.progress is not None:
-            effort.progress(*trace[-1])
-    return _Found(classes, int(work.evaluations[0]), struck, trace)
+) -> Found:
+    near = diverse_neighbours(problem.people, problem.tour, TOUR_REACH, problem.rules, near)
+    state = problem.state(labels)
+    return search_partition(problem.people, state, problem.tour, near, effort, problem.rules, whole=whole)
 
 
 def _search_parts(
-    problem: _Problem, labels: NDArray[np.int32], effort: _Effort
+    problem: _Problem, labels: NDArray[np.int32], effort: Effort
 ) -> tuple[NDArray[np.int32], int, bool]:
     """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
 
@@ -284,7 +230,7 @@ def _search_parts(
     within = np.where(labels >= 0, owner[labels] == stretch, True)
     seeds = np.random.SeedSequence(effort.seed).generate_state(parts, np.uint64)
 
-    def solve_part(number: int) -> tuple[NDArray[np.int64], _Found]:
+    def solve_part(number: int) -> tuple[NDArray[np.int64], Found]:
         chosen = tour[(stretch[tour] == number) & within[tour]]
         own, local = np.unique(labels[chosen], return_inverse=True)
         local = local - (1 if own.size and own[0] < 0 else 0)
@@ -308,7 +254,7 @@ def _search_parts(
     joined[joined >= 0] = kept
     following = across.size
     for chosen, found in results:
-        part = found.classes.label
+        part = found.groups.label
         joined[chosen] = np.where(part >= 0, part + following, POOL)
         following = max(following, int(joined.max(initial=-1)) + 1)
     evaluations, struck = sum(r[1].evaluations for r in results), any(r[1].struck for r in results)
@@ -345,7 +291,7 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
     no lower bound but 0 then.
     Raises InfeasibleError when there are fewer than k individuals, NotDiverseError when not even all rows together
     meet the rules, BudgetError for an unknown start or loss, UnservedError for a table that the start does not take.
-    Rows that wait have label -1; they count with loss 1, in SIL with that of a null in every field (sil_classes.py).
+    Rows that wait have label -1; they count with loss 1, in SIL with that of a null in every field (sil_groups.py).
     Time O(u block d + evaluations) and that of ``nearest_people``.
     """
     k, start = task.k, task.start
@@ -370,13 +316,13 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         begun = _Begun(diverse_greedy_labels(people, tour, k, rules), "l-greedy")
     begun = _warm_or(problem, begun)
     start_loss = total_loss(people, problem.state(begun.labels))
-    found = _Found(None, 0, False, [])
+    found = Found(None, 0, False, [])
     evaluations = task.budget.evaluations(task.table.records, k, classes=True) if search else 0
     labels = begun.labels
     if evaluations:
-        effort = _Effort(evaluations, task.seed, deadline, task.clock, task.progress)
+        effort = Effort(evaluations, task.seed, deadline, task.clock, task.progress)
         found = _searched(problem, labels, effort)
-        labels = found.classes.label
+        labels = found.groups.label
     return problem.finished(
         labels,
         begun.start,

@@ -13,10 +13,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import POOL, move, refresh_class
-from kanonflow.solvers.class_search.rules import HOME, TARGET, ValueRules, forget, shortfall
-from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes, changed_loss
 from kanonflow.solvers.kernels.kernel import kernel
+from kanonflow.solvers.partition_search.group_loss import (
+    NOBODY,
+    POOL,
+    changed_loss,
+    exchanged_counts,
+    members,
+    move,
+    refresh_group,
+)
+from kanonflow.solvers.partition_search.groups import WAITING, Groups, build_classes
+from kanonflow.solvers.partition_search.rules import HOME, TARGET, ValueRules, forget, shortfall
 from kanonflow.solvers.search.workspace import EPSILON
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -70,7 +78,7 @@ def exchanged_until_diverse(
 
 @kernel
 def _exchange_all(
-    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
+    people: Individuals, classes: Groups, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
     reach: int,
 ) -> None:  # fmt: skip
     shortlist = np.empty(_SHORTLIST, dtype=np.int64)
@@ -97,20 +105,16 @@ def _exchange_all(
 
 @kernel(inner=True)
 def shortfall_after(
-    people: Individuals, classes: Classes, rules: ValueRules, side: int, number: int, out: int, unit: int
+    people: Individuals, classes: Groups, rules: ValueRules, side: int, number: int, out: int, unit: int
 ) -> float:
     """``shortfall`` of a class after an exchange, with the rows that each member would keep."""
-    fewest = classes.counts[number, 1]
-    if out >= 0 and people.rows[classes.members[number, out]] == fewest:
-        fewest = classes.counts[number, 2]
-    if unit >= 0:
-        fewest = min(fewest, people.rows[unit])
-    return shortfall(people, rules, classes.members, classes.size[number], side, number, fewest, out, unit)
+    _, _, _, fewest = exchanged_counts(people, classes, number, out, unit)
+    return shortfall(people, rules, classes.after, classes.head[number], side, number, fewest, out, unit)
 
 
 @kernel(inner=True)
 def _newcomers(
-    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
+    people: Individuals, classes: Groups, rules: ValueRules, known: _Verdicts, tour: np.ndarray, place: np.ndarray,
     reach: int, number: int, missing: float, shortlist: np.ndarray, losses: np.ndarray,
 ) -> int:  # fmt: skip
     """Fill the shortlist with those whose joining widens a class least and mends it somewhat; returns how many.
@@ -118,13 +122,13 @@ def _newcomers(
     Their own classes can spare them in exchange for the member whom the class itself misses least.
     """
     size = classes.size[number]
-    middle = np.sort(place[classes.members[number, :size]])[size // 2]
-    spared, least = 0, np.inf
-    for p in range(size):
-        without = shortfall_after(people, classes, rules, HOME, number, p, -1)
+    own_members = members(classes, number)
+    middle = np.sort(place[own_members])[size // 2]
+    spared, least = own_members[0], np.inf
+    for member in own_members:
+        without = shortfall_after(people, classes, rules, HOME, number, member, -1)
         if without < least:
-            spared, least = p, without
-    spared = classes.members[number, spared]
+            spared, least = member, without
     own, values = known.value[spared], rules.share.size
     found = 0
     for index in range(max(0, middle - reach), min(tour.size, middle + reach + 1)):
@@ -145,7 +149,7 @@ def _newcomers(
                 continue
             if not known_exchange and not _can_spare(people, classes, rules, known, target, unit, spared):
                 continue
-        loss = changed_loss(people, classes, number, -1, unit)
+        loss = changed_loss(people, classes, np.int64(number), NOBODY, np.int64(unit))
         if found == shortlist.size and loss >= losses[found - 1]:
             continue
         slot = found if found < shortlist.size else found - 1
@@ -159,7 +163,7 @@ def _newcomers(
 
 @kernel(inner=True)
 def _helps(
-    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, number: int, missing: float, unit: int
+    people: Individuals, classes: Groups, rules: ValueRules, known: _Verdicts, number: int, missing: float, unit: int
 ) -> int:  # fmt: skip
     """1 when a class misses less with an individual more, else 0."""
     after = shortfall_after(people, classes, rules, HOME, number, -1, unit)
@@ -172,7 +176,7 @@ def _helps(
 @kernel(inner=True)
 def _can_spare(
     people: Individuals,
-    classes: Classes,
+    classes: Groups,
     rules: ValueRules,
     known: _Verdicts,
     target: int,
@@ -184,7 +188,7 @@ def _can_spare(
     exchange = old * rules.share.size + new if old >= 0 and new >= 0 else -1
     if exchange >= 0 and known.exchange[target] == exchange:
         return known.spares[target]
-    after = shortfall_after(people, classes, rules, TARGET, target, classes.position[leaver], unit)
+    after = shortfall_after(people, classes, rules, TARGET, target, leaver, unit)
     spares = after <= 0.0 or after <= shortfall_after(people, classes, rules, TARGET, target, -1, -1)
     if exchange >= 0:
         known.exchange[target], known.spares[target] = exchange, spares
@@ -193,7 +197,7 @@ def _can_spare(
 
 @kernel(inner=True)
 def _exchange_best(
-    people: Individuals, classes: Classes, rules: ValueRules, known: _Verdicts, number: int, missing: float,
+    people: Individuals, classes: Groups, rules: ValueRules, known: _Verdicts, number: int, missing: float,
     shortlist: np.ndarray,
 ) -> bool:  # fmt: skip
     """Make the exchange of least added loss for what it mends; False when there is none."""
@@ -201,15 +205,18 @@ def _exchange_best(
     leaver = newcomer = -1
     for unit in shortlist:
         target = classes.label[unit]
-        for p in range(classes.size[number]):
-            mended = missing - shortfall_after(people, classes, rules, HOME, number, p, unit)
+        for member in members(classes, number):
+            mended = missing - shortfall_after(people, classes, rules, HOME, number, member, unit)
             if mended <= EPSILON:
                 continue
-            member = classes.members[number, p]
-            added = changed_loss(people, classes, number, p, unit) - classes.loss[number]
+            added = (
+                changed_loss(people, classes, np.int64(number), member, np.int64(unit)) - classes.loss[number]
+            )
             if target >= 0:
-                at = classes.position[unit]
-                added += changed_loss(people, classes, target, at, member) - classes.loss[target]
+                added += (
+                    changed_loss(people, classes, np.int64(target), np.int64(unit), member)
+                    - classes.loss[target]
+                )
             else:
                 added += (people.rows[member] - people.rows[unit]) * WAITING
             if added / mended >= best:
@@ -221,12 +228,12 @@ def _exchange_best(
     if leaver < 0:
         return False
     target = classes.label[newcomer]
-    move(classes, leaver, POOL)
-    move(classes, newcomer, number)
-    move(classes, leaver, target)
-    refresh_class(people, classes, number)
+    move(people, classes, leaver, POOL)
+    move(people, classes, newcomer, number)
+    move(people, classes, leaver, target)
+    refresh_group(people, classes, number)
     known.exchange[number] = -1
     if target >= 0:
-        refresh_class(people, classes, target)
+        refresh_group(people, classes, target)
         known.exchange[target] = -1
     return True

@@ -8,15 +8,13 @@ For the same reason everybody has some nearest individuals of other values among
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import room_for, total_loss
-from kanonflow.solvers.class_search.rules import HOME, ValueRules, forget, meets
-from kanonflow.solvers.class_search.state import build_classes
 from kanonflow.solvers.kernels.kernel import kernel
+from kanonflow.solvers.partition_search.group_loss import room_for, total_loss
+from kanonflow.solvers.partition_search.groups import build_classes
+from kanonflow.solvers.partition_search.rules import HOME, ValueRules, forget, meets
 from kanonflow.solvers.shapes.diverse_repair import exchanged_until_diverse
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, keep_nearest, pair_class_loss
@@ -28,12 +26,16 @@ _REACH = 6000
 
 
 @kernel
-def _meets(people: Individuals, rules: ValueRules, units: np.ndarray) -> bool:
-    """Whether these individuals, each with as many rows as the one of fewest, meet the rules as a class."""
-    members = units.astype(np.int32).reshape(1, units.size)
+def _meets(people: Individuals, rules: ValueRules, units: np.ndarray, after: np.ndarray) -> bool:
+    """Whether these individuals, each with as many rows as the one of fewest, meet the rules as a class.
+
+    after: int32 (u,), scratch for their chain.
+    """
+    for place in range(units.size):
+        after[units[place]] = units[place + 1] if place + 1 < units.size else -1
     row_count = people.rows[units].min()
     forget(rules)
-    return meets(people, rules, members, units.size, HOME, 0, row_count, -1, -1)
+    return meets(people, rules, after, units[0], HOME, 0, row_count, -1, -1)
 
 
 def diverse_greedy_labels(
@@ -127,18 +129,24 @@ def merged_until_diverse(
     cuts = np.searchsorted(labels[order], np.arange(middle.size + 1))
     groups = [order[cuts[number] : cuts[number + 1]] for number in np.argsort(middle, kind="stable")]
     room = room_for(labels, k, ruled=True)
+    after = np.empty(labels.size, dtype=np.int32)
+
+    def joined(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
+        small = one.size + other.size <= room
+        return small and bool(_meets(people, rules, np.concatenate([one, other]), after))
+
     done: list[NDArray[np.int64]] = []
     position = 0
     while position < len(groups):
         group = groups[position]
         position += 1
-        while not _meets(people, rules, group):
+        while not _meets(people, rules, group, after):
             ahead = groups[position] if position < len(groups) else None
             behind = done[-1] if done else None
-            if ahead is not None and _joined(people, rules, group, ahead, room):
+            if ahead is not None and joined(group, ahead):
                 group = np.concatenate([group, ahead])
                 position += 1
-            elif behind is not None and _joined(people, rules, group, behind, room):
+            elif behind is not None and joined(group, behind):
                 group = np.concatenate([done.pop(), group])
             elif ahead is not None and group.size + ahead.size <= room:
                 group = np.concatenate([group, ahead])
@@ -150,48 +158,3 @@ def merged_until_diverse(
     for number, group in enumerate(done):
         merged[group] = number
     return merged
-
-
-def _joined(
-    people: Individuals, rules: ValueRules, one: NDArray[np.int64], other: NDArray[np.int64], room: int
-) -> bool:
-    return one.size + other.size <= room and bool(_meets(people, rules, np.concatenate([one, other])))
-
-
-@kernel
-def released_shares(people: Individuals, classes: Any, rules: ValueRules) -> bool:
-    """Set the shares of the rules to those of the rows that the classes keep now; whether that changes a distance.
-
-    The distances of t-closeness are from the values of the release, and rows that wait are not in it. O(n f).
-    """
-    wanted = False
-    for f in range(rules.kind.size):
-        wanted = wanted or rules.distance[f] > 0
-    total = 0
-    share = np.zeros(rules.share.size)
-    for number in range(classes.size.size if wanted else 0):
-        size, row_count = classes.size[number], classes.counts[number, 1]
-        if size < classes.k[0] or not _released(people, classes, rules, number, size, row_count):
-            continue
-        for p in range(size):
-            unit = classes.members[number, p]
-            for row in range(rules.begin[unit], rules.begin[unit] + row_count):
-                total += 1
-                for f in range(rules.kind.size):
-                    share[rules.values[row, f]] += 1.0
-    if total == 0:
-        return False
-    changed = False
-    for code in range(share.size):
-        share[code] /= total
-        changed = changed or share[code] != rules.share[code]
-        rules.share[code] = share[code]
-    return changed
-
-
-@kernel(inner=True)
-def _released(
-    people: Individuals, classes: Any, rules: ValueRules, number: int, size: int, row_count: int
-) -> bool:
-    forget(rules)
-    return meets(people, rules, classes.members, size, HOME, number, row_count, -1, -1)

@@ -21,7 +21,7 @@ from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.registered import unknown_start
-from kanonflow.solvers.search.rounds import SearchResult, search_graph, stack_name
+from kanonflow.solvers.search.rounds import Effort, SearchResult, search_graph, stack_name
 from kanonflow.solvers.search.sil_slots import SilSlots, build_sil_slots, sil_units, weighted_for_sil
 from kanonflow.solvers.search.slot_loss import PLACE
 from kanonflow.solvers.search.slots import Slots, build_slots
@@ -316,12 +316,8 @@ def solve_graph(task: Task, *, search: bool = True, untie: bool = True, merge: b
         near = _nearby(searched, members, nearest, problem.tree, build)
         run = near.single() if plan is None else near.merged(units, build, plan)
         result = run(
-            evaluations=evaluations,
-            seed=task.seed,
+            Effort(evaluations, task.seed, deadline, clock, task.progress),
             threads=task.threads,
-            deadline=deadline,
-            clock=clock,
-            progress=task.progress,
             first_slots=None if begun.changed is None else near.place[begun.changed],
         )
         members = near.members()

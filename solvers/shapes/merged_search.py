@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.bounds.restricted_master import RestrictedMaster
 from kanonflow.solvers.bounds.rounding import round_slots
-from kanonflow.solvers.search.rounds import HEAT, Progress, SearchResult, pool_of, search_graph, shards_for
+from kanonflow.solvers.search.rounds import HEAT, Effort, SearchResult, pool_of, search_graph, shards_for
 from kanonflow.solvers.search.slot_loss import fill
 from kanonflow.solvers.units.distinct_rows import Units
 from kanonflow.solvers.units.kd_tree import slot_tour
@@ -108,8 +108,7 @@ class _Merging:
     build: Callable[[Units, NDArray[np.int32]], Any]
     threads: int
     pool: Executor | None
-    clock: Callable[[], float]
-    progress: Progress | None
+    effort: Effort
     master: RestrictedMaster
     best: NDArray[np.int32]
     loss: float
@@ -124,7 +123,7 @@ class _Merging:
         for number, wave in enumerate(waves):
             until = None
             if ends is not None:
-                now = self.clock()
+                now = self.effort.clock()
                 until = now + max(ends - now, 0.0) / (len(waves) - number)
             apply = map if self.pool is None else self.pool.map
             for met in apply(self._searched, wave, [until] * len(wave)):
@@ -137,11 +136,8 @@ class _Merging:
             slots,
             self.nearest,
             np.arange(task.members.shape[0]),
-            evaluations=task.evaluations,
-            seed=task.seed,
+            Effort(task.evaluations, task.seed, until, self.effort.clock),
             threads=self.threads if self.pool is None else 1,
-            deadline=until,
-            clock=self.clock,
             first_slots=task.first,
             heat=task.heat,
         )
@@ -154,16 +150,17 @@ class _Merging:
         if float(met.losses.mean()) < self.loss:
             self.best, self.loss = met.members, float(met.losses.mean())
         self.trace.append((self.spent, self.loss))
-        if self.progress is not None:
-            self.progress(*self.trace[-1])
+        if self.effort.progress is not None:
+            self.effort.progress(*self.trace[-1])
 
-    def cycle(self, plain: Units, each: int, seeds: list[int], deadline: float | None, left: int) -> bool:
+    def cycle(self, plain: Units, each: int, seeds: list[int], left: int) -> bool:
         """Solve the program, round it, and search on each graph; False where the program took too long.
 
         each: evaluations of a search. left: cycles from this one on, which share the time.
         """
         # Half of the time may go to the program.
-        if not self.master.solve(None if deadline is None else max(deadline - self.clock(), 0.0) / 2.0):
+        deadline, clock = self.effort.deadline, self.effort.clock
+        if not self.master.solve(None if deadline is None else max(deadline - clock(), 0.0) / 2.0):
             return False
         order = np.arange(self.units.weight.size)
         tasks = []
@@ -175,7 +172,7 @@ class _Merging:
                 tasks.append(_Task(members[slot_tour(members, order)], each, seed, HEAT_AFTER_ROUNDING))
         ends = None
         if deadline is not None:
-            now = self.clock()
+            now = clock()
             ends = now + max(deadline - now, 0.0) / left
         self.search(tasks, ends)
         return True
@@ -186,15 +183,11 @@ def merged_search(
     slots: Any,
     nearest: NDArray[np.int32],
     plan: Plan,
+    effort: Effort,
     *,
     plain: Units,
     build: Callable[[Units, NDArray[np.int32]], Any],
-    evaluations: int,
-    seed: int,
     threads: int,
-    deadline: float | None,
-    clock: Callable[[], float],
-    progress: Progress | None = None,
     first_slots: NDArray[np.int64] | None = None,
 ) -> SearchResult:
     """Lower the loss of ``slots``, a state of any loss, in place within the budget, as ``search_graph`` does.
@@ -206,22 +199,25 @@ def merged_search(
     """
     n, k = slots.members.shape
     roundings = plan.cycles * plan.roundings
-    seeds = np.random.SeedSequence(seed).generate_state(plan.searches + roundings + 1, np.uint64).tolist()
+    seeds = (
+        np.random.SeedSequence(effort.seed).generate_state(plan.searches + roundings + 1, np.uint64).tolist()
+    )
     start, loss = slots.members.copy(), float(slots.loss.mean())
     searching = None
+    evaluations, deadline, clock = effort.evaluations, effort.deadline, effort.clock
     if deadline is not None:
         began = clock()
         searching = began + plan.searching * max(deadline - began, 0.0)
     master = RestrictedMaster(units, k, roughly=True)
     with pool_of(threads if shards_for(n) == 1 else 1) as pool:
-        run = _Merging(units, nearest, build, threads, pool, clock, progress, master, start, loss)
+        run = _Merging(units, nearest, build, threads, pool, effort, master, start, loss)
         each = int(evaluations * plan.searching) // plan.searches
         run.search([_Task(start, each, one, HEAT, first_slots) for one in seeds[: plan.searches]], searching)
         each = (evaluations - run.spent) // roundings
         for number in range(plan.cycles):
             first = plan.searches + number * plan.roundings
             own = seeds[first : first + plan.roundings]
-            if not run.cycle(plain, each, own, deadline, plan.cycles - number):
+            if not run.cycle(plain, each, own, plan.cycles - number):
                 break
         over = deadline is not None and clock() >= deadline
         if evaluations - run.spent >= n and not over:

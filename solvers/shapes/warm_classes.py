@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import POOL, ClassLoss
-from kanonflow.solvers.class_search.rules import ValueRules
+from kanonflow.solvers.partition_search.group_loss import POOL, ClassLoss
+from kanonflow.solvers.partition_search.rules import ValueRules
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, part_of_people
@@ -16,8 +16,8 @@ from kanonflow.solvers.units.individuals import Individuals, part_of_people
 
 def _row_losses(people: Individuals, classes: Any) -> NDArray[np.float64]:
     """What a row of each individual costs in its class, float64 (u,): the class's loss by its rows."""
-    each = classes.loss / np.maximum(classes.counts[:, 0], 1)
-    return np.where(classes.label >= 0, each[np.maximum(classes.label, 0)], classes.waiting)
+    each = classes.loss / np.maximum(classes.total[:, 0], 1)
+    return np.where(classes.label >= 0, each[np.maximum(classes.label, 0)], classes.waiting[0])
 
 
 def _grouped_afresh(

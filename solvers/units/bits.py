@@ -36,7 +36,7 @@ def highest_bit(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
     """Sum of ``weights[row, bit]`` over a word's set bits; weights: float64 (W, 64).
 
@@ -49,7 +49,7 @@ def bits_cost(word: np.uint64, weights: np.ndarray, row: int) -> float:
     return total
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def next_random(state: np.ndarray, below: int) -> Any:
     """A number in [0, below) from the splitmix64 generator whose state is uint64 (1,); for the search only.
 

@@ -99,7 +99,7 @@ def part_of_people(people: Individuals, chosen: NDArray[np.int64]) -> Individual
     )
 
 
-@kernel
+@kernel(counting=False)
 def hull_loss(people: Individuals, a: int, b: int) -> float:
     """NCP of the hull of two individuals' rows."""
     total = -people.first_value[0]
@@ -117,7 +117,7 @@ def hull_loss(people: Individuals, a: int, b: int) -> float:
     return total
 
 
-@kernel
+@kernel(counting=False)
 def pair_class_loss(people: Individuals, a: int, b: int) -> float:
     """Loss per row of a class of two: as many rows of each as the other has share the hull, the others wait."""
     fewer = min(people.rows[a], people.rows[b])
@@ -125,7 +125,7 @@ def pair_class_loss(people: Individuals, a: int, b: int) -> float:
     return (2 * fewer * hull_loss(people, a, b) + together - 2 * fewer) / together
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def keep_nearest(nearest: np.ndarray, distance: np.ndarray, unit: int, other: int, gap: float) -> None:
     """Put somebody into the sorted list of a unit's m nearest, unless all m are as near.
 

@@ -49,7 +49,7 @@ def range_cost(orders: LeafOrders | None, weight: float, j: int, low: float, hig
     raise TypeError("called from compiled kernels only")
 
 
-@overload(range_cost, jit_options={"nogil": True, "forceinline": True})
+@overload(range_cost, jit_options={"nogil": True, "forceinline": True, "_nrt": False})
 def _range_cost(orders, weight, j, low, high):  # type: ignore[no-untyped-def]
     if isinstance(orders, NoneType):
 
@@ -78,7 +78,7 @@ def holds_leaves(orders: LeafOrders | None, j: int) -> bool:
     raise TypeError("called from compiled kernels only")
 
 
-@overload(holds_leaves, jit_options={"nogil": True, "forceinline": True})
+@overload(holds_leaves, jit_options={"nogil": True, "forceinline": True, "_nrt": False})
 def _holds_leaves(orders, j):  # type: ignore[no-untyped-def]
     if isinstance(orders, NoneType):
         return lambda orders, j: False

@@ -135,7 +135,7 @@ def _solution(structure: Partition, groups: WindowGroups) -> Solution:
         start_loss=merged.greedy_loss
         if merged.warm_loss is None
         else min(merged.greedy_loss, merged.warm_loss),
-        lower_bound=0.0,
+        lower_bound=merged.lower_bound,
         start=merged.start,
         evaluations=merged.evaluations,
         warm_loss=merged.warm_loss,

@@ -195,6 +195,10 @@ class Secret:
         """Every secret of the feed, oldest first, this one last; each by itself."""
         return (*self._replaced, Secret(self._key, self._version))
 
+    def opens(self, committed: object) -> bool:
+        """Whether people are known by this secret where that ``commit`` was written down."""
+        return self.lasting.commit() == committed
+
     @property
     def lasting(self) -> Secret:
         """The first secret of the feed, which names what must be found again after a rotation."""

@@ -53,10 +53,13 @@ def judge_boxes(
     heads: Sequence[ReleaseHead],
     findings: Findings,
     *,
-    by_levels: bool,
+    as_low: bool,
 ) -> None:
-    """Note boxes that the records in them do not explain. O(pairs d), in slices of bounded memory."""
-    for field, message, bad in box_faults(held, books, by_levels=by_levels):
+    """Note boxes that the records in them do not explain. O(pairs d), in slices of bounded memory.
+
+    as_low: whether a label is to be the lowest over records in its box.
+    """
+    for field, message, bad in box_faults(held, books, as_low=as_low):
         if bad.any():
             findings.add(
                 f"field {field}: {message}",
@@ -65,12 +68,12 @@ def judge_boxes(
 
 
 def box_faults(
-    held: HeldBoxes, books: Sequence[BoxBook], *, by_levels: bool = False
+    held: HeldBoxes, books: Sequence[BoxBook], *, as_low: bool = True
 ) -> Iterator[tuple[str, str, np.ndarray]]:
     """Name of a field, what is wrong with boxes there, and which, bool (b,). O(pairs d), in slices."""
     for field, book in enumerate(books):
         codes = held.records.codes[:, field]
-        judged = _of_sets(held, field, book, codes, by_levels) if book.is_set else None
+        judged = _of_sets(held, field, book, codes, as_low) if book.is_set else None
         for message, bad in judged or _of_ranges(held, field, book, codes):
             yield book.book.column.name, message, bad
 
@@ -125,7 +128,7 @@ def readable_values(book: BoxBook) -> np.ndarray:
 
 
 def _of_sets(
-    held: HeldBoxes, field: int, book: BoxBook, codes: np.ndarray, by_levels: bool
+    held: HeldBoxes, field: int, book: BoxBook, codes: np.ndarray, as_low: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
     says_null = np.array([box.nulls for box in book.boxes], bool)[held.boxes[:, field]]
     # The boxes are asked first: with them a tree may bring values. Null is the last column.
@@ -146,7 +149,7 @@ def _of_sets(
         yield "a set holds null, and no record in its box has none", says_null & ~null
         yield "a set with values that no record in its box has", idle
         return
-    if not by_levels:
+    if as_low:
         yield "a label that is not the lowest over any records in its box", idle
 
 

@@ -10,7 +10,7 @@ from kanonflow.pipelines.audit.judge.concealment import Concealment
 from kanonflow.pipelines.audit.judge.matching import Placement
 from kanonflow.pipelines.audit.read.equal_rows import extreme
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ids
 
 
 def judge_placement(
@@ -33,7 +33,7 @@ def judge_placement(
     if nobody.any():
         findings.add(
             f"{int(rows.size[nobody].sum())} rows have a box that holds no record of their windows",
-            *_ids(heads, rows.release[nobody]),
+            *release_ids(heads, rows.release[nobody]),
         )
     reached = np.zeros(len(graph.record_size), bool)
     reached[graph.columns] = True
@@ -66,7 +66,7 @@ def judge_concealment(
         findings.add(
             f"{int(rows.size[thin].sum())} rows may belong to fewer than k = {k} individuals "
             f"(fewest: {int(behind.min())})",
-            *_ids(heads, rows.release[thin]),
+            *release_ids(heads, rows.release[thin]),
         )
 
 
@@ -81,7 +81,9 @@ def judge_starts(
     oldest = extreme(np.minimum, rows.release, concealment.oldest_window, len(heads))
     late = np.flatnonzero(oldest > starts)
     if len(late):
-        findings.add("window_start is older than any record that may be in the release", *_ids(heads, late))
+        findings.add(
+            "window_start is older than any record that may be in the release", *release_ids(heads, late)
+        )
 
 
 def judge_classes(
@@ -91,16 +93,12 @@ def judge_classes(
     if len(faults.unshared):
         findings.add(
             f"{len(faults.unshared)} classes with somebody whose number of rows fewer than k = {k} share",
-            *_ids(heads, rows.release[faults.unshared]),
+            *release_ids(heads, rows.release[faults.unshared]),
         )
     if len(faults.unfilled):
         findings.add(
             f"{len(faults.unfilled)} classes whose rows cannot be dealt out in numbers that k = {k} share",
-            *_ids(heads, rows.release[faults.unfilled]),
+            *release_ids(heads, rows.release[faults.unfilled]),
         )
     if len(faults.scattered):
-        findings.add("an individual has rows in more than one class", *_ids(heads, faults.scattered))
-
-
-def _ids(heads: Sequence[ReleaseHead], releases: np.ndarray) -> list[str]:
-    return [heads[release].release_id for release in np.unique(releases)]
+        findings.add("an individual has rows in more than one class", *release_ids(heads, faults.scattered))

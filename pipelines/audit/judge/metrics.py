@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ import numpy as np
 
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.header import header_faults
-from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.read_input import avro_records, metrics_records
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.read.values import read_object
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.policy import MetricsAccess, Policy, Protection
+from kanonflow.schemas.policy import MetricsAccess, Policy
+from kanonflow.schemas.promises.promises import promise_of
 from kanonflow.schemas.settled_releases import Settled, settled_releases, version_name
 
 _DIGITS = 3
@@ -38,6 +39,7 @@ def check_metrics(
     heads: Sequence[ReleaseHead],
     rows: np.ndarray,
     boxes: np.ndarray,
+    may_count: Callable[[int | None, int], bool],
     findings: Findings,
     *,
     waiting: bool,
@@ -45,11 +47,11 @@ def check_metrics(
     """Hold the metrics in ``folder``/restricted/metrics against the releases; whether there are any.
 
     rows, boxes: int64 (releases,), rows of each release and distinct boxes among them (with cohorts that last, groups,
-    of which each is a class). waiting: the run goes on, and of
-    its last releases the file or the metrics may still be on their way.
+    of which each is a class). may_count: whether they may tell so many classes of so many boxes.
+    waiting: the run goes on, and of its last releases the file or the metrics may still be on their way.
     """
     told: dict[str, Mapping[str, Any]] = {}
-    for each in _records(folder / "restricted/metrics"):
+    for each in metrics_records(folder / "restricted/metrics"):
         # Of an id under which one release was published and another withheld, the published one's record.
         if each.get("released", True) or each["release_id"] not in told:
             told[each["release_id"]] = each
@@ -63,8 +65,10 @@ def check_metrics(
             if not waiting:
                 findings.add("a release without metrics", head.release_id)
             continue
-        for fault in _record_faults(record, policy, head, int(rows[number]), int(boxes[number])):
+        for fault in _record_faults(record, policy, head, int(rows[number])):
             findings.add(f"its metrics tell {fault}", head.release_id)
+        if "classes" in record and not may_count(record["classes"], int(boxes[number])):
+            findings.add("its metrics tell another number of classes than there are boxes", head.release_id)
     names = {head.release_id for head in heads}
     strangers = [name for name, each in told.items() if each.get("released") and name not in names]
     if strangers and not waiting:
@@ -72,9 +76,7 @@ def check_metrics(
     return True
 
 
-def _record_faults(
-    record: Mapping[str, Any], policy: Policy, head: ReleaseHead, rows: int, boxes: int
-) -> Iterator[str]:
+def _record_faults(record: Mapping[str, Any], policy: Policy, head: ReleaseHead, rows: int) -> Iterator[str]:
     """What a metrics record says that the release or the policy does not; fields that it lacks are not judged."""
     expected = {
         "policy": policy.name,
@@ -84,7 +86,7 @@ def _record_faults(
         "rows_released": rows,
         "released": True,
     }
-    if policy.individual is None:
+    if not policy.owner:
         expected["individuals"] = rows
     for name, right in expected.items():
         if name in record and record[name] != right:
@@ -93,10 +95,6 @@ def _record_faults(
     for name, end in ends.items():
         if name in record and read_object(record[name], MILLISECONDS) != end:
             yield f"another {name}"
-    classes = record.get("classes")
-    few = classes is not None and (classes < boxes or (policy.lasting and classes > boxes))
-    if "classes" in record and ((classes is None) == policy.closed or few):
-        yield "another number of classes than there are boxes"
     if _does_not_add_up(record):
         yield "a ledger that does not add up"
 
@@ -108,15 +106,12 @@ def _does_not_add_up(record: Mapping[str, Any]) -> bool:
     return bool(record["rows_new"] + record["rows_waited"] != left)
 
 
-def _records(metrics: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(metrics.glob("*.avro")):
-        yield from avro_records(path)
-
-
 def told_settled(restricted: Path) -> Settled:
     """The releases that the metrics tell of as published, or as withheld and since settled, and the wrong lines."""
     parked = frozenset(path.name for path in (restricted / "parked").glob("*"))
-    return settled_releases(_records(restricted / "metrics"), parked, ended=(restricted / "ended").exists())
+    return settled_releases(
+        metrics_records(restricted / "metrics"), parked, ended=(restricted / "ended").exists()
+    )
 
 
 def told_withheld(metrics: Path, settled: Settled) -> int | None:
@@ -125,7 +120,7 @@ def told_withheld(metrics: Path, settled: Settled) -> int | None:
     Records of builds that did not tell are not asked.
     """
     told: dict[str, int] = {}
-    records = list(_records(metrics))
+    records = list(metrics_records(metrics))
     if not any("digest" in record for record in records):
         return None
     for record in records:
@@ -209,7 +204,8 @@ def _shown_faults(path: Path, exact: Mapping[str, Any], schema: Mapping[str, Any
 
 def _may_be_counted(exact: Mapping[str, Any]) -> bool:
     """Whether no row of a release may be one that somebody has beyond what others have."""
-    return bool(exact.get("protect") == Protection.INDIVIDUAL and exact["individuals"] >= exact["k"])
+    of_people = promise_of(exact["protect"], exact.get("cohort")).of_people
+    return bool(of_people and exact["individuals"] >= exact["k"])
 
 
 def _rounded(value: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from kanonflow.pipelines.audit.judge.candidate_graph import CandidateGraph, RecordGroups
 from kanonflow.pipelines.audit.judge.concealment import Concealment
 from kanonflow.pipelines.audit.judge.matching import Placement
-from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.read_input import metrics_records
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.schemas.policy import Policy
 
@@ -77,15 +77,12 @@ def released_concealment(concealment: Concealment, waits: np.ndarray) -> tuple[C
 def told_waiting(folder: Path) -> int:
     """Rows of closed windows that the job keeps, by the last metrics of each partition in ``folder``."""
     last: dict[Any, tuple[Any, int]] = {}
-    for path in sorted(
-        folder.glob("*.avro")
-    ):  # of one place, the published release's before the withheld one's
-        for record in avro_records(path):
-            if "rows_waiting" not in record:
-                continue
-            end = record["window_end"]
-            when = (0 if end is None else end.timestamp(), record["release_no"])
-            partition = record["partition"]
-            if partition not in last or when > last[partition][0]:
-                last[partition] = (when, record["rows_waiting"])
+    for record in metrics_records(folder):
+        if "rows_waiting" not in record:
+            continue
+        end = record["window_end"]
+        when = (0 if end is None else end.timestamp(), record["release_no"])
+        partition = record["partition"]
+        if partition not in last or when > last[partition][0]:
+            last[partition] = (when, record["rows_waiting"])
     return sum(waiting for _, waiting in last.values())

@@ -85,15 +85,9 @@ def _people_of_payloads(ground: LastingGround, individual: np.ndarray, payloads:
     """Distinct people with a row in each group's windows that has one of its payloads, exact up to k. Of one window and
     payload k people are enough, so no more are looked at."""
     groups, policy = ground.groups, ground.policy
-    size, k = policy.window_ms, policy.k
-    assert size is not None
-    first, _, _ = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
-    group, number = groups.of_row[first].astype(np.int64), payloads.of_row[first]
-    spans = (groups.end - groups.start) // size
-    most = np.where(ground.closing[groups.release], spans, policy.waiting_ms // size + 2)
-    spans = np.clip(spans, 0, most)[group]
-    unit, offset = runs(np.zeros_like(spans), spans)
-    covered = groups.start[group][unit] + (offset + 1) * size
+    _size, k = policy.cohorts.window_ms, policy.k
+    group, number, _ = payloads.units(groups)
+    unit, covered = ground.windows.covered(group)
     own = ground.end[payloads.record]
     brought, _, _ = group_rows(np.column_stack([payloads.number, own, individual[payloads.record]]))
     ends, rank = np.unique(np.concatenate([covered, own]), return_inverse=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kanonflow.pipelines.audit.lasting.lasting_ground import Windows
 from kanonflow.pipelines.audit.read.equal_rows import group_rows, runs
 
 _MOST_PASSES = 8
@@ -24,21 +25,6 @@ class Rows:
     group: np.ndarray
     number: np.ndarray
     count: np.ndarray
-
-
-@dataclass(frozen=True)
-class Windows:
-    """release, start, end: of each group. made, turn: int64 (releases,), when each release was, and in
-    which order. closing: bool (releases,), which took rows that had waited longer. size, waiting: ms."""
-
-    release: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    made: np.ndarray
-    turn: np.ndarray
-    closing: np.ndarray
-    size: int
-    waiting: int
 
 
 @dataclass(frozen=True)
@@ -99,11 +85,7 @@ def _admissible(
     release = windows.release[rows.group].astype(np.int64)
     _, want_of, _ = group_rows(np.column_stack([release, rows.number]))
     want = np.bincount(want_of, weights=rows.count).astype(np.int64)
-    most = windows.waiting // windows.size + 2
-    spans = (windows.end - windows.start) // windows.size
-    spans = np.clip(spans, 0, np.where(windows.closing[windows.release], spans, most))[rows.group]
-    unit, offset = runs(np.zeros_like(spans), spans)
-    covered = windows.start[rows.group][unit] + (offset + 1) * windows.size
+    unit, covered = windows.covered(rows.group)
     first, _, _ = group_rows(np.column_stack([rows.number[unit], covered, want_of[unit]]))
     unit, covered = unit[first], covered[first]
     ends, rank = np.unique(np.concatenate([covered, end]), return_inverse=True)

@@ -19,7 +19,7 @@ import numpy as np
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ids
 from kanonflow.schemas.policy import Policy
 
 INHERITED_MS = -(2**60)
@@ -78,7 +78,7 @@ def judge_entries(
     if unseen.any():
         findings.add(
             f"{int(unseen.sum())} people entered before any row of theirs was there",
-            *_ids(heads, rosters.entered[unseen]),
+            *release_ids(heads, rosters.entered[unseen]),
         )
     for place, name in enumerate(fields):
         own = np.flatnonzero(~rosters.forgotten & ~unseen & here)
@@ -90,7 +90,7 @@ def judge_entries(
             findings.add(
                 f"field {name}: {int(strange.sum())} people have a frozen value that no row of theirs had when they "
                 "entered",
-                *_ids(heads, rosters.entered[own[strange]]),
+                *release_ids(heads, rosters.entered[own[strange]]),
             )
     # Also by a row whose values cannot be read: its person had been seen, and waited.
     due = (person >= 0) & (rows.end > _NOWHERE)
@@ -104,7 +104,7 @@ def judge_entries(
     if early.any():
         findings.add(
             f"{int(early.sum())} intakes before as many newcomers waited as the policy asks for, or one had to leave",
-            *_ids(heads, np.flatnonzero(early)),
+            *release_ids(heads, np.flatnonzero(early)),
         )
     if bounded:
         _judge_put_off(rows, person, rosters, heads, partition_of, policy, findings)
@@ -157,10 +157,8 @@ def _judge_put_off(
         ):
             put_off.append(number)
     if left_out:
-        findings.add("an intake that left out people who had been seen", *_ids(heads, np.array(left_out)))
+        findings.add(
+            "an intake that left out people who had been seen", *release_ids(heads, np.array(left_out))
+        )
     if put_off:
-        findings.add("an intake that was due was put off", *_ids(heads, np.array(put_off)))
-
-
-def _ids(heads: Sequence[ReleaseHead], releases: np.ndarray) -> list[str]:
-    return [heads[number].release_id for number in np.unique(releases)]
+        findings.add("an intake that was due was put off", *release_ids(heads, np.array(put_off)))

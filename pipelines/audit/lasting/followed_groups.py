@@ -31,7 +31,7 @@ from kanonflow.pipelines.audit.lasting.cohort_cover import (
     narrow,
     possible_sets,
 )
-from kanonflow.pipelines.audit.lasting.due_releases import Due, Rows, Windows, due_releases
+from kanonflow.pipelines.audit.lasting.due_releases import Due, Rows, due_releases
 from kanonflow.pipelines.audit.lasting.frozen_hulls import hull_faults, judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.read.boxes import encode_records
@@ -91,25 +91,15 @@ def follow_groups(
 
     O(rows + pairs held times payloads) but for sorting, and a number of steps of search that is linear in the rows.
     """
-    groups, policy = ground.groups, ground.policy
-    assert policy.window_ms is not None
+    groups, _policy = ground.groups, ground.policy
     none = np.zeros(len(groups.release), bool)
-    first, _, wanted = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
-    rows = Rows(groups.of_row[first].astype(np.int64), payloads.of_row[first], wanted)
-    windows = Windows(
-        groups.release,
-        groups.start,
-        groups.end,
-        ground.release_ends,
-        ground.turns,
-        ground.closing,
-        policy.window_ms,
-        policy.waiting_ms,
-    )
+    rows = Rows(*payloads.units(groups))
     record = payloads.record[ground.person[payloads.record] >= 0]
     number = payloads.number[ground.person[payloads.record] >= 0]
     person = ground.person[record]
-    due = due_releases(rows, windows, number, ground.end[record], ground.entry[person], waiting=waiting)
+    due = due_releases(
+        rows, ground.windows, number, ground.end[record], ground.entry[person], waiting=waiting
+    )
     counts = people_of_pairs(due.release, person[due.record], due.certain, len(ground.heads))
     counts[spoiled] = 0, np.iinfo(np.int64).max
     if not len(due.record):
@@ -185,8 +175,7 @@ class _Search:
         keys = visits.release * total + visits.cohort
         visit = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
         fits = (keys[visit] == asked) & ~self._spoiled[groups.release[group]]
-        size = self._ground.policy.window_ms
-        assert size is not None
+        size = self._ground.policy.cohorts.window_ms
         fits &= ~visits.certain[visit] | (
             (visits.first[visit] >= groups.start[group] + size) & (visits.last[visit] <= groups.end[group])
         )
@@ -479,8 +468,7 @@ def _wrong_windows(
     ground: LastingGround, visits: _Visits, group: np.ndarray, owner: np.ndarray, visit: np.ndarray
 ) -> np.ndarray:
     """Bool (s,): no rows of the cohorts of a set are as old, or as young, as the group's window says."""
-    size = ground.policy.window_ms
-    assert size is not None
+    size = ground.policy.cohorts.window_ms
     first = extreme(np.minimum, owner, visits.first_any[visit], len(group))
     last = extreme(np.maximum, owner, visits.last_any[visit], len(group))
     wrong: np.ndarray = (first - size > ground.groups.start[group]) | (last < ground.groups.end[group])
@@ -497,7 +485,6 @@ def _judge(
 ) -> np.ndarray:
     """Judge people, windows and boxes of followed groups; those of which nothing is left open."""
     groups, policy = ground.groups, ground.policy
-    assert policy.window_ms is not None
     chosen = np.flatnonzero(followed)
     place = np.searchsorted(chosen, group)
     most = np.bincount(place, weights=visits.people_any[visit], minlength=len(chosen))
@@ -505,7 +492,7 @@ def _judge(
     wrong = _wrong_windows(ground, visits, chosen, place, visit)
     note_groups(ground, chosen[wrong], "have a window that is not that of their rows", findings)
     judge_hulls(ground, chosen, place, visits.cohort[visit], findings)
-    first = extreme(np.minimum, place, visits.first[visit], len(chosen)) - policy.window_ms
+    first = extreme(np.minimum, place, visits.first[visit], len(chosen)) - policy.cohorts.window_ms
     last = extreme(np.maximum, place, visits.last[visit], len(chosen))
     sure = np.bincount(place, weights=visits.people[visit], minlength=len(chosen)) >= policy.k
     sure &= (first == groups.start[chosen]) & (last == groups.end[chosen])

@@ -12,6 +12,7 @@ from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import encode_records
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.read_releases import release_ids
 
 
 def hull_faults(
@@ -53,14 +54,14 @@ def judge_hulls(
         return
     for field, message, bad in hull_faults(ground, group, owner, cohort):
         if bad.any():
-            findings.add(f"field {field}: {message}", *_ids(ground, group[bad]))
+            findings.add(
+                f"field {field}: {message}", *release_ids(ground.heads, ground.groups.release[group[bad]])
+            )
 
 
 def note_groups(ground: LastingGround, group: np.ndarray, message: str, findings: Findings) -> None:
     """Note a fault of some groups, int64, with the releases that they are of; nothing of none."""
     if len(group):
-        findings.add(f"{len(group)} groups {message}", *_ids(ground, group))
-
-
-def _ids(ground: LastingGround, group: np.ndarray) -> list[str]:
-    return [ground.heads[number].release_id for number in np.unique(ground.groups.release[group])]
+        findings.add(
+            f"{len(group)} groups {message}", *release_ids(ground.heads, ground.groups.release[group])
+        )

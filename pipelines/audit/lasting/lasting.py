@@ -41,7 +41,6 @@ from kanonflow.pipelines.audit.read.chain_record import ChainRecord
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
-from kanonflow.pipelines.audit.read.read_input import avro_records
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import read_object
@@ -101,8 +100,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     every = evidence.segments or ()
     _judge_names(every, evidence.released.heads, findings)
     evidence = _with_inherited(evidence)
-    policy, heads, groups = evidence.policy, evidence.released.heads, evidence.released.groups
-    assert groups is not None
+    policy, heads, groups = evidence.policy, evidence.released.heads, evidence.released.of_groups
     _judge_times(groups, evidence, findings)
     if evidence.segments is None:
         return LastingFigures()
@@ -241,14 +239,14 @@ def _payloads(evidence: LastingEvidence) -> Payloads:
 def _judge_times(groups: ReleasedGroups, evidence: LastingEvidence, findings: Findings) -> None:
     """A release was made when the windows of all of its rows had ended, and none of them was due before."""
     policy, heads = evidence.policy, evidence.released.heads
-    assert policy.window_ms is not None
+    size = policy.cohorts.window_ms
     end = np.array([head.end or 0 for head in heads], np.int64)[groups.release]
     closing = np.array([head.closing for head in heads], bool)[groups.release]
-    late = groups.start + policy.window_ms + policy.waiting_ms < end
+    late = groups.start + size + policy.waiting_ms < end
     # All rows of a closing one were due by the clock that its run began with, a window before it.
-    young = groups.end + policy.waiting_ms > end - policy.window_ms
+    young = groups.end + policy.waiting_ms > end - size
     wrong = (groups.end > end) | np.where(closing, young, late)
-    wrong |= (end - policy.window_offset_ms) % policy.window_ms != 0
+    wrong |= (end - policy.window_offset_ms) % size != 0
     if wrong.any():
         releases = np.unique(groups.release[wrong])
         findings.add(
@@ -273,16 +271,6 @@ def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
     missing = int(np.maximum(due - np.bincount(number[len(payload) :], minlength=count), 0).sum())
     if missing:
         findings.add(f"{missing} records whose time is over are neither released nor rejected")
-
-
-def told_metrics(folder: Path) -> dict[str, dict[str, Any]]:
-    """The metrics of published releases, by id, in ``folder``."""
-    return {
-        record["release_id"]: record
-        for path in sorted(folder.glob("*.avro"))
-        for record in avro_records(path)
-        if record.get("released", True)
-    }
 
 
 def with_told_ends(

@@ -10,9 +10,33 @@ import numpy as np
 
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.equal_rows import group_rows, runs
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.schemas.policy import Policy
+
+
+@dataclass(frozen=True)
+class Windows:
+    """release, start, end: of each group. made, turn: int64 (releases,), when each release was, and in
+    which order. closing: bool (releases,), which took rows that had waited longer. size, waiting: ms."""
+
+    release: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    made: np.ndarray
+    turn: np.ndarray
+    closing: np.ndarray
+    size: int
+    waiting: int
+
+    def covered(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of a place in ``group``, int64 (u,), and the end of a window that its group may have rows of."""
+        most = self.waiting // self.size + 2
+        spans = (self.end - self.start) // self.size
+        spans = np.clip(spans, 0, np.where(self.closing[self.release], spans, most))[group]
+        unit, offset = runs(np.zeros_like(spans), spans)
+        return unit, self.start[group][unit] + (offset + 1) * self.size
 
 
 @dataclass(frozen=True)
@@ -46,6 +70,14 @@ class LastingGround:
         return np.array([head.closing for head in self.heads], bool)
 
     @property
+    def windows(self) -> Windows:
+        """When groups and releases were."""
+        groups, policy = self.groups, self.policy
+        size, waiting = policy.cohorts.window_ms, policy.waiting_ms
+        ends, closing = self.release_ends, self.closing
+        return Windows(groups.release, groups.start, groups.end, ends, self.turns, closing, size, waiting)
+
+    @property
     def entry(self) -> np.ndarray:
         """The turn with which each person entered, int64 (p,)."""
         return self.turns[self.rosters.entered]
@@ -58,3 +90,8 @@ class Payloads(NamedTuple):
     record: np.ndarray
     number: np.ndarray
     of_row: np.ndarray
+
+    def units(self, groups: ReleasedGroups) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of one group and payload: the group, the number and how many there are, int64 (u,) each."""
+        first, _, count = group_rows(np.column_stack([groups.of_row, self.of_row]))
+        return groups.of_row[first].astype(np.int64), self.of_row[first], count

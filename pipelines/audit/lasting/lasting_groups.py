@@ -25,7 +25,7 @@ from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_gro
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
-from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows, runs
+from kanonflow.pipelines.audit.read.equal_rows import extreme, runs
 from kanonflow.pipelines.audit.read.findings import Findings
 
 MOST_CANDIDATES = 16
@@ -98,10 +98,8 @@ def judge_groups(
 def _candidates(ground: LastingGround, payloads: Payloads) -> tuple[_Candidates, np.ndarray]:
     """Units and their candidates by payload and time; and bool (g,), groups all of whose rows have few enough."""
     policy, groups = ground.policy, ground.groups
-    size = policy.window_ms
-    assert size is not None
-    first, _, wanted = group_rows(np.column_stack([groups.of_row, payloads.of_row]))
-    group, number = groups.of_row[first].astype(np.int64), payloads.of_row[first]
+    size = policy.cohorts.window_ms
+    group, number, wanted = payloads.units(groups)
     ends, rank = np.unique(ground.end[payloads.record], return_inverse=True)
     stride = len(ends) + 1
     order = np.lexsort((rank, payloads.number))
@@ -183,7 +181,6 @@ def _settle(
 def _judge_listed(ground: LastingGround, pairs: _Candidates, listed: np.ndarray, findings: Findings) -> None:
     """People, windows and boxes of groups all of whose rows have candidates, where others of the release have none."""
     groups, rosters, policy = ground.groups, ground.rosters, ground.policy
-    assert policy.window_ms is not None
     group = pairs.group[pairs.unit]
     people = np.unique(np.column_stack([group, ground.person[pairs.record]]), axis=0)[:, 0]
     few = listed & (np.bincount(people, minlength=len(listed)) < policy.k)
@@ -191,7 +188,7 @@ def _judge_listed(ground: LastingGround, pairs: _Candidates, listed: np.ndarray,
     first, last = (
         extreme(of, group, ground.end[pairs.record], len(listed)) for of in (np.minimum, np.maximum)
     )
-    wrong = listed & ((first - policy.window_ms != groups.start) | (last != groups.end))
+    wrong = listed & ((first - policy.cohorts.window_ms != groups.start) | (last != groups.end))
     note_groups(ground, np.flatnonzero(wrong), "have a window that is not that of their rows", findings)
     total = max(len(rosters.members), 1)
     keys = np.unique(group * total + _cohorts(ground, pairs))

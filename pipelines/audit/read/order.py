@@ -46,8 +46,8 @@ def out_of_order(columns: Sequence[np.ndarray]) -> int:
 
 
 def _columns(rows: Sequence[dict[str, Any]], bound: BoundPolicy) -> Iterator[list[Any]]:
-    if bound.policy.lasting:
-        yield from ([row[name] for row in rows] for name in ("window_start", "window_end", "class_id"))
+    if groups := bound.policy.promise.group_columns:
+        yield from ([row[name] for row in rows] for name in ("window_start", "window_end", *groups))
     for column in bound.quasis:
         cells = [row[column.published_name] for row in rows]
         yield from kind_of(column).order(cells)

@@ -195,6 +195,17 @@ def avro_records(path: Path) -> Iterator[dict[str, Any]]:
             raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
 
 
+def metrics_records(folder: Path) -> Iterator[dict[str, Any]]:
+    """All records in ``folder``; of one place, the published release's before the withheld one's."""
+    for path in sorted(folder.glob("*.avro")):
+        yield from avro_records(path)
+
+
+def told_metrics(folder: Path) -> dict[str, dict[str, Any]]:
+    """The metrics of published releases, by id."""
+    return {each["release_id"]: each for each in metrics_records(folder) if each.get("released", True)}
+
+
 def _format(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".avro"):

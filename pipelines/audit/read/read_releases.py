@@ -10,7 +10,7 @@ import numpy as np
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.order import check_order
-from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.read.read_input import told_metrics
 from kanonflow.pipelines.audit.read.release_files import (
     AvroRelease,
     ParquetRelease,
@@ -23,6 +23,8 @@ from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.lasting_policy import there
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Role
 
 _NEVER = (Role.INDIVIDUAL, Role.IDENTIFIER, Role.EVENT_ID, Role.TIME)
@@ -49,6 +51,11 @@ class ReleaseHead:
         return self.place, self.end or 0, not self.closing
 
 
+def release_ids(heads: Sequence[ReleaseHead], numbers: np.ndarray) -> list[str]:
+    """The ids of releases, each once, by their numbers, int (m,)."""
+    return [heads[number].release_id for number in np.unique(numbers)]
+
+
 @dataclass(frozen=True)
 class ReleasedRows:
     """All rows of all releases. ``heads``: the releases; ``release`` int32 (m,): index into them; ``boxes``
@@ -64,6 +71,11 @@ class ReleasedRows:
     unread: int
     groups: ReleasedGroups | None = None
     elsewhere: tuple[str, ...] = ()
+
+    @property
+    def of_groups(self) -> ReleasedGroups:
+        """``groups``. Raises LookupError: rows name none."""
+        return there(self.groups)
 
 
 def read_releases(
@@ -92,7 +104,9 @@ def read_releases(
     elsewhere: set[str] = set()
     heads: list[ReleaseHead] = []
     parts: list[tuple[np.ndarray, np.ndarray]] = []
-    groups: list[ReleasedGroups] = []
+    naming: OneWindow | OwnGroups = (OwnGroups if bound.policy.promise.group_columns else OneWindow)(
+        bound.policy
+    )
     unread = 0
     for path in sorted(folder.iterdir()):
         if not is_release(path):
@@ -104,7 +118,7 @@ def read_releases(
             continue
         try:
             rows, whole = file.rows()
-            epoch = file.epoch() if bound.policy.lasting else None
+            epoch = naming.epoch(file, findings)
             faults = list(file.faults(bound, epoch))
         except Exception as error:  # whatever the decoder trips over, the file is damaged
             if isinstance(error, OSError) and error.errno:
@@ -131,17 +145,10 @@ def read_releases(
         )
         check_order(path.stem, rows, bound, findings)
         head = _head(path, rows, payload, bound, findings)
-        if bound.policy.lasting:
-            groups.append(groups_of_file(path.stem, rows, boxes, bound.policy, findings))
-            head = replace(
-                head, start=int(groups[-1].start.min()), end=int(groups[-1].end.max()), epoch=epoch
-            )
-        heads.append(head)
+        heads.append(naming.named(replace(head, epoch=epoch), rows, boxes, findings))
         parts.append((boxes, payload))
     if len(formats) > 1:
         findings.add("releases of several formats, where a run has one")
-    if bound.policy.lasting and None in epochs:
-        findings.add("a release that names no epoch")
     if len(epochs - {None}) > 1:
         findings.add("releases of several epochs: nothing is promised over all of them")
     return ReleasedRows(
@@ -152,7 +159,7 @@ def read_releases(
             [cells for _, cells in parts] or [np.zeros((0, len(payload_books)), np.int32)]
         ),
         unread=unread,
-        groups=all_groups(groups, len(box_books), findings) if bound.policy.lasting else None,
+        groups=naming.groups(len(box_books), findings),
         elsewhere=tuple(sorted(elsewhere)),
     )
 
@@ -164,11 +171,7 @@ def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Fi
     only in the restricted metrics: two releases that agree in the rest pass if those give them different numbers.
     Without metrics no window may have two releases.
     """
-    numbers = {}
-    for path in metrics_folder.glob("*.avro"):
-        for record in avro_records(path):
-            if record.get("released", True):
-                numbers[record.get("release_id")] = record.get("release_no")
+    numbers = {name: told.get("release_no") for name, told in told_metrics(metrics_folder).items()}
     ends: dict[tuple[Any, ...], list[str]] = {}
     for head in heads:
         ends.setdefault((head.partition, *head.turn), []).append(head.release_id)
@@ -240,24 +243,69 @@ def _head(
     told = {(row["release_id"], row["window_start"], row["window_end"]) for row in rows}
     if {release_id for release_id, _, _ in told} != {path.stem}:
         findings.add("the file's name is not the id of the release in its rows", path.stem)
-    lasting = bound.policy.lasting
-    if not lasting and len({(start, end) for _, start, end in told}) > 1:
-        findings.add("rows of one release name different windows", path.stem)
     partitions = len(bound.policy.partition_by)
     if len(np.unique(payload[:, :partitions], axis=0)) > 1:
         findings.add("one release holds rows of several partitions", path.stem)
     start, end = (read_object(rows[0][name], MILLISECONDS) for name in ("window_start", "window_end"))
-    if not lasting and not _is_window(start, end, bound):
-        findings.add("the release's window is none of the policy's", path.stem)
     return ReleaseHead(path.stem, start, end, tuple(payload[0, :partitions].tolist()))
 
 
-def _is_window(start: int | None, end: int | None, bound: BoundPolicy) -> bool:
-    """Whether start and end are borders of the policy's windows, no further apart than max_delay allows."""
-    policy = bound.policy
-    if policy.window_ms is None:
-        return start is None and end is None
-    if start is None or end is None:
-        return False
-    aligned = all((border - policy.window_offset_ms) % policy.window_ms == 0 for border in (start, end))
-    return aligned and policy.window_ms <= end - start <= policy.window_ms + policy.max_delay_ms
+class OneWindow:
+    """All rows of a release name one window, and it is one of the policy's."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def epoch(self, file: AvroRelease | ParquetRelease, findings: Findings) -> str | None:
+        """The epoch that a release has to name."""
+        return None
+
+    def named(
+        self, head: ReleaseHead, rows: list[dict[str, Any]], boxes: np.ndarray, findings: Findings
+    ) -> ReleaseHead:
+        """The head with what the rows of its release tell of time; noted is what is wrong with that."""
+        if len({(row["window_start"], row["window_end"]) for row in rows}) > 1:
+            findings.add("rows of one release name different windows", head.release_id)
+        if not self._is_window(head.start, head.end):
+            findings.add("the release's window is none of the policy's", head.release_id)
+        return head
+
+    def groups(self, fields: int, findings: Findings) -> ReleasedGroups | None:
+        """The groups that rows name, of all releases."""
+        return None
+
+    def _is_window(self, start: int | None, end: int | None) -> bool:
+        """Whether start and end are borders of the policy's windows, no further apart than max_delay allows."""
+        policy = self._policy
+        if policy.window_ms is None:
+            return start is None and end is None
+        if start is None or end is None:
+            return False
+        aligned = all((border - policy.window_offset_ms) % policy.window_ms == 0 for border in (start, end))
+        return aligned and policy.window_ms <= end - start <= policy.window_ms + policy.max_delay_ms
+
+
+class OwnGroups(OneWindow):
+    """Each row names its group and the window of that, and the release an epoch."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self._groups: list[ReleasedGroups] = []
+
+    def epoch(self, file: AvroRelease | ParquetRelease, findings: Findings) -> str | None:
+        """As of ``OneWindow``."""
+        if (epoch := file.epoch()) is None:
+            findings.add("a release that names no epoch")
+        return epoch
+
+    def named(
+        self, head: ReleaseHead, rows: list[dict[str, Any]], boxes: np.ndarray, findings: Findings
+    ) -> ReleaseHead:
+        """As of ``OneWindow``."""
+        own = groups_of_file(head.release_id, rows, boxes, self._policy, findings)
+        self._groups.append(own)
+        return replace(head, start=int(own.start.min()), end=int(own.end.max()))
+
+    def groups(self, fields: int, findings: Findings) -> ReleasedGroups | None:
+        """As of ``OneWindow``."""
+        return all_groups(self._groups, fields, findings)

@@ -59,8 +59,7 @@ def groups_of_file(
 def _are_windows(start: np.ndarray, end: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether borders are borders of the policy's windows. How far apart they may be hangs on when, and for which rows,
     the release was made (lasting.py)."""
-    size = policy.window_ms
-    assert size is not None
+    size = policy.cohorts.window_ms
     aligned = ((start - policy.window_offset_ms) % size == 0) & ((end - policy.window_offset_ms) % size == 0)
     return aligned & (end - start >= size)
 

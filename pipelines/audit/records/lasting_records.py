@@ -16,36 +16,34 @@ import numpy as np
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
-from kanonflow.pipelines.audit.read.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
+from kanonflow.pipelines.audit.read.boxes import encode_records
 from kanonflow.pipelines.audit.read.equal_rows import extreme
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.records.record_file import ReadMatchingRecord
+from kanonflow.pipelines.audit.records.record_structure import Boxes, Recorded
 
 
 class RecordedCohorts:
     """One matching record after the other against the same cohorts. ground: of all records of the input."""
 
+    counts_shared = False
+
     def __init__(self, ground: LastingGround) -> None:
         self._ground = ground
-        self._encoded: EncodedBoxes = encode_boxes(ground.books)
         self._turns, self._entry = ground.turns, ground.entry
         self._pairs: list[np.ndarray] = []
 
-    def faults(
-        self, number: int, matching_record: ReadMatchingRecord, record: np.ndarray, rows: slice
-    ) -> Iterator[str]:
-        """What is wrong with release ``number``. record: int64 (n,), the record of the input that each one is; rows:
-        those of the release. O(n d) but for sorting."""
+    def faults(self, boxes: Boxes, of: Recorded) -> Iterator[str]:
+        """As of ``Members``."""
         ground, groups = self._ground, self._ground.groups
-        kept = record[matching_record.kept]
+        kept = of.record[of.told.kept]
         person = ground.person[kept]
         late = person < 0
-        late[~late] = self._entry[person[~late]] > self._turns[number]
+        late[~late] = self._entry[person[~late]] > self._turns[of.number]
         if late.any():
             yield f"{int(late.sum())} rows of people who had not entered by then"
             return
-        label = matching_record.groups[matching_record.kept]
-        group = groups.of_row[rows][matching_record.row].astype(np.int64)
+        label = of.told.groups[of.told.kept]
+        group = groups.of_row[of.rows][of.told.row].astype(np.int64)
         pairs = np.unique(np.column_stack([label, group]), axis=0)
         if len(pairs) != len(np.unique(label)) or len(pairs) != len(np.unique(group)):
             yield "its groups are not those of the release"
@@ -60,13 +58,12 @@ class RecordedCohorts:
         owner, corner = corners_of(ground.rosters, whole[:, 1])
         points = encode_records(ground.rosters.corners[corner], ground.books)
         box = whole[owner, 0]
-        outside = outside_boxes(self._encoded, groups.boxes[box], points, ground.books)
+        outside = boxes.outside(groups.boxes[box], points)
         if outside.any():
             yield f"{len(np.unique(box[outside]))} boxes do not hold the frozen boxes of all of their cohorts"
 
     def _window_faults(self, group: np.ndarray, end: np.ndarray) -> Iterator[str]:
-        groups, size = self._ground.groups, self._ground.policy.window_ms
-        assert size is not None
+        groups, size = self._ground.groups, self._ground.policy.cohorts.window_ms
         own, place = np.unique(group, return_inverse=True)
         first, last = (extreme(of, place, end, len(own)) for of in (np.minimum, np.maximum))
         wrong = (first - size != groups.start[own]) | (last != groups.end[own])

@@ -23,13 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.pipelines.audit.judge.ranks import RankCounts, medoid_distances
-from kanonflow.pipelines.audit.read.boxes import (
-    BoxBook,
-    EncodedBoxes,
-    encode_boxes,
-    encode_records,
-    outside_boxes,
-)
+from kanonflow.pipelines.audit.read.boxes import BoxBook, encode_boxes, encode_records
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
@@ -37,14 +31,19 @@ from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHe
 from kanonflow.pipelines.audit.read.release_files import encoded, release_path, release_reader
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import CodeBook
-from kanonflow.pipelines.audit.records.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.records.record_file import (
     ReadMatchingRecord,
     digests_of_groups,
     keyed,
     read_matching_record,
 )
-from kanonflow.pipelines.audit.records.record_structure import covered, shared_places, structure_faults
+from kanonflow.pipelines.audit.records.record_structure import (
+    Boxes,
+    Members,
+    Recorded,
+    shared_places,
+    structure_faults,
+)
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
@@ -59,7 +58,7 @@ with cohorts that last int64 (g,): the class_id of each of its groups) -> what i
 class Ground:
     """What matching records are held against. records int32 (n, c): codes of all records of the input; stays bool (n,):
     not rejected; windows int64 (n,): their windows; ranges int64 (releases, 2): the windows each release may hold.
-    lasting: with cohorts that last, what says whose rows a group may have; None: of other runs, or it is not known."""
+    members: whom boxes have to hold. structure: what records are to hold, ``graph`` or ``classes``."""
 
     bound: BoundPolicy
     books: tuple[CodeBook, ...]
@@ -69,7 +68,8 @@ class Ground:
     windows: np.ndarray
     released: ReleasedRows
     ranges: np.ndarray
-    lasting: RecordedCohorts | None = None
+    members: Members
+    structure: str
 
 
 def check_matching_records(
@@ -106,8 +106,7 @@ def check_matching_records(
             findings.add("two matching records name the same release slot", head.release_id)
         for fault in check.faults(number, matching_record, folder / "release", recipe):
             findings.add(f"matching record: {fault}", head.release_id)
-    if ground.lasting is not None:
-        ground.lasting.judge_boxes(findings)
+    ground.members.judge_boxes(findings)
     if not lost and not check.complete():
         findings.add("the matching records do not publish every record that was not rejected exactly once")
     return len(names), check.ranks
@@ -123,10 +122,12 @@ class _Check:
         self._has = np.bincount(group[ground.stays], minlength=len(self._first))
         self._published = np.zeros(len(self._first), np.int64)
         self._group_of: dict[bytes, dict[bytes, int]] = {}
-        self._encoded: EncodedBoxes = encode_boxes(ground.box_books)
         names = ground.bound.input_columns
         quasis = [names.index(book.book.column.name) for book in ground.box_books]
         self._points = encode_records(ground.records[:, quasis], ground.box_books)
+        self._boxes = Boxes(
+            encode_boxes(ground.box_books), ground.box_books, ground.released.boxes, self._points
+        )
 
     def complete(self) -> bool:
         """Whether no record was published more often than it is there and not rejected."""
@@ -154,7 +155,9 @@ class _Check:
         np.add.at(self._published, groups[matching_record.kept], 1)
         policy = ground.bound.policy
         wrong = list(
-            structure_faults(matching_record, self._who(record), policy.k, counts_shared=not policy.lasting)
+            structure_faults(
+                matching_record, self._who(record), policy.k, counts_shared=ground.members.counts_shared
+            )
         )
         yield from wrong
         if wrong:
@@ -164,8 +167,7 @@ class _Check:
         if np.any((ground.windows[kept] < low) | (ground.windows[kept] > high)):
             yield "it holds records of windows that the release may not hold"
         yield from self._row_faults(matching_record, record, rows, head)
-        if ground.lasting is not None:
-            yield from ground.lasting.faults(number, matching_record, record, rows)
+        yield from ground.members.faults(self._boxes, Recorded(number, matching_record, record, rows))
         yield from self._digest_faults(matching_record, release_path(releases, head.release_id))
         self._count(matching_record, record)
         if recipe is not None:
@@ -184,7 +186,7 @@ class _Check:
         )
         if any(told != right for told, right in pairs):
             yield "its release, window, policy or k is another one"
-        serves = "classes" if policy.closed else "graph"
+        serves = self.ground.structure
         if matching_record.structure != serves:
             yield f"its structure is {matching_record.structure}, where the policy asks for {serves}"
 
@@ -208,13 +210,6 @@ class _Check:
         first, places = shared_places(matching_record)
         if np.any(boxes[first] != boxes[places]):
             yield "rows of one class have different boxes"
-        if not bound.policy.lasting:
-            place, member = covered(matching_record)
-            outside = outside_boxes(
-                self._encoded, boxes[place], self._points[record[member]], ground.box_books
-            )
-            if outside.any():
-                yield f"{len(np.unique(place[outside]))} boxes do not hold all of their members"
         names = [column.name for column in bound.payload]
         columns = [bound.input_columns.index(name) for name in names]
         sent = ground.records[record[matching_record.matched]][:, columns]

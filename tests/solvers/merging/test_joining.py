@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.merging.groups import build_groups, in_order
 from kanonflow.solvers.merging.joining import join_infeasible
 from kanonflow.solvers.merging.merging import MergeTask
 from kanonflow.solvers.merging.near_cohorts import NEIGHBOURS, near_cohorts
+from kanonflow.solvers.partition_search.groups import build_groups, in_order
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.units.individuals import gather_individuals
 from tests import naive_merging
 from tests.naive_merging import merge_task, merge_tasks
-from tests.solvers.merging.test_groups import check
+from tests.solvers.partition_search.test_groups import check, cohorts_of
 
 pytestmark = pytest.mark.thorough
 
 
 def joined(task: MergeTask, labels: np.ndarray):
     """The state after joining what is not feasible."""
-    people = gather_individuals(task.table)
-    groups = build_groups(people, task.rows, task.active, task.k, in_order(labels))
+    people = cohorts_of(task)
+    groups = build_groups(people, task.active, task.k, in_order(labels))
     join_infeasible(people, groups, near_cohorts(task.table, people)[0])
     return groups
 

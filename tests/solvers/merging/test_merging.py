@@ -43,6 +43,9 @@ def test_what_is_said_of_an_answer_is_true(task: MergeTask, seed: int, evaluatio
     assert np.unique(found.labels).tolist() == list(range(int(found.labels.max()) + 1))
     assert found.loss == pytest.approx(naive_merging.loss(task, found.labels), abs=1e-9)
     assert found.loss <= found.greedy_loss
+    alone = naive_merging.loss(task, np.arange(task.rows.size))
+    assert found.lower_bound == pytest.approx(alone, abs=1e-9)
+    assert found.lower_bound <= found.loss + 1e-12
     assert found.loss <= (np.inf if found.warm_loss is None else found.warm_loss)
     if found.warm_loss is None:
         assert (found.start, found.warm_kept) == ("greedy", None)

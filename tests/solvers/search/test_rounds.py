@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.search.rounds import SearchResult, search_graph
+from kanonflow.solvers.search.rounds import Effort, SearchResult, search_graph
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.kd_tree import build_tree
@@ -33,8 +33,7 @@ def searched(
         slots,
         nearest,
         np.arange(table.records),
-        evaluations=evaluations,
-        seed=seed,
+        Effort(evaluations, seed),
         threads=threads,
         shards=shards,
     )
@@ -64,7 +63,7 @@ def test_a_search_from_its_own_result_never_raises_the_loss() -> None:
     for evaluations in (500, 2000, 10_000):
         for seed in range(5):
             slots = build_slots(units, found.members)
-            search_graph(units, slots, nearest, np.arange(12), evaluations=evaluations, seed=seed, threads=1)
+            search_graph(units, slots, nearest, np.arange(12), Effort(evaluations, seed), threads=1)
             assert slots.loss.mean() <= found.loss.mean() + 1e-12
             assert np.allclose(slots.spare, build_slots(units, slots.members).spare, atol=1e-9)
 
@@ -95,8 +94,7 @@ def test_the_result_depends_on_the_seed_only(shards: int) -> None:
             slots,
             nearest,
             np.arange(150),
-            evaluations=30_000,
-            seed=seed,
+            Effort(30_000, seed),
             threads=threads,
             shards=shards,
         )

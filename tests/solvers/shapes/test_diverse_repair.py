@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import total_loss
-from kanonflow.solvers.class_search.diversity import failing_classes
-from kanonflow.solvers.class_search.rules import build_rules
-from kanonflow.solvers.class_search.state import build_classes
+from kanonflow.solvers.partition_search.diversity import failing_classes
+from kanonflow.solvers.partition_search.group_loss import total_loss
+from kanonflow.solvers.partition_search.groups import build_classes
+from kanonflow.solvers.partition_search.rules import build_rules
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.shapes.diverse_repair import exchanged_until_diverse
@@ -21,7 +21,7 @@ from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table, tables
-from tests.solvers.class_search.test_diversity import field_rules
+from tests.solvers.partition_search.test_diversity import field_rules
 
 
 def missed(

@@ -7,16 +7,16 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.diversity import failing_classes
-from kanonflow.solvers.class_search.rules import ValueRules, build_rules
-from kanonflow.solvers.class_search.state import build_classes
+from kanonflow.solvers.partition_search.diversity import failing_classes
+from kanonflow.solvers.partition_search.groups import build_classes
+from kanonflow.solvers.partition_search.released_shares import released_shares
+from kanonflow.solvers.partition_search.rules import ValueRules, build_rules
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.shapes.diverse_start import (
     dealt_by_value,
     diverse_greedy_labels,
     diverse_neighbours,
     merged_until_diverse,
-    released_shares,
 )
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals

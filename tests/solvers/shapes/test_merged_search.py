@@ -19,7 +19,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.last_window import WarmGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.search.rounds import SearchResult, search_graph
+from kanonflow.solvers.search.rounds import Effort, SearchResult, search_graph
 from kanonflow.solvers.search.slots import Slots, build_slots
 from kanonflow.solvers.shapes import merged_search as merged_search_module
 from kanonflow.solvers.shapes.graphs import solve_graph
@@ -60,20 +60,17 @@ def merged(
     before = float(slots.loss.mean())
     if single:
         tour = np.arange(table.records)
-        result = search_graph(units, slots, nearest, tour, evaluations=evaluations, seed=1, threads=1)
+        result = search_graph(units, slots, nearest, tour, Effort(evaluations, 1), threads=1)
     else:
         result = merged_search(
             units,
             slots,
             nearest,
             plan,
+            Effort(evaluations, 1, deadline, clock),
             plain=units,
             build=build_slots,
-            evaluations=evaluations,
-            seed=1,
             threads=threads,
-            deadline=deadline,
-            clock=clock,
         )
     assert naive.is_legal_graph(units, slots.members, k)
     assert slots.loss == pytest.approx(build_slots(units, slots.members).loss, abs=1e-12)

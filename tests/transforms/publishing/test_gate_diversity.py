@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Protection
 from kanonflow.schemas.policy_fields import Closeness, ClosenessDistance, Diversity, DiversityKind
-from kanonflow.solvers.class_search.diversity import failing_classes
+from kanonflow.solvers.partition_search.diversity import failing_classes
 from kanonflow.solvers.problem.sensitive import DISTANCES, KINDS
 from kanonflow.transforms.protections.sensitive_values import sensitive_fields
 from kanonflow.transforms.publishing.gate import GateError

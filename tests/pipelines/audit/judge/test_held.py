@@ -64,7 +64,7 @@ def faults(quasi: Quasi, cases: list[Case], *, by_levels: bool = False) -> list[
         ),
     )
     told: list[list[str]] = [[] for _ in cases]
-    for field, message, bad in box_faults(held, [book], by_levels=by_levels):
+    for field, message, bad in box_faults(held, [book], as_low=not by_levels):
         assert field == "x"
         for place in np.flatnonzero(bad):
             told[place].append(message)

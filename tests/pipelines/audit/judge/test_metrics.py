@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kanonflow.pipelines.audit.judge.metrics import check_metrics
+from kanonflow.pipelines.audit.protections import protection_of
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.schemas.avro_schema import metrics_schema
@@ -46,7 +47,10 @@ def said(
             fastavro.writer(stream, metrics_schema(), [record])
     findings = Findings()
     heads = [ReleaseHead("r", None, None, ())]
-    there = check_metrics(folder, policy, heads, np.array([10]), np.array([boxes]), findings, waiting=False)
+    may_count = protection_of(policy).may_count
+    there = check_metrics(
+        folder, policy, heads, np.array([10]), np.array([boxes]), may_count, findings, waiting=False
+    )
     return there, findings.messages()
 
 

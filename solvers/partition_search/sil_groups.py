@@ -13,22 +13,24 @@ that follow each other in the order of one individual are one *run*; most indivi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import (
-    HAIR,
-    ClassLoss,
-    class_fields,
-    exchanged_counts,
-    fill,
-    give_class_loss,
-)
-from kanonflow.solvers.class_search.rules import ValueRules
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.loss.sil import group_distances, sil
+from kanonflow.solvers.partition_search.group_loss import (
+    HAIR,
+    NOBODY,
+    ClassLoss,
+    exchanged_counts,
+    fill,
+    give_group_loss,
+    group_fields,
+    room_for,
+)
+from kanonflow.solvers.partition_search.rules import ValueRules
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.sil_slots import deviations
 from kanonflow.solvers.structures.partition import Partition
@@ -54,22 +56,30 @@ class SilRuns(NamedTuple):
     scale: float
 
 
-class SilClasses(NamedTuple):
-    """c classes of up to ``room`` of u individuals.
+class SilGroups(NamedTuple):
+    """At most g groups of u individuals.
 
-    members, size, label, position, loss, k, waiting, counts as class_loss.py asks. rows: of the individuals.
+    label ... frees: as group_loss.py asks. rows: of the individuals.
     Scratch: mean: float64 (dn,); known: int64 (dn,), rows that have a number. tally: int64 (V,), rows that have each
     value; top: int64 (dc,), those that have the commonest.
     """
 
-    members: NDArray[np.int32]
-    size: NDArray[np.int64]
     label: NDArray[np.int32]
-    position: NDArray[np.int32]
+    head: NDArray[np.int32]
+    after: NDArray[np.int32]
+    before: NDArray[np.int32]
+    size: NDArray[np.int64]
+    room: int
+    active: NDArray[np.int64]
+    strongest: NDArray[np.int64]
+    total: NDArray[np.int64]
+    fewest: NDArray[np.int64]
+    even: bool
     loss: NDArray[np.float64]
     k: NDArray[np.int64]
-    waiting: float
-    counts: NDArray[np.int64]
+    waiting: NDArray[np.float64]
+    free: NDArray[np.int32]
+    frees: NDArray[np.int64]
     rows: SilRuns
     mean: NDArray[np.float64]
     known: NDArray[np.int64]
@@ -78,81 +88,95 @@ class SilClasses(NamedTuple):
 
 
 # Called, not inlined: with a copy at each look the search takes several times as long to compile, and is no faster.
-@kernel(inner=True)
-def _distances(classes: SilClasses, number: int, out: int, unit: int, fewest: int) -> float:
+@kernel(inner=True, counting=False)
+def _next(groups: SilGroups, number: int, out: int, unit: int, who: int) -> Any:
+    """Who comes after somebody (-1: first) of a group without ``out`` and with ``unit`` at its end; -1: nobody."""
+    following = NOBODY
+    if who != unit or unit < 0:
+        following = np.int64(groups.after[who] if who >= 0 else groups.head[number])
+        if following >= 0 and following == out:
+            following = np.int64(groups.after[following])
+        if following < 0:
+            following = np.int64(unit)
+    return following
+
+
+@kernel(inner=True, counting=False)
+def _distances(groups: SilGroups, number: int, out: int, unit: int, fewest: int) -> float:
     """Sum of the distances of the first ``fewest`` rows of each member to their average, times d."""
-    rows = classes.rows
-    before = classes.size[number]
+    rows = groups.rows
     kept = 0
     for j in range(rows.null_gap.size):
-        classes.mean[j] = 0.0
-        classes.known[j] = 0
+        groups.mean[j] = 0.0
+        groups.known[j] = 0
     for j in range(rows.codes.shape[1]):
-        classes.top[j] = 0
-    # The newcomer stands after the last member.
-    for p in range(before + 1):
-        who = np.int64(classes.members[number, p]) if p < before else np.int64(unit)
-        left = fewest if who >= 0 and p != out else 0
-        run = rows.first[who] if left > 0 else 0
+        groups.top[j] = 0
+    who = _next(groups, number, out, unit, NOBODY)
+    while who >= 0:
+        left, run = fewest, rows.first[who]
         kept += left
         while left > 0:
             taken = min(left, rows.repeats[run])
             for j in range(rows.null_gap.size):
                 x = rows.numeric[run, j]
                 if x == x:
-                    classes.mean[j] += taken * x
-                    classes.known[j] += taken
+                    groups.mean[j] += taken * x
+                    groups.known[j] += taken
             for j in range(rows.codes.shape[1]):
                 code = rows.codes[run, j]
-                count = classes.tally[code] + taken
-                classes.tally[code] = count
-                classes.top[j] = max(classes.top[j], count)
+                count = groups.tally[code] + taken
+                groups.tally[code] = count
+                groups.top[j] = max(groups.top[j], count)
             left -= taken
             run += 1
+        who = _next(groups, number, out, unit, who)
     for j in range(rows.null_gap.size):
-        classes.mean[j] /= max(classes.known[j], 1)
+        groups.mean[j] /= max(groups.known[j], 1)
     distance = 0.0
-    for p in range(before + 1):
-        who = np.int64(classes.members[number, p]) if p < before else np.int64(unit)
-        left = fewest if who >= 0 and p != out else 0
-        run = rows.first[who] if left > 0 else 0
+    who = _next(groups, number, out, unit, NOBODY)
+    while who >= 0:
+        left, run = fewest, rows.first[who]
         while left > 0:
             taken = min(left, rows.repeats[run])
             square = 0.0
             for j in range(rows.null_gap.size):
                 x = rows.numeric[run, j]
-                gap = x - classes.mean[j] if x == x else (rows.null_gap[j] if classes.known[j] > 0 else 0.0)
+                gap = x - groups.mean[j] if x == x else (rows.null_gap[j] if groups.known[j] > 0 else 0.0)
                 square += gap * gap
             distance += taken * np.sqrt(square)
             for j in range(rows.codes.shape[1]):
-                classes.tally[rows.codes[run, j]] = 0
+                groups.tally[rows.codes[run, j]] = 0
             left -= taken
             run += 1
+        who = _next(groups, number, out, unit, who)
     for j in range(rows.codes.shape[1]):
-        distance += kept - classes.top[j]
+        distance += kept - groups.top[j]
     return distance
 
 
-@kernel(forceinline=True)
-def changed_loss(people: Individuals, classes: SilClasses, number: int, out: int, unit: int) -> float:
-    """Loss of a class after the member at position ``out`` left and ``unit`` came; -1 for nobody.
-
-    O(runs of the class x d).
-    """
-    size, total, fewest = exchanged_counts(people, classes, number, out, unit)
+@kernel(forceinline=True, counting=False)
+def changed_loss(people: Individuals, groups: SilGroups, number: int, out: int, unit: int) -> float:
+    """Loss of a group after the member ``out`` left and ``unit`` came; -1 for nobody. O(runs of the group x d)."""
+    size, rows, active, fewest = exchanged_counts(people, groups, number, out, unit)
     distance = 0.0
-    if size >= classes.k[0]:
-        distance = _distances(classes, number, out, unit, fewest)
-        total -= size * fewest
-    return distance * classes.rows.scale + total * classes.waiting
+    if active >= groups.k[0]:
+        distance = _distances(groups, number, out, unit, fewest)
+        rows -= size * fewest
+    return distance * groups.rows.scale + rows * groups.waiting[0]
 
 
-@kernel(forceinline=True)
-def refresh(people: Individuals, classes: SilClasses, number: int) -> None:
-    """Nothing is kept for a class but its loss."""
+@kernel(forceinline=True, counting=False)
+def fresh_loss(people: Individuals, groups: SilGroups, unit: int, other: int) -> float:
+    """Not told: groups of one or two are no use where k is more."""
+    return np.inf
 
 
-give_class_loss(SilClasses, changed_loss, refresh)
+@kernel(forceinline=True, counting=False)
+def refresh(people: Individuals, groups: SilGroups, number: int) -> None:
+    """Nothing is kept for a group but its loss."""
+
+
+give_group_loss(SilGroups, changed_loss, fresh_loss, refresh)
 
 
 def sil_runs(table: Table, of_row: NDArray[np.int64], priority: NDArray[np.int64]) -> SilRuns:
@@ -203,19 +227,20 @@ class SilLoss:
 
     def state(
         self, people: Individuals, labels: NDArray[np.int32], k: int, rules: ValueRules | None = None
-    ) -> SilClasses:
+    ) -> SilGroups:
         """State for labels int32 (u,), POOL outside; space for a class an every k individuals. O(runs d)."""
+        room = room_for(labels, k, rules is not None)
         dn, dc = self.rows.null_gap.size, self.rows.codes.shape[1]
-        classes = SilClasses(
+        groups = SilGroups(
             rows=self.rows,
             mean=np.zeros(dn),
             known=np.zeros(dn, dtype=np.int64),
             tally=np.zeros(int(np.maximum(self.table.cardinality, 1).sum()), dtype=np.int64),
             top=np.zeros(dc, dtype=np.int64),
-            **class_fields(labels, k, rules is not None, self.waiting + HAIR),
+            **group_fields(labels, k, waiting=self.waiting + HAIR, groups=labels.size // k, room=room),
         )
-        fill(people, classes, labels, rules)
-        return classes
+        fill(people, groups, labels, rules)
+        return groups
 
     def part(self, chosen: NDArray[np.int64]) -> ClassLoss:
         """The runs of some of the individuals."""

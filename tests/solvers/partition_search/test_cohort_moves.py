@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.merging.groups import MOST, Groups, build_groups, in_order
 from kanonflow.solvers.merging.merging import MergeTask
-from kanonflow.solvers.merging.moves import best_move, descend, make_move
 from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
+from kanonflow.solvers.partition_search.groups import Groups, build_groups, in_order
+from kanonflow.solvers.partition_search.moves import best_move, descend, make_move
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
-from kanonflow.solvers.units.individuals import Individuals, gather_individuals
+from kanonflow.solvers.units.individuals import Individuals
 from tests import naive_merging
 from tests.naive_merging import merge_tasks, random_labels
+from tests.solvers.partition_search.test_groups import cohorts_of
 
 pytestmark = pytest.mark.thorough
 
@@ -34,11 +35,11 @@ class Search(NamedTuple):
 
 def prepare(task: MergeTask, seed: int) -> Search:
     """The state before a search."""
-    people = gather_individuals(task.table)
+    people = cohorts_of(task)
     c = task.rows.size
     labels = in_order(random_labels(task, seed))
-    groups = build_groups(people, task.rows, task.active, task.k, labels)
-    work = build_workspace(c, c + MOST, seed, log=512)
+    groups = build_groups(people, task.active, task.k, labels)
+    work = build_workspace(c, groups.size.size, seed, log=512)
     return Search(people, groups, near_cohorts(task.table, people)[0], work)
 
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.diversity import TOLERANCE
 from kanonflow.solvers.kernels.kernel import kernel
+from kanonflow.solvers.partition_search.diversity import TOLERANCE
 from kanonflow.solvers.problem.sensitive import DISTANCES, KINDS, Sensitive
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -120,12 +120,12 @@ def part_of_rules(rules: ValueRules | None, chosen: NDArray[np.int64]) -> ValueR
     return rules._replace(begin=rules.begin[chosen], **{name: getattr(rules, name).copy() for name in own})
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _times_log(count: int) -> float:
     return count * math.log(count) if count > 1 else 0.0
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _count(rules: ValueRules, side: int, row: int, step: int) -> None:
     """Add a row to a tally (step 1) or take it off (-1). O(f)."""
     norm = rules.state[side, 3]
@@ -152,12 +152,12 @@ def _count(rules: ValueRules, side: int, row: int, step: int) -> None:
         rules.counts[side, code] = new
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _load(
     people: Individuals,
     rules: ValueRules,
-    members: np.ndarray,
-    size: int,
+    after: np.ndarray,
+    first: int,
     side: int,
     number: int,
     row_count: int,
@@ -169,8 +169,10 @@ def _load(
             rules.at_count[side, f, rules.counts[side, code]] = 0
             rules.counts[side, code] = 0
     total = 0
-    for p in range(size):
-        total += min(row_count, people.rows[members[number, p]])
+    unit = np.int64(first)
+    while unit >= 0:
+        total += min(row_count, people.rows[unit])
+        unit = np.int64(after[unit])
     rules.state[side, 0], rules.state[side, 1] = number, row_count
     rules.state[side, 2], rules.state[side, 3] = total, total
     for f in range(rules.kind.size):
@@ -178,15 +180,16 @@ def _load(
         # Nothing counted yet: sum |0 - norm q_v| = norm, for shares sum to 1.
         rules.mixed[side, f], rules.spread[side, f] = 0.0, float(total)
     index = 0
-    for p in range(size):
-        unit = members[number, p]
+    unit = np.int64(first)
+    while unit >= 0:
         for row in range(rules.begin[unit], rules.begin[unit] + min(row_count, people.rows[unit])):
             _count(rules, side, row, 1)
             rules.loaded[side, index] = row
             index += 1
+        unit = np.int64(after[unit])
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _distance(rules: ValueRules, side: int, f: int, rows: int) -> float:
     """Equal or ordered distance of a tally's shares from the release's. O(values), O(1) where spread is right."""
     if rules.distance[f] == 1 and rules.state[side, 3] == rows:
@@ -202,7 +205,7 @@ def _distance(rules: ValueRules, side: int, f: int, rows: int) -> float:
     return total / 2.0 if rules.distance[f] == 1 else total / max(shown - 1, 1)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _judge(rules: ValueRules, side: int, rows: int) -> bool:
     """Whether a tally of that many rows meets every rule."""
     met = True
@@ -219,7 +222,7 @@ def _judge(rules: ValueRules, side: int, rows: int) -> bool:
     return met
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _exchange(
     people: Individuals, rules: ValueRules, side: int, row_count: int, leaver: int, unit: int
 ) -> int:
@@ -238,28 +241,28 @@ def _exchange(
     return rows
 
 
-@kernel
+@kernel(counting=False)
 def meets(
-    people: Individuals, rules: ValueRules, members: np.ndarray, size: int, side: int, number: int,
+    people: Individuals, rules: ValueRules, after: np.ndarray, first: int, side: int, number: int,
     row_count: int, out: int, unit: int,
 ) -> bool:  # fmt: skip
-    """Whether a class meets the rules after the member at position ``out`` left and ``unit`` came; -1 for nobody.
+    """Whether a class meets the rules after the member ``out`` left and ``unit`` came; -1 for nobody.
 
-    size: members before. row_count: rows that each member keeps afterwards. The tally of ``side`` is reused when it
+    first, after: the chain of its members before. row_count: rows that each member keeps afterwards. The tally of
+    ``side`` is reused when it
     holds this class at this row count; the caller forgets it (``forget``) when a class changed. O(rows of the two),
     else O(rows of the class).
     """
     if rules.state[side, 0] != number or rules.state[side, 1] != row_count:
-        _load(people, rules, members, size, side, number, row_count)
-    leaver = members[number, out] if out >= 0 else -1
-    met = _judge(rules, side, _exchange(people, rules, side, row_count, leaver, unit))
-    _exchange(people, rules, side, row_count, unit, leaver)
+        _load(people, rules, after, first, side, number, row_count)
+    met = _judge(rules, side, _exchange(people, rules, side, row_count, out, unit))
+    _exchange(people, rules, side, row_count, unit, out)
     return met
 
 
-@kernel
+@kernel(counting=False)
 def shortfall(
-    people: Individuals, rules: ValueRules, members: np.ndarray, size: int, side: int, number: int,
+    people: Individuals, rules: ValueRules, after: np.ndarray, first: int, side: int, number: int,
     row_count: int, out: int, unit: int,
 ) -> float:  # fmt: skip
     """How far a class is from meeting the rules after an exchange, 0 when it meets them; arguments as in ``meets``.
@@ -268,9 +271,8 @@ def shortfall(
     above rows / l, distance. Only to compare exchanges by: ``meets`` decides.
     """
     if rules.state[side, 0] != number or rules.state[side, 1] != row_count:
-        _load(people, rules, members, size, side, number, row_count)
-    leaver = members[number, out] if out >= 0 else -1
-    rows = _exchange(people, rules, side, row_count, leaver, unit)
+        _load(people, rules, after, first, side, number, row_count)
+    rows = _exchange(people, rules, side, row_count, out, unit)
     missing = 0.0
     for f in range(rules.kind.size):
         if rules.kind[f] == 1:
@@ -282,11 +284,11 @@ def shortfall(
             missing += max(0.0, rules.peak[side, f] * rules.least[f] - rows) / rows
         if rules.distance[f] > 0:
             missing += max(0.0, _distance(rules, side, f, rows) - rules.most[f] - TOLERANCE)
-    _exchange(people, rules, side, row_count, unit, leaver)
+    _exchange(people, rules, side, row_count, unit, out)
     return missing
 
 
-@kernel
+@kernel(counting=False)
 def forget(rules: ValueRules) -> None:
     """Classes have changed: what the tallies hold is none of them any more."""
     rules.state[0, 0] = rules.state[1, 0] = -1

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import total_loss
-from kanonflow.solvers.class_search.diversity import failing_classes
-from kanonflow.solvers.class_search.kicks import class_kick
-from kanonflow.solvers.class_search.moves import best_move, class_descend, none_seen
-from kanonflow.solvers.class_search.sil_classes import SilClasses, SilLoss, changed_loss, sil_loss
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.partition_search.diversity import failing_classes
+from kanonflow.solvers.partition_search.group_loss import members as members_in
+from kanonflow.solvers.partition_search.group_loss import total_loss
+from kanonflow.solvers.partition_search.kicks import kick
+from kanonflow.solvers.partition_search.moves import best_move, descend
+from kanonflow.solvers.partition_search.sil_groups import SilGroups, SilLoss, changed_loss, sil_loss
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.sensitive import Sensitive
@@ -31,7 +32,7 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from kanonflow.solvers.units.nearest_people import nearest_people
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
-from tests.solvers.class_search.test_state import members_of
+from tests.solvers.partition_search.test_class_state import members_of
 
 pytestmark = pytest.mark.thorough
 
@@ -74,14 +75,14 @@ def test_losses_are_those_of_the_definition(table: Table, k: int, seed: int) -> 
     labels = some_classes(people, k, seed)
     classes = loss.state(people, labels, k)
     waiting = naive.sil_waiting(table) + HAIR
-    assert classes.waiting == pytest.approx(waiting, rel=1e-12)
+    assert classes.waiting[0] == pytest.approx(waiting, rel=1e-12)
     expected = naive_loss(table, labels, k, priority, waiting)
     assert total_loss(people, classes) * table.records == pytest.approx(expected, abs=1e-9)
     numbers = np.unique(table.individuals).tolist()
     for label in range(classes.size.size):
-        members = [int(unit) for unit in classes.members[label, : classes.size[label]]]
-        for out in range(-1, len(members)):
-            stay = [unit for p, unit in enumerate(members) if p != out]
+        members = members_in(classes, np.int64(label)).tolist()
+        for out in (-1, *members):
+            stay = [unit for unit in members if unit != out]
             for unit in [-1, *np.flatnonzero(labels != label)[:4].tolist()]:
                 after = [numbers[member] for member in [*stay, *([unit] if unit >= 0 else [])]]
                 found = changed_loss(people, classes, label, out, unit)
@@ -103,7 +104,7 @@ def test_no_released_row_costs_more_than_one_that_waits(table: Table, k: int, se
 
 def greedy_state(
     table: Table, k: int, seed: int
-) -> tuple[Individuals, SilClasses, NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Individuals, SilGroups, NDArray[np.int64], NDArray[np.int32]]:
     """Classes of k as l-greedy grows them along a random order, the rows' priority, and who is near whom."""
     people, loss, priority = prepare(table, seed)
     u = people.rows.size
@@ -117,10 +118,10 @@ def test_moves_gain_what_they_say_and_kicks_never_raise_the_loss(table: Table, k
     """A descent changes the loss by what it says, a kick does not raise it; the state is that of the labels."""
     people, classes, priority, nearest = greedy_state(table, k, seed)
     waiting, u = naive.sil_waiting(table) + HAIR, people.rows.size
-    work, seen = build_workspace(u, u, seed), none_seen(classes)
+    work = build_workspace(u, u + classes.size.size, seed)
     before = naive_loss(table, classes.label, k, priority, waiting)
     for unit in range(u):
-        gain = best_move(people, classes, nearest, work, seen, unit)
+        gain = best_move(people, classes, nearest, work, unit)
         assert gain >= 0
         if gain > 0:
             labels = classes.label.copy()
@@ -131,11 +132,11 @@ def test_moves_gain_what_they_say_and_kicks_never_raise_the_loss(table: Table, k
             after = naive_loss(table, labels, k, priority, waiting)
             assert before - after == pytest.approx(gain, abs=1e-9)
         push(work, unit)
-    change = class_descend(people, classes, nearest, work, seen, 10**9)
+    change = descend(people, classes, nearest, work, 10**9)
     after = naive_loss(table, classes.label, k, priority, waiting)
     assert change <= 0
     assert after - before == pytest.approx(change, abs=1e-9)
-    class_kick(people, classes, nearest, work, seen, np.arange(u), 0, 4000)
+    kick(people, classes, nearest, work, np.arange(u), 0, 4000)
     kicked = naive_loss(table, classes.label, k, priority, waiting)
     assert kicked <= after + 1e-9
     assert total_loss(people, classes) * table.records == pytest.approx(kicked, abs=1e-9)

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.merging.merging import MergeTask
-from kanonflow.solvers.merging.ruin import EXACT, best_pieces, build_ruin, search
+from kanonflow.solvers.partition_search.ruin import EXACT, best_pieces, build_ruin
+from kanonflow.solvers.partition_search.search import search_partition
+from kanonflow.solvers.search.rounds import Effort
 from tests import naive_merging
 from tests.naive_merging import merge_tasks
-from tests.solvers.merging.test_groups import check
-from tests.solvers.merging.test_moves import prepare
+from tests.solvers.partition_search.test_cohort_moves import prepare
+from tests.solvers.partition_search.test_groups import check
 
 pytestmark = pytest.mark.thorough
 
@@ -44,10 +46,10 @@ def test_few_cohorts_are_grouped_in_the_best_way(task: MergeTask, seed: int) -> 
 @given(merge_tasks(most=30), st.integers(0, 2**20), st.sampled_from([1, 50, 3000]))
 def test_a_search_ends_with_a_right_state(task: MergeTask, seed: int, evaluations: int) -> None:
     """Every field is that of the labels, no group lacks people, and the cost is not higher than it was."""
-    people, groups, near, work = prepare(task, seed)
+    people, groups, near, _ = prepare(task, seed)
     before = naive_merging.cost(task, groups.label)
-    search(people, groups, near, work, build_ruin(people), evaluations)
+    found = search_partition(people, groups, near.tour, near.nearest, Effort(evaluations, seed))
     check(task, groups)
     assert naive_merging.feasible(task, groups.label)
     assert naive_merging.cost(task, groups.label) <= before + 1e-9
-    assert work.evaluations[0] >= evaluations
+    assert found.evaluations >= evaluations

@@ -1,6 +1,6 @@
-"""Ruin and recreate: a group is dissolved with near ones, and its cohorts are grouped afresh.
+"""Ruin and recreate: a group is dissolved with near ones, and its units are grouped afresh.
 
-Few cohorts are grouped in the best way there is, by dynamic programming over their subsets. More are joined greedily,
+Few units are grouped in the best way there is, by dynamic programming over their subsets. More are joined greedily,
 in a random order, and repaired by descent; what then costs more than before is undone.
 """
 
@@ -12,39 +12,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.kernels.kernel import kernel
-from kanonflow.solvers.merging.groups import (
-    MOST,
-    NOBODY,
+from kanonflow.solvers.partition_search.group_loss import NOBODY, SPARE
+from kanonflow.solvers.partition_search.groups import (
     Groups,
+    both_ncp,
     box_ncp,
     empty_box,
-    move,
-    refresh,
+    group_cost,
     widen_box,
 )
-from kanonflow.solvers.merging.moves import descend, logged_move, refresh_and_push
-from kanonflow.solvers.merging.near_cohorts import NearCohorts
-from kanonflow.solvers.search.workspace import EPSILON, Workspace, pop, push
-from kanonflow.solvers.units.bits import bits_cost, next_random
+from kanonflow.solvers.partition_search.moves import logged_move, refresh_and_push
+from kanonflow.solvers.search.workspace import EPSILON, Workspace
+from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.individuals import Individuals
-from kanonflow.solvers.units.leaf_orders import range_cost
 
-# Cohorts that are grouped in the best way at once; joined greedily are up to MOST.
+# Units that are grouped in the best way at once; joined greedily are up to MOST.
 EXACT = 8
+MOST = SPARE
 # Near groups that are dissolved with one, at most.
 MORE = 3
 # So many sums of the dynamic programme take the time of one hull that is priced.
 STEPS = 16
-_NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
 class Ruin(NamedTuple):
-    """Scratch for the cohorts of dissolved groups.
+    """Scratch for the units of dissolved groups.
 
-    units: int64 (MOST,), the cohorts; held: int64 (1,), how many. piece: int64 (MOST,), the new group of each, 0.. .
-    box: float64 (r, 1 + 2 dn), words: uint64 (r, W), total: int64 (r, 2), cost: float64 (r,) of a new group, or of a
-    subset, whose bits are places in ``units``. best: float64 (r,), cost of the best groups of a subset; choice: int64
-    (r,), the one of them that has its last cohort.
+    units: int64 (MOST,), the units; held: int64 (1,), how many. piece: int64 (MOST,), the new group of each, 0.. .
+    box: float64 (r, 1 + 2 dn), words: uint64 (r, W), cost: float64 (r,) of a new group, or of a subset, whose bits are
+    places in ``units``. total: int64 (r, 4), its rows, active people, units, and fewest rows of one. best: float64
+    (r,), cost of the best groups of a subset; choice: int64 (r,), the one of them that has its last unit.
     """
 
     units: NDArray[np.int64]
@@ -67,16 +64,16 @@ def build_ruin(people: Individuals) -> Ruin:
         piece=np.zeros(MOST, dtype=np.int64),
         box=np.zeros((room, 1 + 2 * people.low.shape[1])),
         words=np.zeros((room, people.words.shape[1]), dtype=np.uint64),
-        total=np.zeros((room, 2), dtype=np.int64),
+        total=np.zeros((room, 4), dtype=np.int64),
         cost=np.zeros(room),
         best=np.zeros(room),
         choice=np.zeros(room, dtype=np.int64),
     )
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _take(groups: Groups, work: Workspace, ruin: Ruin, number: int, most: int) -> bool:
-    """Add a group's cohorts to those dissolved, unless it is among them or they were more than ``most``."""
+    """Add a group's units to those dissolved, unless it is among them or they were more than ``most``."""
     if work.stamp[number] == work.clock[0] or ruin.held[0] + groups.size[number] > most:
         return False
     work.stamp[number] = work.clock[0]
@@ -88,11 +85,11 @@ def _take(groups: Groups, work: Workspace, ruin: Ruin, number: int, most: int) -
     return True
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _choose(
     groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin, unit: int, more: int, most: int
 ) -> int:
-    """Dissolve, in scratch, the group of a cohort and up to ``more`` near those taken; returns how many groups."""
+    """Dissolve, in scratch, the group of a unit and up to ``more`` near those taken; returns how many groups."""
     work.clock[0] += 1
     ruin.held[0] = 0
     taken = 0
@@ -107,9 +104,9 @@ def _choose(
     return taken
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
-    """Box, totals and cost of each subset of the dissolved cohorts; infinite where it is not feasible.
+    """Box, totals and cost of each subset of the dissolved units; infinite where it is not feasible.
 
     Also infinite where it surely is two feasible ones, which cost no more. Returns the subsets that were priced.
     """
@@ -118,14 +115,18 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
     for place in range(count):
         largest = max(largest, groups.active[ruin.units[place]])
     empty_box(people, ruin.box, ruin.words, np.int64(0))
-    ruin.total[0, 0] = ruin.total[0, 1] = 0
+    ruin.total[0, :3] = 0
+    ruin.total[0, 3] = np.iinfo(np.int64).max
     priced = 0
     for place in range(count):
         unit = ruin.units[place]
         top = np.int64(1) << place
         for below in range(top):
             subset = top + below
-            ruin.total[subset, 0] = ruin.total[below, 0] + groups.rows[unit]
+            rows = ruin.total[below, 0] + people.rows[unit]
+            size = ruin.total[below, 2] + 1
+            fewest = min(ruin.total[below, 3], people.rows[unit])
+            ruin.total[subset, 0], ruin.total[subset, 2], ruin.total[subset, 3] = rows, size, fewest
             ruin.total[subset, 1] = ruin.total[below, 1] + groups.active[unit]
             ruin.cost[subset] = np.inf
             # Taken one by one, k to k + largest - 1 are reached first, and the others are k or more.
@@ -136,16 +137,18 @@ def _price_subsets(people: Individuals, groups: Groups, ruin: Ruin) -> int:
                     ruin.words[subset, w] = ruin.words[below, w]
                 widen_box(people, ruin.box, ruin.words, subset, unit)
                 priced += 1
+                ruin.cost[subset] = rows * groups.waiting[0]
                 if ruin.total[subset, 1] >= k:
-                    ruin.cost[subset] = ruin.total[subset, 0] * box_ncp(people, ruin.box, subset)
+                    ncp = box_ncp(people, ruin.box, subset)
+                    ruin.cost[subset] = group_cost(groups, size, rows, fewest, ncp)
     return priced
 
 
-@kernel
+@kernel(counting=False)
 def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
-    """The cheapest feasible groups of the dissolved cohorts, into ``ruin.piece``, and their cost.
+    """The cheapest feasible groups of the dissolved units, into ``ruin.piece``, and their cost.
 
-    best[S] = min over T in S that hold the last cohort of S: cost[T] + best[S - T]. O(3^count + 2^count (d + W)).
+    best[S] = min over T in S that hold the last unit of S: cost[T] + best[S - T]. O(3^count + 2^count (d + W)).
     """
     priced = _price_subsets(people, groups, ruin)
     count = ruin.held[0]
@@ -180,7 +183,7 @@ def best_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin
     return cost
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> None:
     """Random greedy: of the pieces that are not feasible a random one joins where it grows the cost least."""
     count, k = ruin.held[0], groups.k[0]
@@ -189,8 +192,8 @@ def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Rui
         ruin.piece[place] = place
         empty_box(people, ruin.box, ruin.words, place)
         widen_box(people, ruin.box, ruin.words, place, unit)
-        ruin.total[place, 0], ruin.total[place, 1] = groups.rows[unit], groups.active[unit]
-        ruin.cost[place] = groups.rows[unit] * box_ncp(people, ruin.box, place)
+        ruin.total[place, 0], ruin.total[place, 1] = people.rows[unit], groups.active[unit]
+        ruin.cost[place] = people.rows[unit] * box_ncp(people, ruin.box, place)
     priced = 0
     poor = 0
     for place in range(count):
@@ -207,18 +210,14 @@ def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Rui
         best, partner = np.inf, NOBODY
         for other in range(count):
             if other != piece and ruin.total[other, 0] > 0:
-                ncp = -people.first_value[0]
-                for j in range(people.numeric_weight.size):
-                    low = min(ruin.box[piece, 1 + 2 * j], ruin.box[other, 1 + 2 * j])
-                    high = max(ruin.box[piece, 2 + 2 * j], ruin.box[other, 2 + 2 * j])
-                    ncp += range_cost(people.orders, people.numeric_weight[j], j, low, high)
-                for w in range(ruin.words.shape[1]):
-                    ncp += bits_cost(ruin.words[piece, w] | ruin.words[other, w], people.bit_weight, w)
+                ncp = both_ncp(people, ruin.box, ruin.words, piece, other)
                 priced += 1
                 growth = (ruin.total[piece, 0] + ruin.total[other, 0]) * ncp - ruin.cost[other]
                 if growth < best:
                     best, partner = growth, np.int64(other)
-        # Whole groups were dissolved, so that somebody is left to join.
+        if partner < 0:
+            # All together are too few: they are one group that waits.
+            break
         if ruin.total[partner, 1] < k:
             poor -= 1
         for place in range(count):
@@ -234,9 +233,9 @@ def _join_pieces(people: Individuals, groups: Groups, work: Workspace, ruin: Rui
     work.evaluations[0] += priced
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _rebuild(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -> float:
-    """Put the dissolved cohorts into groups as ``ruin.piece`` says, logged; returns the change of cost."""
+    """Put the dissolved units into groups as ``ruin.piece`` says, logged; returns the change of cost."""
     count = ruin.held[0]
     change = 0.0
     for place in range(count):
@@ -250,86 +249,44 @@ def _rebuild(people: Individuals, groups: Groups, work: Workspace, ruin: Ruin) -
             if ruin.piece[place] == piece:
                 if target < 0:
                     target = np.int64(groups.free[groups.frees[0] - 1])
-                logged_move(groups, work, ruin.units[place], target)
+                logged_move(people, groups, work, ruin.units[place], target)
         if target >= 0:
             refresh_and_push(people, groups, work, target)
             change += groups.loss[target]
     return change
 
 
-@kernel(inner=True)
-def _undo(people: Individuals, groups: Groups, work: Workspace) -> None:
-    """Everybody back to where they were, last moves first; the groups that changed are recomputed once."""
-    moves = work.logged[0]
-    work.clock[0] += 1
-    for back in range(moves):
-        entry = moves - 1 - back
-        unit = np.int64(work.log[entry, 0])
-        work.log[entry, 2] = groups.label[unit]
-        move(groups, unit, np.int64(work.log[entry, 1]))
-    for entry in range(moves):
-        for column in range(1, 3):
-            number = np.int64(work.log[entry, column])
-            if work.stamp[number] != work.clock[0]:
-                work.stamp[number] = work.clock[0]
-                groups.loss[number] = 0.0
-                if groups.size[number] > 0:
-                    refresh(people, groups, number)
-                    work.evaluations[0] += groups.size[number]
-    work.logged[0] = 0
+@kernel(inner=True, counting=False)
+def recreate(
+    people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin, unit: int
+) -> float:  # fmt: skip
+    """Dissolve the group of a unit and some near ones, and group their units afresh; returns the change of loss.
+
+    Half of the times in the best way there is, where two groups can be of so few units. Infinite: nothing was done.
+    """
+    least = 2 * groups.k[0] if groups.even else 2
+    if least > MOST:
+        return np.inf
+    few = next_random(work.random, np.int64(2)) == 0 and least <= EXACT
+    more = np.int64(MORE) if few else 1 + next_random(work.random, np.int64(MORE))
+    taken = _choose(groups, nearest, work, ruin, unit, more, np.int64(EXACT if few else MOST))
+    if taken < 2 or groups.frees[0] < ruin.held[0]:
+        return np.inf
+    if not few:
+        _join_pieces(people, groups, work, ruin)
+    elif best_pieces(people, groups, work, ruin) >= _dissolved_loss(groups, work, ruin) * (1.0 - EPSILON):
+        return np.inf
+    return _rebuild(people, groups, work, ruin)
 
 
-@kernel(inner=True)
-def _regroup(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
-    """Group the dissolved cohorts in the best way, if it costs less than theirs now, and descend from there."""
-    old = 0.0
+@kernel(inner=True, counting=False)
+def _dissolved_loss(groups: Groups, work: Workspace, ruin: Ruin) -> float:
+    """What the groups of the dissolved units cost now."""
+    loss = 0.0
     work.clock[0] += 1
     for place in range(ruin.held[0]):
         number = np.int64(groups.label[ruin.units[place]])
         if work.stamp[number] != work.clock[0]:
             work.stamp[number] = work.clock[0]
-            old += groups.loss[number]
-    if best_pieces(people, groups, work, ruin) < old * (1.0 - EPSILON):
-        _rebuild(people, groups, work, ruin)
-        descend(people, groups, nearest, work, _NO_LIMIT)
-
-
-@kernel(inner=True)
-def _recreate(people: Individuals, groups: Groups, nearest: np.ndarray, work: Workspace, ruin: Ruin) -> None:
-    """Join the dissolved cohorts at random and descend; undone if that costs more than before."""
-    _join_pieces(people, groups, work, ruin)
-    change = _rebuild(people, groups, work, ruin)
-    change += descend(people, groups, nearest, work, _NO_LIMIT)
-    if change > EPSILON:
-        _undo(people, groups, work)
-
-
-@kernel
-def search(
-    people: Individuals, groups: Groups, near: NearCohorts, work: Workspace, ruin: Ruin, limit: int
-) -> None:
-    """Descend, then ruin and recreate along the tour of cohorts until ``limit`` evaluations, a kick more at most.
-
-    Postcondition: the cost is not higher and every group is feasible.
-    """
-    for unit in near.tour:
-        push(work, unit)
-    while work.evaluations[0] < limit and work.bounds[0] != work.bounds[1]:
-        work.logged[0] = 0
-        descend(people, groups, near.nearest, work, limit)
-    position = 0
-    while work.evaluations[0] < limit:
-        unit = near.tour[position]
-        position = (position + 1) % near.tour.size
-        work.evaluations[0] += 1
-        work.logged[0] = 0
-        few = next_random(work.random, np.int64(2)) == 0
-        more = np.int64(MORE) if few else 1 + next_random(work.random, np.int64(MORE))
-        if _choose(groups, near.nearest, work, ruin, unit, more, np.int64(EXACT if few else MOST)) < 2:
-            continue
-        if few:
-            _regroup(people, groups, near.nearest, work, ruin)
-        else:
-            _recreate(people, groups, near.nearest, work, ruin)
-        while pop(work) >= 0:
-            pass
+            loss += groups.loss[number]
+    return loss

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import move, refresh_class, total_loss
-from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes, changed_loss
+from kanonflow.solvers.partition_search.group_loss import changed_loss, move, refresh_group, total_loss
+from kanonflow.solvers.partition_search.group_loss import members as members_in
+from kanonflow.solvers.partition_search.groups import WAITING, Groups, build_classes
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from tests import naive
@@ -22,7 +24,13 @@ arguments = given(
 )
 
 
-def build(table: Table, k: int, seed: int) -> tuple[Individuals, Classes, NDArray[np.int32]]:
+@numba.njit
+def loss_after(people, groups, number, out, unit):  # type: ignore[no-untyped-def]
+    """``changed_loss`` as a kernel calls it."""
+    return changed_loss(people, groups, np.int64(number), np.int64(out), np.int64(unit))
+
+
+def build(table: Table, k: int, seed: int) -> tuple[Individuals, Groups, NDArray[np.int32]]:
     """Individuals in random classes, some in the pool."""
     people = gather_individuals(table)
     u = people.rows.size
@@ -61,16 +69,15 @@ def test_changed_loss_is_that_of_the_changed_class(table: Table, k: int, seed: i
     people, classes, labels = build(table, k, seed)
     numbers = np.unique(table.individuals).tolist()
     for label in range(classes.size.size):
-        size = int(classes.size[label])
-        if size == 0:
+        if classes.size[label] == 0:
             continue
-        members = [int(unit) for unit in classes.members[label, :size]]
+        members = members_in(classes, np.int64(label)).tolist()
         assert sorted(numbers[unit] for unit in members) == members_of(table, labels, label)
-        for out in range(-1, size):
-            stay = [unit for p, unit in enumerate(members) if p != out]
+        for out in (-1, *members):
+            stay = [unit for unit in members if unit != out]
             for unit in [-1, *(int(x) for x in np.flatnonzero(labels != label)[:6])]:
                 after = [numbers[member] for member in [*stay, *([unit] if unit >= 0 else [])]]
-                found = changed_loss(people, classes, label, out, unit)
+                found = loss_after(people, classes, label, out, unit)
                 assert found == pytest.approx(naive.class_loss(table, after, k, WAITING), abs=1e-9)
 
 
@@ -82,19 +89,23 @@ def test_moves_keep_the_state_whole(table: Table, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(12):
         unit, target = int(rng.integers(people.rows.size)), int(rng.integers(-1, classes.size.size))
+        if target >= 0 and classes.size[target] == 0:
+            # An empty one is the top of the stack.
+            target = int(classes.free[classes.frees[0] - 1])
         source = int(classes.label[unit])
         if source == target or (target >= 0 and classes.size[target] >= 3 * k):
             continue
-        move(classes, unit, target)
+        move(people, classes, unit, target)
         for number in (source, target):
             if number >= 0:
-                refresh_class(people, classes, number)
+                refresh_group(people, classes, number)
     fresh = build_classes(people, classes.label, k)
-    assert np.allclose(classes.loss, fresh.loss[: classes.loss.size], atol=1e-9)
+    used = classes.size > 0
+    assert np.allclose(classes.loss[used], fresh.loss[: used.size][used], atol=1e-9)
     assert (
         classes.size.tolist()
         == np.bincount(classes.label[classes.label >= 0], minlength=classes.size.size).tolist()
     )
     for unit, label in enumerate(classes.label.tolist()):
         if label >= 0:
-            assert classes.members[label, classes.position[unit]] == unit
+            assert unit in members_in(classes, np.int64(label)).tolist()

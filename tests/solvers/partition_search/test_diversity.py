@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.class_search.diversity import (
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.partition_search.diversity import (
     check_eligible,
     diverse_row_counts,
     failing_classes,
 )
-from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, NotDiverseError, TableError
 from kanonflow.solvers.problem.last_window import WarmClasses

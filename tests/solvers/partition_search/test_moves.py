@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import move, total_loss
-from kanonflow.solvers.class_search.kicks import class_kick
-from kanonflow.solvers.class_search.moves import best_move, class_descend, none_seen
-from kanonflow.solvers.class_search.state import WAITING, Classes, build_classes
+from kanonflow.solvers.partition_search.group_loss import move, total_loss
+from kanonflow.solvers.partition_search.groups import WAITING, Groups, build_classes
+from kanonflow.solvers.partition_search.kicks import kick
+from kanonflow.solvers.partition_search.moves import FRESH, best_move, descend
+from kanonflow.solvers.partition_search.ruin import build_ruin
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
@@ -34,10 +35,9 @@ class Search(NamedTuple):
     """Individuals in classes of k, and what their search needs."""
 
     people: Individuals
-    classes: Classes
+    classes: Groups
     nearest: NDArray[np.int32]
     work: Workspace
-    seen: NDArray[np.int64]
 
 
 def prepare(table: Table, k: int, seed: int) -> Search:
@@ -50,8 +50,7 @@ def prepare(table: Table, k: int, seed: int) -> Search:
         people,
         classes,
         nearest_people(people, np.arange(u), 5)[0],
-        build_workspace(u, u, seed),
-        none_seen(classes),
+        build_workspace(u, u + classes.size.size, seed, log=512),
     )
 
 
@@ -68,18 +67,18 @@ def naive_loss(table: Table, labels: NDArray[np.int32], k: int) -> float:
 @arguments
 def test_a_move_gains_what_it_says(table: Table, k: int, seed: int) -> None:
     """The loss falls by the gain; the partner of a swap stands in the class that is meant."""
-    people, classes, nearest, work, seen = prepare(table, k, seed)
+    people, classes, nearest, work = prepare(table, k, seed)
     for unit in range(people.rows.size):
-        gain = best_move(people, classes, nearest, work, seen, unit)
+        gain = best_move(people, classes, nearest, work, unit)
         assert gain >= 0
         if gain > 0:
             home, target, partner = int(classes.label[unit]), int(work.found[0]), int(work.found[1])
             labels = classes.label.copy()
             before = naive_loss(table, labels, k)
             if partner >= 0:
-                assert labels[partner] == target
-                labels[partner] = home
-            labels[unit] = target
+                assert labels[partner] == target or target == FRESH
+                labels[partner] = home if target != FRESH else labels.max() + 1
+            labels[unit] = target if target != FRESH else labels.max() + (partner < 0)
             after = naive_loss(table, labels, k)
             assert before - after == pytest.approx(gain, abs=1e-9)
 
@@ -88,40 +87,45 @@ def test_a_move_gains_what_it_says(table: Table, k: int, seed: int) -> None:
 @arguments
 def test_no_better_move_is_left_out(table: Table, k: int, seed: int) -> None:
     """The gain is the best of all moves to the classes of the neighbours and the pool, each tried afresh."""
-    people, classes, nearest, work, seen = prepare(table, k, seed)
-    room = classes.members.shape[1] - 1
+    people, classes, nearest, work = prepare(table, k, seed)
+    room = int(classes.room)
     unit = seed % people.rows.size
     labels = classes.label.copy()
     home = labels[unit]
     before = naive_loss(table, labels, k)
     moves = [(-1, -1)]
+    pairs = []
     for other in nearest[unit][nearest[unit] >= 0].tolist():
         target = labels[other]
         if target == home:
             continue
+        if target >= 0 and np.count_nonzero(labels == target) > k == 2:
+            alone = labels.copy()
+            alone[[unit, other]] = labels.max() + 1
+            pairs.append(alone)
         partners = [other] if target < 0 else np.flatnonzero(labels == target).tolist()
         moves += [(target, partner) for partner in partners]
         if target >= 0 and len(partners) < room:
             moves.append((target, -1))
-    best = 0.0
+    best = max(0.0, *(before - naive_loss(table, after, k) for after in pairs), 0.0)
     for target, partner in moves:
         after = labels.copy()
         after[unit] = target
         if partner >= 0:
             after[partner] = home
         best = max(best, before - naive_loss(table, after, k))
-    assert best_move(people, classes, nearest, work, seen, unit) == pytest.approx(best, abs=1e-9)
+    assert best_move(people, classes, nearest, work, unit) == pytest.approx(best, abs=1e-9)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
 @arguments
 def test_a_descent_lowers_the_loss_by_what_it_says(table: Table, k: int, seed: int) -> None:
     """The change is true and at most 0, the state is that of the labels."""
-    people, classes, nearest, work, seen = prepare(table, k, seed)
+    people, classes, nearest, work = prepare(table, k, seed)
     for unit in range(people.rows.size):
         push(work, unit)
     before = naive_loss(table, classes.label, k)
-    change = class_descend(people, classes, nearest, work, seen, 10**9)
+    change = descend(people, classes, nearest, work, 10**9)
     assert change <= 0
     assert naive_loss(table, classes.label, k) - before == pytest.approx(change, abs=1e-9)
     assert total_loss(people, classes) * table.records == pytest.approx(
@@ -133,10 +137,10 @@ def test_a_descent_lowers_the_loss_by_what_it_says(table: Table, k: int, seed: i
 @arguments
 def test_kicks_never_raise_the_loss(table: Table, k: int, seed: int) -> None:
     """Whatever a kick tears up is mended or put back; the state is that of the labels."""
-    people, classes, nearest, work, seen = prepare(table, k, seed)
+    people, classes, nearest, work = prepare(table, k, seed)
     u = people.rows.size
     before = naive_loss(table, classes.label, k)
-    following = class_kick(people, classes, nearest, work, seen, np.arange(u), 0, 4000)
+    following = kick(people, classes, nearest, work, np.arange(u), 0, 4000, build_ruin(people))
     after = naive_loss(table, classes.label, k)
     assert 0 <= following < u
     assert after <= before + 1e-9
@@ -150,14 +154,13 @@ def test_kicks_of_large_classes_stay_within_the_undo_log(seed: int) -> None:
     table = mixed_table(1, u, kinds=40, cardinality=(3,))
     people = gather_individuals(replace(table, individuals=np.arange(u)))
     classes = build_classes(people, (np.arange(u) % 2).astype(np.int32), k)
-    seen = none_seen(classes)
-    work = build_workspace(u, u, seed)
+    work = build_workspace(u, u + classes.size.size, seed)
     rows = work.log.shape[0]
     behind = np.full((rows + 4 * u, 4), -7, dtype=work.log.dtype)
     work = work._replace(log=behind[:rows])
     nearest = nearest_people(people, np.arange(u), 5)[0]
     before = total_loss(people, classes)
-    class_kick(people, classes, nearest, work, seen, np.arange(u), 0, 50_000)
+    kick(people, classes, nearest, work, np.arange(u), 0, 50_000)
     assert np.all(behind[rows:] == -7)
     assert total_loss(people, classes) <= before + 1e-9
     assert total_loss(people, classes) == pytest.approx(
@@ -177,10 +180,9 @@ def test_the_pool_takes_who_costs_more_than_waiting() -> None:
     )
     people = gather_individuals(table)
     classes = build_classes(people, np.zeros(3, dtype=np.int32), 2)
-    work = build_workspace(3, 3, 1)
-    seen = none_seen(classes)
+    work = build_workspace(3, 40, 1)
     nearest = nearest_people(people, np.arange(3), 2)[0]
-    assert best_move(people, classes, nearest, work, seen, 2) == pytest.approx(3 + 18 - 1, abs=1e-4)
+    assert best_move(people, classes, nearest, work, 2) == pytest.approx(3 + 18 - 1, abs=1e-4)
     assert work.found[:2].tolist() == [-1, -1]
-    move(classes, 2, -1)
+    move(people, classes, 2, -1)
     assert classes.size[0] == 2

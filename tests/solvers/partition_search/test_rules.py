@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.solvers.class_search.class_loss import total_loss
-from kanonflow.solvers.class_search.kicks import class_kick
-from kanonflow.solvers.class_search.moves import best_move, class_descend, none_seen
-from kanonflow.solvers.class_search.rules import (
+from kanonflow.solvers.partition_search.group_loss import total_loss
+from kanonflow.solvers.partition_search.groups import WAITING, build_classes
+from kanonflow.solvers.partition_search.kicks import kick
+from kanonflow.solvers.partition_search.moves import best_move, descend
+from kanonflow.solvers.partition_search.rules import (
     ValueRules,
     build_rules,
     forget,
@@ -21,7 +22,6 @@ from kanonflow.solvers.class_search.rules import (
     part_of_rules,
     shortfall,
 )
-from kanonflow.solvers.class_search.state import WAITING, build_classes
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.workspace import build_workspace, push
@@ -30,7 +30,7 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from kanonflow.solvers.units.nearest_people import nearest_people
 from tests import naive, naive_diversity
 from tests.mixed_tables import tables
-from tests.solvers.class_search.test_diversity import field_rules
+from tests.solvers.partition_search.test_diversity import field_rules
 from tests.solvers.shapes.test_diverse_start import salary_rules
 
 pytestmark = pytest.mark.thorough
@@ -57,19 +57,19 @@ def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed:
     u = people.rows.size
     cut = int(rng.integers(1, u))
     groups = np.split(rng.permutation(u), [cut])
-    members = np.full((2, u + 1), -1, dtype=np.int32)
-    for number, group in enumerate(groups):
-        members[number, : group.size] = group
+    after = np.full(u, -1, dtype=np.int32)
+    for group in groups:
+        after[group[:-1]] = group[1:]
     forget(rules)
     for _ in range(12):
         side, number = int(rng.integers(2)), int(rng.integers(2))
         group = groups[number].tolist()
         if not group:
             continue
-        out = int(rng.integers(-1, len(group)))
+        out = int(rng.choice([-1, *group]))
         other = groups[1 - number]
         unit = int(rng.choice(other)) if other.size and rng.integers(2) else -1
-        left = [who for place, who in enumerate(group) if place != out] + ([unit] if unit >= 0 else [])
+        left = [who for who in group if who != out] + ([unit] if unit >= 0 else [])
         if not left:
             continue
         row_count = int(min(people.rows[who] for who in left))
@@ -78,10 +78,10 @@ def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed:
             for who in left
             for row in naive_diversity.first_rows(people.of_row.tolist(), who, row_count, priority.tolist())
         ]
-        found = meets(people, rules, members, len(group), side, number, row_count, out, unit)
+        found = meets(people, rules, after, group[0], side, number, row_count, out, unit)
         whole = list(range(table.records))
         assert found == naive_diversity.meets(rows, fields, whole)
-        missing = shortfall(people, rules, members, len(group), side, number, row_count, out, unit)
+        missing = shortfall(people, rules, after, group[0], side, number, row_count, out, unit)
         assert missing == pytest.approx(naive_diversity.shortfall(rows, fields, whole), abs=1e-7)
         assert (missing <= 0.0) == found
 
@@ -122,8 +122,7 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
     fields, priority = data.draw(field_rules(table.records)), rng.integers(0, 3, table.records)
     rules = rules_of(people, fields, priority)
     classes = build_classes(people, class_greedy_labels(people, rng.permutation(u), k), k, rules)
-    work = build_workspace(u, u, seed)
-    seen = none_seen(classes)
+    work = build_workspace(u, u + classes.size.size, seed)
     nearest = nearest_people(people, np.arange(u), 5)[0]
 
     def price(labels: NDArray[np.int32]) -> float:
@@ -133,7 +132,7 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
     loss = ruled_naive_loss(table, people, classes.label, k, fields, priority)
     assert total_loss(people, classes) * table.records == pytest.approx(loss, abs=1e-9)
     for unit in range(0, u, 3):
-        gain = best_move(people, classes, nearest, work, seen, unit, rules)
+        gain = best_move(people, classes, nearest, work, unit, rules)
         own = int(classes.label[unit])
         best = 0.0
         for other in nearest[unit][nearest[unit] >= 0]:
@@ -152,10 +151,10 @@ def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table
             labels[unit] = work.found[0]
             assert before - price(labels) == pytest.approx(gain, abs=1e-9)
         push(work, unit)
-    change = class_descend(people, classes, nearest, work, seen, 10**9, rules)
+    change = descend(people, classes, nearest, work, 10**9, rules)
     after = price(classes.label)
     assert after == pytest.approx(before + change, abs=1e-9)
-    class_kick(people, classes, nearest, work, seen, np.arange(u), 0, 3000, rules)
+    kick(people, classes, nearest, work, np.arange(u), 0, 3000, None, rules)
     kicked = price(classes.label)
     assert kicked <= after + 1e-9
     loss = ruled_naive_loss(table, people, classes.label, k, fields, priority)

@@ -1,0 +1,346 @@
+"""The protections as the audit judges them: its one table of them, and the only place of it that asks which it is.
+
+    Graphs     rows in slots of a graph                                     protect: row
+    Rows       rows in closed classes                                       rules for sensitive values, levels
+    People     people in closed classes, whose row counts k share           cohort: window
+    Lasting    people in cohorts that stay, and groups of whole ones        cohort: lasting
+
+How each is judged stands in the rooms; what it promises in words in ``schemas/promises``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from kanonflow.pipelines.audit.candidates import Judged, examine
+from kanonflow.pipelines.audit.evidence import NO_WINDOW, NOTHING, Evidence, partitions_of, windows_of
+from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare, share
+from kanonflow.pipelines.audit.judge.classes import check_classes
+from kanonflow.pipelines.audit.judge.concealment import group_members
+from kanonflow.pipelines.audit.judge.held import HeldBoxes
+from kanonflow.pipelines.audit.judge.judgement import judge_classes
+from kanonflow.pipelines.audit.judge.payload import PayloadMatching, class_members
+from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks, judge_overdue
+from kanonflow.pipelines.audit.lasting.entries import InputRows
+from kanonflow.pipelines.audit.lasting.lasting import (
+    LastingEvidence,
+    judge_lasting,
+    read_to_the_end,
+    with_told_ends,
+)
+from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
+from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
+from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_place
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.kinds import value_faults
+from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
+from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment, read_cohorts
+from kanonflow.pipelines.audit.read.read_input import told_metrics
+from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, check_slots
+from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.pipelines.audit.records.lasting_records import RecordedCohorts
+from kanonflow.pipelines.audit.records.record_structure import HeldMembers, Members, NoMembers
+from kanonflow.pipelines.audit.report import AuditFigures
+from kanonflow.pipelines.audit.unchecked import (
+    NO_MATCHING_RECORDS,
+    Seen,
+    of_any,
+    of_cohorts,
+    of_cohorts_unchecked,
+)
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Policy
+
+
+class Asked(NamedTuple):
+    """What was asked of an audit: matches that are known, the key of people's digests, and whether who was seen and did
+    not enter went from each run of a chain to the next."""
+
+    known: int = 0
+    people_key: bytes | None = None
+    pooled: bool = True
+
+
+class Run(NamedTuple):
+    """What is audited. books, box_books: of its fields, and of the quasi-identifiers. places: as of ``audit``."""
+
+    folder: Path
+    bound: BoundPolicy
+    books: tuple[CodeBook, ...]
+    box_books: tuple[BoxBook, ...]
+    places: Mapping[str, int] | None
+
+    @property
+    def metrics(self) -> Path:
+        """Where its exact metrics lie."""
+        return self.folder / "restricted" / "metrics"
+
+
+Entered = tuple[ReleasedRows, tuple[EnteredSegment, ...] | None]
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """What the others change: a graph over the rows of each window.
+
+    structure: of matching records. free_quasis: whether nobody reads the quasi-identifiers of somebody who is known.
+    """
+
+    policy: Policy
+    structure: ClassVar[str] = "graph"
+    free_quasis: ClassVar[bool] = False
+
+    def carried(self, run: Run, findings: Findings) -> Carried:
+        """What other runs of a chain have to do with this one."""
+        return NOTHING
+
+    def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
+        """The releases with what is known of when they were made, their slots judged; and who entered."""
+        check_slots(released.heads, run.metrics, findings)
+        return released, None
+
+    def may_count(self, classes: int | None, boxes: int) -> bool:
+        """Whether metrics may tell so many classes of a release with so many different boxes."""
+        return classes is None
+
+    def examine(
+        self, evidence: Evidence, figures: AuditFigures, folder: Path, findings: Findings, asked: Asked
+    ) -> tuple[AuditFigures, LastingGround | None]:
+        """Steps 4 to 7."""
+        return examine(self, evidence, figures, folder, findings, asked.known), None
+
+    def judged(self, of: Judged, findings: Findings) -> int | None:
+        """How many classes there are, judged by what the promise needs of them; None: it needs none."""
+        return None
+
+    def narrowed(
+        self, matching: PayloadMatching, held: HeldBoxes, of: Judged, findings: Findings
+    ) -> HeldBoxes:
+        """The boxes with the records that can be in them where the payload has its say."""
+        return held
+
+    def as_released(self, evidence: Evidence) -> np.ndarray:
+        """All records as they were when they were released, codes int32 (n, c)."""
+        return evidence.every
+
+    def members(self, ground: LastingGround | None) -> Members:
+        """What the boxes of matching records have to hold."""
+        return HeldMembers()
+
+    def followed(self, figures: AuditFigures, seen: Seen) -> FollowedShare:
+        """How much was followed to the people who stand in it."""
+        return WHOLE
+
+    def checked(self, seen: Seen) -> Iterator[str]:
+        """One line a thing that was checked and is not always."""
+        yield from ()
+
+    def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:
+        """What was not, each with the reason: of the promise itself."""
+        if not seen.structure:
+            yield "how many may stand behind a row", "the audit ended before, see the failures"
+        if not seen.matching_records:
+            yield "payloads that changed places between boxes that hold both records", NO_MATCHING_RECORDS
+
+    def not_checked(self, seen: Seen) -> tuple[str, ...]:
+        """One line a thing that was not checked: its name, a colon, and why. No line holds a record's value."""
+        lines = *self.unchecked(seen), *of_any(seen, bool(self.policy.owner), self.unchecked_boxes())
+        return tuple(f"{name}: {reason}" for name, reason in lines)
+
+    def unchecked_boxes(self) -> Iterator[tuple[str, str]]:
+        """The same of boxes."""
+        yield (
+            "boxes as tight as their own members",
+            "members are not published; boxes were held against all records that lie in them",
+        )
+
+
+class Rows(Graphs):
+    """Closed classes. ``policy.by_levels``: every field of a class stands at one level."""
+
+    structure = "classes"
+
+    def may_count(self, classes: int | None, boxes: int) -> bool:
+        """As of ``Graphs``: several may share a box."""
+        return classes is not None and classes >= boxes
+
+    def narrowed(
+        self, matching: PayloadMatching, held: HeldBoxes, of: Judged, findings: Findings
+    ) -> HeldBoxes:
+        """As of ``Graphs``: rows of a class have the payloads of its records."""
+        pruned, allowed = class_members(matching, len(of.rows.size))
+        own = of._replace(graph=pruned, concealment=allowed, records=matching.records, resting=matching.waits)
+        self.judged(own, findings)
+        return replace(held, graph=pruned, records=matching.records)
+
+    def unchecked_boxes(self) -> Iterator[tuple[str, str]]:
+        """As of ``Graphs``."""
+        if self.policy.by_levels:
+            yield "labels as low as their members allow", "the policy publishes whole fields at one level"
+
+
+class People(Rows):
+    """Closed classes of people."""
+
+    def judged(self, of: Judged, findings: Findings) -> int | None:
+        """As of ``Graphs``."""
+        assert of.individual is not None
+        members = group_members(of.records.group_of, of.individual, len(of.records.size))
+        faults = check_classes(of.graph, of.concealment, members, of.rows.release, self.policy.k, of.resting)
+        judge_classes(faults, of.rows, self.policy.k, of.heads, findings)
+        return len(of.rows.size)
+
+    def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:
+        """As of ``Graphs``; payloads change places within a class."""
+        if not seen.structure:
+            yield from super().unchecked(replace(seen, matching_records=True))
+
+
+class Lasting(Rows):
+    """Cohorts that stay."""
+
+    free_quasis = True
+
+    def carried(self, run: Run, findings: Findings) -> Carried:
+        """As of ``Graphs``."""
+        return read_carried(run.folder, run.bound, run.books, findings)
+
+    def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
+        """As of ``Graphs``: only metrics tell when a release was made. What people were frozen with is numbered as
+        values of the input are, so it is read before boxes are held against these."""
+        metrics = told_metrics(run.metrics)
+        released = with_told_ends(released, metrics, run.places)
+        frozen = [book.book for book in run.box_books]
+        segments = read_cohorts(run.folder, frozen, findings, released=bool(released.heads))
+        if metrics:
+            released, _ = super().with_entered(run, released, findings)
+        return released, segments
+
+    def may_count(self, classes: int | None, boxes: int) -> bool:
+        """As of ``Graphs``: a class is a group, which its rows name."""
+        return classes == boxes
+
+    def examine(
+        self, evidence: Evidence, figures: AuditFigures, folder: Path, findings: Findings, asked: Asked
+    ) -> tuple[AuditFigures, LastingGround | None]:
+        """In the place of steps 4 to 7: who entered, once; groups of whole cohorts."""
+        bound, cohorts, released, every = (
+            evidence.bound,
+            self.policy.cohorts,
+            evidence.released,
+            evidence.every,
+        )
+        partition, partition_of = partitions_of(replace(evidence, records=every))
+        who = evidence.place_of(cohorts.individual.name)
+        faulty = np.zeros(len(every), bool)
+        for column, book in enumerate(evidence.books):
+            faulty |= np.append(value_faults(book), column == who)[every[:, column]]
+
+        def ends_of(codes: np.ndarray) -> np.ndarray:
+            number = windows_of(evidence, codes)
+            end = (number + 1) * cohorts.window_ms + self.policy.window_offset_ms
+            # Never multiplied: what no window has would become the end of some.
+            return np.where(number == NO_WINDOW, NO_WINDOW, end)
+
+        end = ends_of(every)
+        judge_overdue(evidence.carried, ends_of, self.policy, findings)
+        rows = InputRows(
+            np.zeros(len(end), np.uint64),
+            partition,
+            end,
+            evidence.columns(every, [column.name for column in bound.quasis]),
+            ~faulty & (end > NO_WINDOW // 2),
+        )
+        metrics = told_metrics(folder / "restricted" / "metrics")
+        record = chain_record(folder)
+        judge_place(record, metrics, findings)
+        if not evidence.runs:
+            judge_clocks(folder, metrics, self.policy, findings)
+        key = asked.people_key
+        told = judge_lasting(
+            LastingEvidence(
+                self.policy,
+                released,
+                evidence.box_books,
+                evidence.segments,
+                metrics,
+                rows,
+                # A missing individual, which is reported elsewhere, is nobody.
+                None if key is None else np.append(digests_of_codes(evidence.books[who], key), np.uint64(0)),
+                every[:, who],
+                evidence.columns(every, [column.name for column in bound.payload]),
+                evidence.stays,
+                partition_of,
+                read_to_the_end(folder),
+                evidence.carried,
+                evidence.seen & ~faulty & asked.pooled,
+                record,
+            ),
+            findings,
+            waiting=evidence.waiting,
+        )
+        followed = told.followed
+        figures = replace(
+            figures,
+            individuals=len(np.unique(evidence.records[:, who])),
+            classes=len(released.of_groups.release),
+            cohorts=told.cohorts,
+            people_known=told.people,
+            epoch_candidates=told.candidates,
+            place=None if record is None else record.place,
+        )
+        if followed is not None:
+            figures = replace(
+                figures,
+                followed=int(followed.groups.sum()),
+                rows_followed=followed.rows,
+                people_followed=followed.people,
+                counted_loosely=told.loose,
+            )
+        return figures, told.ground
+
+    def as_released(self, evidence: Evidence) -> np.ndarray:
+        """As of ``Graphs``: a faulty quasi-identifier is a null by then."""
+        records = evidence.every.copy()
+        for number, book in enumerate(evidence.books):
+            if book.column.field.quasi is not None:
+                # The last entry serves null, whose code is -1.
+                records[np.append(value_faults(book), False)[records[:, number]], number] = -1
+        return records
+
+    def members(self, ground: LastingGround | None) -> Members:
+        """As of ``Graphs``; without a ground it is not known who entered."""
+        return NoMembers() if ground is None else RecordedCohorts(ground)
+
+    def followed(self, figures: AuditFigures, seen: Seen) -> FollowedShare:
+        """As of ``Graphs``."""
+        if seen.recorded:
+            return WHOLE
+        return FollowedShare(
+            share(figures.followed, figures.classes),
+            share(figures.people_followed, figures.individuals),
+            share(figures.rows_followed, figures.rows),
+        )
+
+    def checked(self, seen: Seen) -> Iterator[str]:
+        """As of ``Graphs``."""
+        return of_cohorts(seen)
+
+    def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:
+        """As of ``Graphs``."""
+        return of_cohorts_unchecked(seen)
+
+
+def protection_of(policy: Policy) -> Graphs:
+    """The protection of a policy."""
+    if policy.promise.epochs:
+        return Lasting(policy)
+    if policy.promise.of_people:
+        return People(policy)
+    return Rows(policy) if policy.closed else Graphs(policy)

@@ -1,1 +1,0 @@
-"""How are closed classes improved, also under rules for sensitive values?"""
