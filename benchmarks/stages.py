@@ -18,6 +18,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+import kanonflow.solvers.partition_search.search as search
 import kanonflow.solvers.shapes.classes as solve_classes
 import kanonflow.solvers.shapes.graphs as solve_graph
 import kanonflow.solvers.structures.graph as graphs
@@ -84,8 +85,8 @@ STAGES: tuple[tuple[str, ModuleType, str], ...] = (
     ("solve: start", solve_classes, "diverse_greedy_labels"),
     ("solve: neighbours", solve_classes, "nearest_people"),
     ("solve: neighbours", solve_classes, "diverse_neighbours"),
-    ("solve: search", solve_classes, "class_descend"),
-    ("solve: search", solve_classes, "class_kick"),
+    ("solve: search", search, "descend"),
+    ("solve: search", search, "kick"),
     ("solve: other", releasing, "solve"),
     ("publish: content digest", issuing, "content_digest"),
     ("publish: matching", graphs, "random_factor"),

@@ -55,7 +55,8 @@ def search_partition(
     log = max(LOG, 4 * int(groups.k[0]))
     work = build_workspace(tour.size, max(tour.size, groups.size.size), effort.seed, log=log)
     ruin = build_ruin(people) if rules is None and isinstance(groups, Groups) else None
-    for unit in tour:
+    # Who waits first: a budget that ends early has placed them.
+    for unit in tour[np.argsort(groups.label[tour] >= 0, kind="stable")]:
         push(work, unit)
     trace: list[tuple[int, float]] = []
     position, struck, draining = 0, False, True

@@ -130,9 +130,9 @@ def test_a_solution_knows_its_shape_and_sums_itself_up() -> None:
     """Asking for the other structure is a TypeError; the summary is one line with the loss."""
     graph = solve(Task(TABLE, K, budget=Budget(10.0), seed=1))
     classes = solve(Task(TABLE, K, shape="classes", budget=Budget(10.0), seed=1))
-    with pytest.raises(TypeError, match="not a partition"):
+    with pytest.raises(TypeError, match="not a Partition"):
         _ = graph.partition
-    with pytest.raises(TypeError, match="not a graph"):
+    with pytest.raises(TypeError, match="not a GeneralizationGraph"):
         _ = classes.graph
     assert f"{graph.loss:.5f}" in graph.summary()
     assert "\n" not in graph.summary()

@@ -260,10 +260,8 @@ def test_the_report_says_what_was_not_checked(
     flags = ["verify", "--policy", str(run.policy), "--input", str(run.source), "--release", str(run.out)]
     assert main(flags) == 0
     text = capsys.readouterr().out
-    assert (
-        "not checked:\n  - which member a row belongs to: no matching records given (--matching-records)"
-        in text
-    )
+    assert "not checked:\n" in text
+    assert "  - which member a row belongs to: no matching records given (--matching-records)" in text
     assert main([*flags, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["not_checked"]
     assert all(": " in line and f"  - {line}" in text for line in told)

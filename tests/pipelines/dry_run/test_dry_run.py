@@ -130,7 +130,9 @@ def test_partitions_are_released_apart() -> None:
     ours, theirs = releases([each.metrics for each in run.releases]), releases(whole(table, head).metrics)
     assert ours.keys() == theirs.keys()
     assert len({partition for partition, _ in ours}) == 2
-    assert total(list(ours.values())) == total(list(theirs.values()))
+    assert total(list(ours.values())) == pytest.approx(
+        total(list(theirs.values())), rel=1e-12
+    )  # another order
 
 
 def test_a_window_alone_is_thinned_out() -> None:

@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.partition_search.group_loss import move, total_loss
 from kanonflow.solvers.partition_search.groups import WAITING, Groups, build_classes
 from kanonflow.solvers.partition_search.kicks import kick
 from kanonflow.solvers.partition_search.moves import FRESH, best_move, descend
 from kanonflow.solvers.partition_search.ruin import build_ruin
+from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.search.workspace import Workspace, build_workspace, push
 from kanonflow.solvers.starts.class_greedy import class_greedy_labels
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
@@ -186,3 +189,15 @@ def test_the_pool_takes_who_costs_more_than_waiting() -> None:
     assert work.found[:2].tolist() == [-1, -1]
     move(people, classes, 2, -1)
     assert classes.size[0] == 2
+
+
+def test_who_waits_is_placed_before_a_short_budget_ends() -> None:
+    """Many alike people, an odd one in each corner: nobody waits where a class of the same values is there to join."""
+    numbers = np.arange(155)
+    corners = (numbers % 4)[:, None] / 120.0
+    table = Table(
+        corners, (numbers % 2)[:, None].astype(np.int32), np.array([2]), np.ones(2), individuals=numbers
+    )
+    for seed in range(3):
+        answer = solve(Task(table, 2, shape="classes", budget=Budget(20.0), seed=seed))
+        assert (answer.partition.labels >= 0).all()
