@@ -121,7 +121,7 @@ class _OfGraph:
 
     def __init__(self, graph: GeneralizationGraph) -> None:
         self._graph = graph
-        self.covered = graph.members[:, 0]
+        self.covered = graph.members.min(axis=1)
 
     def check(self, bound: BoundPolicy, individuals: NDArray[np.int64]) -> None:
         if bound.policy.promise.of_people:
