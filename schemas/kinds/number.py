@@ -157,7 +157,8 @@ class Whole(NumberForm):
 
     def nearest(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Cut to the type's own bounds."""
-        low, high = (np.iinfo(self.arrow.to_pandas_dtype()).min, np.iinfo(self.arrow.to_pandas_dtype()).max)
+        ends = np.iinfo(str(self.arrow))
+        low, high = ends.min, ends.max
         return self.of_units(np.clip(values, low, high), nulls)
 
     def _cast(self, cells: pa.StringArray, form: TextForm) -> pa.Array:
@@ -235,7 +236,7 @@ class FloatForm(NumberForm):
 
     def nearest(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Cut to the largest single where the type is one."""
-        limit = np.finfo(self.arrow.to_pandas_dtype()).max
+        limit = np.finfo(f"float{self.arrow.bit_width}").max
         return self.of_units(np.clip(values, -limit, limit), nulls)
 
     def keys(self, array: pa.Array) -> list[NDArray[Any]]:
