@@ -64,6 +64,7 @@ def draft_from_input(
             f"--individual {individual}: {files[0].path} has no such field; it has {', '.join(columns)}"
         )
     proposal = proposed_roles(columns, _K, individual)
+    csv = replace(csv, nulls=(*csv.nulls, *(word for word in proposal.nulls if word not in csv.nulls)))
     name = PurePosixPath(files[0].name).name.split(".", 1)[0]
     said = csv if schema.csv else None
     fields = _following(_measured(proposal, name, said, files, schema, csv, terminal), columns)

@@ -30,7 +30,14 @@ from kanonflow.pipelines.fit.column_facts import ColumnFacts, Shape, shape_of
 from kanonflow.pipelines.fit.found_types import FoundType
 from kanonflow.pipelines.fit.person import Person, person_of
 from kanonflow.pipelines.fit.sampled_column import FEW_CATEGORIES, NEAR_UNIQUE, SampledColumn
-from kanonflow.pipelines.fit.value_looks import ATTRIBUTES, CONTACT, PERSONAL, Look, without_null_words
+from kanonflow.pipelines.fit.value_looks import (
+    ATTRIBUTES,
+    CONTACT,
+    PERSONAL,
+    Look,
+    says_nothing,
+    without_null_words,
+)
 from kanonflow.pipelines.fit.within_people import LEAST_PEOPLE, Keeping
 from kanonflow.schemas.draft import DraftedField
 from kanonflow.schemas.kinds.forms import form_of
@@ -62,13 +69,15 @@ _OF_EVENTS = re.compile(r"time|booked|date|stamp|event|created|trans|when|_at$|(
 class Proposal:
     """fields: by name, in the input's order. window_days: None, one single window. told: of the whole, in words.
 
-    asks_row: whether each row may be a person of its own, which is for the user to say.
+    asks_row: whether each row may be a person of its own, which is for the user to say. nulls: words of text columns
+    that mean nothing there.
     """
 
     fields: dict[str, DraftedField]
     window_days: int | None
     told: tuple[str, ...] = ()
     asks_row: bool = False
+    nulls: tuple[str, ...] = ()
 
 
 def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | None = None) -> Proposal:
@@ -109,7 +118,31 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
     window, told = _window(columns, when, None if who is None else who.codes, k)
     if who is None:
         told = (*told, *filter(None, (person.evidence,)), "no field comes back as an individual would")
-    return Proposal(fields, window, told, asks_row=who is None)
+    nulls = () if who is None else _null_words(list(sampled.values()), who)
+    return Proposal(fields, window, told, asks_row=who is None, nulls=nulls)
+
+
+def _null_words(columns: Sequence[SampledColumn], who: SampledColumn) -> tuple[str, ...]:
+    """Words for nothing in columns of text: half of the people who have one there have something else there, too.
+
+    Not what anybody keeps anywhere, for a file has one list of them: NA may be a country, and none a schooling. In the
+    place of the individual it is nobody.
+    """
+    nothing: set[str] = set()
+    something: set[str] = set()
+    for column in columns:
+        if not column.text or column.found.cells is None:
+            continue
+        words = (
+            pc.unique(column.found.values.filter(says_nothing(column.found.values))).drop_null().to_pylist()
+        )
+        for word in filter(None, words):
+            there = np.asarray(pc.fill_null(pc.equal(column.found.values, word), False))
+            people = np.unique(who.codes[there & who.speaks])
+            others = np.isin(people, who.codes[column.speaks & who.speaks]).sum()
+            empty = column is who or 2 * others >= max(1, people.size)
+            (nothing if empty else something).add(word)
+    return tuple(sorted(nothing - something))
 
 
 def _as(found: FoundType) -> dict[str, str]:

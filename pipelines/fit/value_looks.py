@@ -223,9 +223,13 @@ def without_null_words(values: pa.Array) -> pa.Array:
     """Text with null where a word for nothing stands (N/A, unknown, -); other values as they are."""
     if shape_of(values) is not Shape.TEXT:
         return values
-    bare = pc.utf8_lower(pc.utf8_trim_whitespace(values))
-    nothing = pc.is_in(bare, value_set=pa.array(_NOTHING, values.type))
-    return pc.if_else(pc.fill_null(nothing, True), pa.scalar(None, values.type), values)
+    return pc.if_else(says_nothing(values), pa.scalar(None, values.type), values)
+
+
+def says_nothing(texts: pa.Array) -> pa.Array:
+    """Whether a text is empty, null, or a word for nothing, in any case and with blanks around; bool (n,)."""
+    bare = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    return pc.fill_null(pc.is_in(bare, value_set=pa.array(_NOTHING, texts.type)), True)
 
 
 _NOTHING = sorted(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from kanonflow.pipelines.risks.member_guess import FALSE_ALARM, FieldValues, attacks_on
+from kanonflow.pipelines.risks.member_guess import FieldValues, attacks_on
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,6 +28,8 @@ ALL_ROWS = 0
 BUNDLES = (1, 30, ALL_ROWS)
 """Rows of a bundle that are known; ``ALL_ROWS``: all that a person has."""
 LEAST_COHORTS = 20
+FALSE_ALARM = 0.01
+"""As of ``member_guess``, but of a check, which somebody reads, and not of every run."""
 _CHUNK = 200_000
 
 

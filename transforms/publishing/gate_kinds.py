@@ -6,6 +6,8 @@ label and value is looked up in the rows of the hierarchy, or compared by the st
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_address, ip_network
 
 import numpy as np
@@ -45,14 +47,23 @@ def in_node(
     O(m log m); each pair of a label and a value is looked up once.
     """
     above = {row[0]: frozenset(row) for row in hierarchy.rows}
+    holds = partial(_holds, above=above, root=hierarchy.root)
+    return _each_pair(labels, render_text(values), row, member, holds)
+
+
+def _each_pair(
+    labels: pa.Array,
+    texts: pa.Array,
+    row: NDArray[np.int64],
+    member: NDArray[np.int64],
+    holds: Callable[[str | None, str | None], bool],
+) -> NDArray[np.bool_]:
+    """What is said of each pair of a label and a text, which is asked once; bool (m,)."""
     label, label_names = _coded(labels)
-    value, value_names = _coded(render_text(values))
-    width = len(value_names)
-    pairs, place = np.unique(label[row] * width + value[member], return_inverse=True)
-    inside = [
-        _holds(label_names[pair // width], value_names[pair % width], above, hierarchy.root)
-        for pair in pairs.tolist()
-    ]
+    text, names = _coded(texts)
+    width = len(names)
+    pairs, place = np.unique(label[row] * width + text[member], return_inverse=True)
+    inside = [holds(label_names[pair // width], names[pair % width]) for pair in pairs.tolist()]
     return np.array(inside, dtype=bool)[place]
 
 
@@ -121,16 +132,11 @@ def _in_prefix(
     member: NDArray[np.int64],
     column: BoundColumn,
 ) -> NDArray[np.bool_]:
-    """Whether each member's value begins with its row's label; each pair of a label and a value is read once."""
+    """Whether each member's value begins with its row's label."""
     quasi = column.field.quasi
     assert quasi is not None
     begins = _text_begins if quasi.of in (None, "text") else _address_begins
-    label, label_names = _coded(boxes)
-    value, value_names = _coded(values)
-    width = len(value_names)
-    pairs, place = np.unique(label[row] * width + value[member], return_inverse=True)
-    inside = [begins(label_names[pair // width], value_names[pair % width]) for pair in pairs.tolist()]
-    return np.array(inside, dtype=bool)[place]
+    return _each_pair(boxes, values, row, member, begins)
 
 
 def _text_begins(label: str | None, text: str | None) -> bool:

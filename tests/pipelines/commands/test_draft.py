@@ -13,6 +13,7 @@ from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.pipelines.commands.draft import draft_from_input
 from kanonflow.schemas.policy_fields import Role
 from kanonflow.schemas.policy_file import load_policy
+from tests.pipelines.fit.trades import bank
 
 pytestmark = pytest.mark.thorough
 
@@ -152,3 +153,18 @@ def test_fields_that_follow_from_others_are_remarked(tmp_path: Path) -> None:
     assert "follows from district: leave it out" in said["region"]
     assert "follows" not in said["district"] + said["sector"]
     assert checked(text, feed, tmp_path) == 0
+
+
+def test_words_for_nothing_are_declared_and_the_field_is_not_asked_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """N/A and unknown in the rows of people who have an occupation elsewhere: nulls of the file, and the occupation is
+    known of people; drafted, checked, and nothing of it published."""
+    feed = bank()
+    lines = [",".join(feed.cells), *map(",".join, zip(*feed.cells.values(), strict=True))]
+    (tmp_path / "bank.csv").write_text("\n".join(lines) + "\n")
+    text = draft_from_input([str(tmp_path / "bank.csv")])
+    assert 'csv: {nulls: ["N/A", "unknown"]}' in text
+    assert "  job: {role: quasi" in text
+    assert '"?"' not in text.partition("fields:")[2]
+    assert checked(text, tmp_path / "bank.csv", tmp_path) == 0, text + capsys.readouterr().out

@@ -85,6 +85,21 @@ def test_words_for_nothing_do_not_make_an_attribute_payload() -> None:
         assert roles(Feed("bank", {**kept, "job": job}, {}))["job"] == "quasi"
 
 
+def test_words_that_people_have_beside_something_else_are_nulls() -> None:
+    """Of a bank's clients N/A and unknown; a country that is called NA, and a schooling "none", are kept by theirs."""
+    assert of_trade(bank, named=True)[1].nulls == ("N/A", "unknown")
+    rng = np.random.default_rng(3)
+    who = rng.integers(150, size=2_000)
+    cells = {
+        "customer": [f"p{each}" for each in who],
+        "sex": ["mf"[each % 2] for each in who],
+        "country": [("NA", "CZ", "DE")[each % 3] for each in who],
+        "schooling": [("none", "some")[each // 3 % 2] for each in who],
+        "score": [f"{each:.2f}" for each in rng.random(2_000)],
+    }
+    assert proposed(Feed("namibia", cells, {})).nulls == ()
+
+
 def test_a_household_is_no_person() -> None:
     """Sex and age differ within it as between; each row may be somebody of its own, which is asked once."""
     feed = census()

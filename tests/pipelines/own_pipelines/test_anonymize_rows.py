@@ -48,12 +48,12 @@ providers:
 
 @pytest.fixture
 def feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """60 rows of 20 people, some without an age, and one whose time is none; the policy and the secret."""
+    """60 rows of 20 people, three without an age, and one whose time is none; the policy and the secret."""
     monkeypatch.chdir(tmp_path)
     lines = ["when,who,age,zip,born,amount,note"]
     for number in range(60):
         who = number % 20
-        age = "" if who == 3 else 20 + who
+        age = "" if who % 7 == 3 else 20 + who
         lines.append(
             f"2024-03-0{1 + number // 30}T{number % 24:02d}:00:00Z,p{who},{age},0{1234 + who % 3},"
             f"{1980 + who}-01-02,{number}.50,n{number}"

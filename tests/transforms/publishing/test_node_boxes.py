@@ -114,7 +114,7 @@ def test_the_gate_looks_at_pairs_that_occur(monkeypatch: pytest.MonkeyPatch) -> 
     tree = Hierarchy(tuple((code, f"g{code}", "*") for code in codes))
     looks = []
     holds = gate_kinds._holds
-    monkeypatch.setattr(gate_kinds, "_holds", lambda *given: looks.append(1) or holds(*given))
+    monkeypatch.setattr(gate_kinds, "_holds", lambda *given, **tree: looks.append(1) or holds(*given, **tree))
     places = np.arange(4000)
     labels = pa.array([f"g{code}" for code in codes])
     assert in_node(labels, pa.array(codes), places, places, tree).all()
