@@ -50,6 +50,7 @@ from kanonflow.pipelines.risks.feed_people import (
 from kanonflow.pipelines.risks.field_values import field_values
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
+from kanonflow.pipelines.risks.published_exactly import steady_fields
 from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
@@ -351,9 +352,11 @@ def _bundles(feed: Feed, cohorts: Cohorts, bound: BoundPolicy) -> tuple[Bundled,
     frozen = feed.rows.take(pa.array(_entry_rows(feed, cohorts, rows)[bundles.who]))
     quasis = {column.name: field_values(frozen, column) for column in bound.quasis}
     published = feed.rows.take(pa.array(rows))
+    steady = steady_fields(published, bound, bundles.who)
     found, open_fields = [], dict[str, FieldHints]()
     for column in columns:
-        hints = field_hints(field_values(published, column), quasis, bundles, _SEED, len(columns))
+        values = field_values(published, column, steady=column.name in steady)
+        hints = field_hints(values, quasis, bundles, _SEED, len(columns))
         accepted = column.field.accept_risk is not None
         found.append(Bundled(column.name, hints.guesses, accepted))
         if not accepted:
