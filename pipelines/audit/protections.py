@@ -255,7 +255,7 @@ class Lasting(Rows):
             partition,
             end,
             evidence.columns(every, [column.name for column in bound.quasis]),
-            ~faulty & (end > NO_WINDOW // 2),
+            ~faulty & (end != NO_WINDOW),
         )
         metrics = told_metrics(folder / "restricted" / "metrics")
         record = chain_record(folder)

@@ -19,7 +19,7 @@ import numpy as np
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ids
+from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ends, release_ids
 from kanonflow.schemas.policy import Policy
 
 INHERITED_MS = -(2**60)
@@ -68,7 +68,7 @@ def judge_entries(
     bounded: bool,
 ) -> None:
     """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers."""
-    ends = np.array([head.end or 0 for head in heads], np.int64)
+    ends = release_ends(heads)
     entry = ends[rosters.entered]
     seen = (person >= 0) & rows.readable
     seen[seen] &= rows.end[seen] <= entry[person[seen]]
@@ -128,7 +128,7 @@ def _judge_put_off(
     np.minimum.at(first, who, end)
     partition = np.zeros(count, np.int64)
     partition[who] = rows.partition[readable]
-    ends = np.array([head.end or 0 for head in heads], np.int64)
+    ends = release_ends(heads)
     entry = np.full(count, _NEVER)
     known = person[readable] >= 0
     entry[who[known]] = ends[rosters.entered[person[readable][known]]]

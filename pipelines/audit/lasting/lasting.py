@@ -41,7 +41,7 @@ from kanonflow.pipelines.audit.read.chain_record import ChainRecord
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
-from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead
+from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead, release_ends
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import read_object
 from kanonflow.schemas.canonical_types import MILLISECONDS
@@ -240,7 +240,7 @@ def _judge_times(groups: ReleasedGroups, evidence: LastingEvidence, findings: Fi
     """A release was made when the windows of all of its rows had ended, and none of them was due before."""
     policy, heads = evidence.policy, evidence.released.heads
     size = policy.cohorts.window_ms
-    end = np.array([head.end or 0 for head in heads], np.int64)[groups.release]
+    end = release_ends(heads)[groups.release]
     closing = np.array([head.closing for head in heads], bool)[groups.release]
     late = groups.start + size + policy.waiting_ms < end
     # All rows of a closing one were due by the clock that its run began with, a window before it.
