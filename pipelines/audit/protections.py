@@ -62,9 +62,9 @@ class Asked(NamedTuple):
     """What was asked of an audit: matches that are known, the key of people's digests, and whether who was seen and did
     not enter went from each run of a chain to the next."""
 
-    known: int = 0
-    people_key: bytes | None = None
-    pooled: bool = True
+    known: int
+    people_key: bytes | None
+    pooled: bool
 
 
 class Run(NamedTuple):

@@ -48,8 +48,10 @@ def people_of_rows(rows: InputRows, rosters: Rosters) -> np.ndarray:
     """The place of each row's person among those who entered in its partition, int64 (n,); -1: it never entered."""
     count = len(rosters.person)
     digests = np.concatenate([rosters.person, rows.digest]).view(np.int64)
-    _, group, _ = group_rows(np.column_stack([np.concatenate([rosters.partition, rows.partition]), digests]))
-    place = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
+    own, group, _ = group_rows(
+        np.column_stack([np.concatenate([rosters.partition, rows.partition]), digests])
+    )
+    place = np.full(len(own), -1, np.int64)
     # Of somebody who entered twice the first time counts.
     place[group[:count][::-1]] = np.arange(count)[::-1]
     return place[group[count:]]
@@ -121,8 +123,10 @@ def _judge_put_off(
 ) -> None:
     """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold."""
     readable = rows.readable & (rows.end > _NOWHERE)
-    _, who, _ = group_rows(np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)]))
-    count = int(who.max(initial=-1)) + 1
+    people, who, _ = group_rows(
+        np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)])
+    )
+    count = len(people)
     end = rows.end[readable]
     first = np.full(count, _NEVER)
     np.minimum.at(first, who, end)

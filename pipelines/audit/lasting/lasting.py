@@ -113,7 +113,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
     judge_carried(evidence.carried, every, evidence.record, findings)
     keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
-    fewest = int(rosters.members.min()) if len(rosters.members) else None
+    fewest = rosters.fewest(np.arange(len(rosters.person)))
     figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
     if waiting:
         _judge_overdue(evidence, findings)
@@ -154,11 +154,10 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     ground = replace(ground, person=person)
     followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
-    known = person[evidence.stays]
-    sizes = rosters.members[rosters.cohort[known[known >= 0]]]
+    own = rosters.fewest(person[evidence.stays])
     return replace(
         figures,
-        candidates=int(sizes.min()) if len(sizes) else fewest,
+        candidates=fewest if own is None else own,
         followed=followed,
         ground=ground,
         loose=loose,
@@ -265,8 +264,8 @@ def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
     over = evidence.stays & (evidence.rows.end + evidence.policy.waiting_ms <= last[evidence.rows.partition])
     over &= evidence.rows.end > -(2**61)
     payload = evidence.payload[over]
-    _, number, _ = group_rows(np.concatenate([payload, evidence.released.payload]))
-    count = int(number.max(initial=-1)) + 1
+    distinct, number, _ = group_rows(np.concatenate([payload, evidence.released.payload]))
+    count = len(distinct)
     due = np.bincount(number[: len(payload)], minlength=count)
     missing = int(np.maximum(due - np.bincount(number[len(payload) :], minlength=count), 0).sum())
     if missing:
