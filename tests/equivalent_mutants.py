@@ -156,7 +156,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "settled >= 1",
         1,
     ): "whether a pass changed anything: another pass changes nothing",
-    (f"{_LASTING}/entries.py", "people_of_rows", "-1", "-0", 0): "a place more, which nobody has",
     (
         f"{_LASTING}/entries.py",
         "judge_entries",
@@ -178,13 +177,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "20001",
         0,
     ): "how much is searched is a matter of time: what is left over is told as not followed",
-    (
-        f"{_LASTING}/lasting_groups.py",
-        "module",
-        "8",
-        "9",
-        0,
-    ): "a round more changes nothing once none is narrowed, and whole groups are followed by another search",
     (
         f"{_JUDGE}/ranks.py",
         "ranks_within",

@@ -158,11 +158,14 @@ class Trials:
 
     def _reaching(self, mutant: Mutant, own: Sequence[str]) -> list[str]:
         """The own tests that run a mutant's line, or else anything of its module, or else all there are; of one that
-        is compiled or runs when the module is loaded, which nobody sees, those of the module."""
+        is compiled or runs when the module is loaded, which nobody sees, those of the module. A constant may be read
+        by a test that runs nothing: there all of the module's namesake are among them."""
         tests = [node for node, took in self._seconds.items() if node.split("::")[0] in own and took < SLOW]
         module = [node for node in tests if self._lines[node].get(mutant.module)]
-        line = [node for node in module if mutant.line in self._lines[node][mutant.module]]
-        return (line if mutant.within is not None else []) or module or tests
+        if mutant.within is None:
+            namesake = f"/test_{Path(mutant.module).stem}.py::"
+            return [node for node in tests if node in module or namesake in node] or tests
+        return [node for node in module if mutant.line in self._lines[node][mutant.module]] or module or tests
 
 
 class _FirstFailure:
@@ -350,15 +353,19 @@ def _set_anew(mutant: Mutant) -> None:
 
 
 def _set_defaults(old: Any, new: Any) -> None:
+    """Of a function, or of all that a class holds: also of what makes a tuple with names, and constants of a class."""
     if isinstance(old, FunctionType) and isinstance(new, FunctionType):
         old.__defaults__, old.__kwdefaults__ = new.__defaults__, new.__kwdefaults__
+    elif isinstance(old, staticmethod | classmethod):
+        _set_defaults(old.__func__, new.__func__)
     elif isinstance(old, type):
         for own, value in vars(new).items():
-            if isinstance(value, FunctionType) and own in vars(old):
+            if isinstance(value, FunctionType | staticmethod | classmethod) and own in vars(old):
                 _set_defaults(vars(old)[own], value)
-            elif own in getattr(old, "__dataclass_fields__", {}):
+            elif type(value) in (bool, int, float, tuple) and not own.startswith("__"):
                 setattr(old, own, value)
-                old.__dataclass_fields__[own].default = value
+                if own in getattr(old, "__dataclass_fields__", {}):
+                    old.__dataclass_fields__[own].default = value
 
 
 def _module_name(module: str) -> str:

@@ -96,7 +96,7 @@ _HAND_MADE = ("test_audit.py",)
 _MINUTES = ("test_chain.py", "test_old_chains.py")
 """Tests of whole chains, by the command: nothing is tried with them."""
 _PLANTED = ("lasting/test_lasting.py", "test_planted_faults.py")
-_READING = ("read", "records", "audit", "followed_share")
+_READING = ("read", "records", "audit", "candidates", "evidence", "followed_share", "protections")
 """Rooms, and modules, whose tests are faults planted in whole runs, too."""
 JUDGING = _judging()
 """Modules that judge releases, with their own tests: whatever stands in the folder, so that the list follows it."""

@@ -231,9 +231,10 @@ def _read(
         figures = _count_waiting(figures, int(stays.sum()), folder, findings)
     every = records.codes
     evidence = Evidence(
-        bound, kept, box_books, every[stays], released, every, stays, waiting, told, segments, carried, seen
-    )
-    return replace(evidence, runs=places is not None), figures
+        bound, kept, box_books, every[stays], released, every, stays, waiting, told, segments, carried, seen,
+        runs=places is not None,
+    )  # fmt: skip
+    return evidence, figures
 
 
 def _check_places(

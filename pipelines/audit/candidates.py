@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """What classes are judged by. individual: of each record, from 1, 0: nobody; None: each is its own. resting: bool,
+    """What classes are judged by. individual: of each record, numbers from 0; None: each is its own. resting: bool,
     groups of records that may still wait."""
 
     graph: CandidateGraph
@@ -80,8 +80,8 @@ def examine(
         waits = may_wait(records, heads, partitions_of(evidence)[1], policy)
         whole = with_waiting(graph, waits, figures.waiting)
     placement = place(whole)
-    # A missing individual (-1) was reported already; it must not be anybody's number.
-    individual = next((evidence.columns(evidence.records, [name])[:, 0] + 1 for name in policy.owner), None)
+    # A missing individual was reported already; it must not be anybody's number.
+    individual = next((_numbers(evidence.columns(evidence.records, [name])) for name in policy.owner), None)
     members = _members(individual, records)
     shown = released_part(placement) if figures.waiting else placement
     figures = replace(
@@ -188,6 +188,10 @@ def _groups(evidence: Evidence) -> tuple[RecordGroups, RowGroups]:
         group_of=group_of,
     )
     return records, rows
+
+
+def _numbers(codes: np.ndarray) -> np.ndarray:
+    return np.unique(codes, return_inverse=True)[1].reshape(-1)
 
 
 def _members(individual: np.ndarray | None, records: RecordGroups) -> GroupMembers:

@@ -1,6 +1,6 @@
 """What an audit has read: records and rows as codes, in which window of which partition each may be."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,10 +35,10 @@ class Evidence:
     stays: np.ndarray
     waiting: bool
     metrics: bool
-    segments: tuple[EnteredSegment, ...] | None = None
-    carried: Carried = NOTHING
-    seen: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-    runs: bool = False
+    segments: tuple[EnteredSegment, ...] | None
+    carried: Carried
+    seen: np.ndarray
+    runs: bool
 
     def place_of(self, name: str) -> int:
         """The column of a field in ``records``."""

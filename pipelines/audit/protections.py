@@ -62,9 +62,9 @@ class Asked(NamedTuple):
     """What was asked of an audit: matches that are known, the key of people's digests, and whether who was seen and did
     not enter went from each run of a chain to the next."""
 
-    known: int = 0
-    people_key: bytes | None = None
-    pooled: bool = True
+    known: int
+    people_key: bytes | None
+    pooled: bool
 
 
 class Run(NamedTuple):
@@ -255,7 +255,7 @@ class Lasting(Rows):
             partition,
             end,
             evidence.columns(every, [column.name for column in bound.quasis]),
-            ~faulty & (end > NO_WINDOW // 2),
+            ~faulty & (end != NO_WINDOW),
         )
         metrics = told_metrics(folder / "restricted" / "metrics")
         record = chain_record(folder)

@@ -95,7 +95,7 @@ def conceal(
     oldest_window = np.zeros(rows, np.int64)
     _count(
         graph.indptr, graph.columns, component, graph.row_size, graph.record_size,
-        members.indptr, members.individual, np.full(int(members.individual.max(initial=0)) + 1, -1, np.int32),
+        members.indptr, members.individual, np.full(int(members.individual.max(initial=0)) + 1, rows, np.int32),
         window, rows_of_record, records_of_row, individuals_of_row, oldest_window,
     )  # fmt: skip
     return Concealment(
@@ -168,7 +168,8 @@ def _count(  # type: ignore[no-untyped-def]
     indptr, columns, component, row_size, record_size, member_start, member, seen, window,
     rows_of_record, records_of_row, individuals_of_row, oldest_window,
 ):  # fmt: skip
-    """Sums over allowed pairs; ``seen`` holds the last row group that counted an individual."""
+    """Sums over allowed pairs; ``seen`` holds the last row group that counted an individual; more than
+    there are: none did."""
     rows = len(row_size)
     for row in range(rows):
         oldest = np.iinfo(np.int64).max

@@ -28,8 +28,8 @@ def released_records(
     stands for one record with equal codes; which of several equal ones makes no difference to anything that
     follows.
     """
-    _, group, _ = group_rows(np.concatenate([records, rejected]))
-    groups = int(group.max(initial=-1)) + 1
+    distinct, group, _ = group_rows(np.concatenate([records, rejected]))
+    groups = len(distinct)
     own, other = group[: len(records)], group[len(records) :]
     taken = np.bincount(other, minlength=groups)
     excess = int(np.maximum(taken - np.bincount(own, minlength=groups), 0).sum())
@@ -99,8 +99,8 @@ def check_payload(
 
     waiting: records may be missing, as many as there are fewer rows.
     """
-    _, group, _ = group_rows(np.concatenate([records, rows]))
-    groups = int(group.max(initial=-1)) + 1
+    distinct, group, _ = group_rows(np.concatenate([records, rows]))
+    groups = len(distinct)
     surplus = np.bincount(group[len(records) :], minlength=groups) - np.bincount(
         group[: len(records)], minlength=groups
     )

@@ -19,7 +19,7 @@ import numpy as np
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ids
+from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ends, release_ids
 from kanonflow.schemas.policy import Policy
 
 INHERITED_MS = -(2**60)
@@ -48,8 +48,10 @@ def people_of_rows(rows: InputRows, rosters: Rosters) -> np.ndarray:
     """The place of each row's person among those who entered in its partition, int64 (n,); -1: it never entered."""
     count = len(rosters.person)
     digests = np.concatenate([rosters.person, rows.digest]).view(np.int64)
-    _, group, _ = group_rows(np.column_stack([np.concatenate([rosters.partition, rows.partition]), digests]))
-    place = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
+    own, group, _ = group_rows(
+        np.column_stack([np.concatenate([rosters.partition, rows.partition]), digests])
+    )
+    place = np.full(len(own), -1, np.int64)
     # Of somebody who entered twice the first time counts.
     place[group[:count][::-1]] = np.arange(count)[::-1]
     return place[group[count:]]
@@ -68,7 +70,7 @@ def judge_entries(
     bounded: bool,
 ) -> None:
     """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers."""
-    ends = np.array([head.end or 0 for head in heads], np.int64)
+    ends = release_ends(heads)
     entry = ends[rosters.entered]
     seen = (person >= 0) & rows.readable
     seen[seen] &= rows.end[seen] <= entry[person[seen]]
@@ -121,14 +123,16 @@ def _judge_put_off(
 ) -> None:
     """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold."""
     readable = rows.readable & (rows.end > _NOWHERE)
-    _, who, _ = group_rows(np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)]))
-    count = int(who.max(initial=-1)) + 1
+    people, who, _ = group_rows(
+        np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)])
+    )
+    count = len(people)
     end = rows.end[readable]
     first = np.full(count, _NEVER)
     np.minimum.at(first, who, end)
     partition = np.zeros(count, np.int64)
     partition[who] = rows.partition[readable]
-    ends = np.array([head.end or 0 for head in heads], np.int64)
+    ends = release_ends(heads)
     entry = np.full(count, _NEVER)
     known = person[readable] >= 0
     entry[who[known]] = ends[rosters.entered[person[readable][known]]]

@@ -41,7 +41,7 @@ from kanonflow.pipelines.audit.read.chain_record import ChainRecord
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
-from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead
+from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead, release_ends
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import read_object
 from kanonflow.schemas.canonical_types import MILLISECONDS
@@ -113,7 +113,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
     judge_carried(evidence.carried, every, evidence.record, findings)
     keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
-    fewest = int(rosters.members.min()) if len(rosters.members) else None
+    fewest = rosters.fewest(np.arange(len(rosters.person)))
     figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
     if waiting:
         _judge_overdue(evidence, findings)
@@ -154,11 +154,10 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     ground = replace(ground, person=person)
     followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
-    known = person[evidence.stays]
-    sizes = rosters.members[rosters.cohort[known[known >= 0]]]
+    own = rosters.fewest(person[evidence.stays])
     return replace(
         figures,
-        candidates=int(sizes.min()) if len(sizes) else fewest,
+        candidates=fewest if own is None else own,
         followed=followed,
         ground=ground,
         loose=loose,
@@ -240,7 +239,7 @@ def _judge_times(groups: ReleasedGroups, evidence: LastingEvidence, findings: Fi
     """A release was made when the windows of all of its rows had ended, and none of them was due before."""
     policy, heads = evidence.policy, evidence.released.heads
     size = policy.cohorts.window_ms
-    end = np.array([head.end or 0 for head in heads], np.int64)[groups.release]
+    end = release_ends(heads)[groups.release]
     closing = np.array([head.closing for head in heads], bool)[groups.release]
     late = groups.start + size + policy.waiting_ms < end
     # All rows of a closing one were due by the clock that its run began with, a window before it.
@@ -265,8 +264,8 @@ def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
     over = evidence.stays & (evidence.rows.end + evidence.policy.waiting_ms <= last[evidence.rows.partition])
     over &= evidence.rows.end > -(2**61)
     payload = evidence.payload[over]
-    _, number, _ = group_rows(np.concatenate([payload, evidence.released.payload]))
-    count = int(number.max(initial=-1)) + 1
+    distinct, number, _ = group_rows(np.concatenate([payload, evidence.released.payload]))
+    count = len(distinct)
     due = np.bincount(number[: len(payload)], minlength=count)
     missing = int(np.maximum(due - np.bincount(number[len(payload) :], minlength=count), 0).sum())
     if missing:

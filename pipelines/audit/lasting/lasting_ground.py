@@ -11,7 +11,7 @@ import numpy as np
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.equal_rows import group_rows, runs
-from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ends
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.schemas.policy import Policy
 
@@ -56,7 +56,7 @@ class LastingGround:
     @property
     def release_ends(self) -> np.ndarray:
         """When each release was made, int64 (releases,), ms."""
-        return np.array([head.end or 0 for head in self.heads], np.int64)
+        return release_ends(self.heads)
 
     @property
     def turns(self) -> np.ndarray:

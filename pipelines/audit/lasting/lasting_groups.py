@@ -133,9 +133,9 @@ def _inside(
     """Bool (e,): whether all corners of each pair's cohort lie in its group's box. Each distinct pair is asked once."""
     total = len(ground.rosters.members)
     keys, back = np.unique(group * total + cohort, return_inverse=True)
-    owner, corner = corners_of(ground.rosters, keys % max(total, 1))
+    owner, corner = corners_of(ground.rosters, keys % total)
     points = encode_records(ground.rosters.corners[corner], ground.books)
-    outside = outside_boxes(encoded, ground.groups.boxes[keys[owner] // max(total, 1)], points, ground.books)
+    outside = outside_boxes(encoded, ground.groups.boxes[keys[owner] // total], points, ground.books)
     held = np.ones(len(keys), bool)
     held[owner[outside]] = False
     return held[back]
@@ -159,7 +159,7 @@ def _settle(
         where = groups.release[pairs.group[settled]] * np.int64(total) + least[settled]
         places = np.unique(np.column_stack([where, pairs.group[settled]]), axis=0)
         key, first, count = np.unique(places[:, 0], return_index=True, return_counts=True)
-        torn.update((key[count > 1] // max(total, 1)).tolist())
+        torn.update((key[count > 1] // total).tolist())
         own = groups.release[group] * np.int64(total) + cohort
         at = np.minimum(np.searchsorted(key, own), max(len(key) - 1, 0))
         known = key[at] == own if len(key) else np.zeros(len(own), bool)
@@ -190,7 +190,7 @@ def _judge_listed(ground: LastingGround, pairs: _Candidates, listed: np.ndarray,
     )
     wrong = listed & ((first - policy.cohorts.window_ms != groups.start) | (last != groups.end))
     note_groups(ground, np.flatnonzero(wrong), "have a window that is not that of their rows", findings)
-    total = max(len(rosters.members), 1)
+    total = len(rosters.members)
     keys = np.unique(group * total + _cohorts(ground, pairs))
     keys = keys[listed[keys // total]]
     own, owner = np.unique(keys // total, return_inverse=True)

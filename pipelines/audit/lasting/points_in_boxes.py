@@ -82,7 +82,7 @@ def cohorts_in_boxes(
     since: int64 (c,), when each cohort entered. O(pairs with a first corner in the box, times corners).
     """
     first = rosters.starts[:-1]
-    partition = np.full(len(first), -1, np.int32)
+    partition = np.empty(len(first), np.int32)
     partition[rosters.cohort] = rosters.partition
     encoded = encode_boxes(books)
     told: list[tuple[np.ndarray, np.ndarray]] = []

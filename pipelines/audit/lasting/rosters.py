@@ -45,6 +45,11 @@ class Rosters:
     corners: np.ndarray
     starts: np.ndarray
 
+    def fewest(self, person: np.ndarray) -> int | None:
+        """The fewest people of a cohort of anybody of these, int64 (n,); -1 is in none. None: so are all of them."""
+        sizes = self.members[self.cohort[person[person >= 0]]]
+        return int(sizes.min()) if len(sizes) else None
+
 
 def read_rosters(
     segments: Sequence[EnteredSegment],

@@ -71,11 +71,8 @@ class BoxBook:
         return len(self._boxes) - 1
 
     def _ask_rows(self) -> bool:
-        """Whether the field's values have grown, and rows came with them."""
-        since, count = self._asked, len(self.book.values)
-        if since == count:
-            return False
-        came = list(self.kind.rows(self.book, since))
+        """Whether rows came with values that are new to the field."""
+        came = list(self.kind.rows(self.book, self._asked))
         self._asked = len(self.book.values)
         for code, row in came:
             for label in dict.fromkeys(row):

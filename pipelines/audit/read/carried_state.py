@@ -162,10 +162,9 @@ def _codes(rows: pa.Table, bound: BoundPolicy, books: Sequence[CodeBook]) -> np.
     columns = []
     for book, column in zip(books, bound.columns, strict=True):
         codes = book.codes_of_canonical(rows.column(column.name).combine_chunks())
-        for row, fault in faults:
-            if column.name in fault["cells"]:
-                came = (fault["cells"][column.name], column.name in fault["unread"])
-                codes[row] = book.codes_of_rejected([came], 1)[0]
+        own = [(row, fault) for row, fault in faults if column.name in fault["cells"]]
+        came = [(fault["cells"][column.name], column.name in fault["unread"]) for _, fault in own]
+        codes[[row for row, _ in own]] = book.codes_of_rejected(came, len(came))
         columns.append(codes)
     return np.column_stack(columns).astype(np.int32)
 

@@ -51,6 +51,11 @@ class ReleaseHead:
         return self.place, self.end or 0, not self.closing
 
 
+def release_ends(heads: Sequence[ReleaseHead]) -> np.ndarray:
+    """When each release of cohorts that last was made, int64 (releases,), ms. Raises LookupError: one tells none."""
+    return np.array([there(head.end) for head in heads], np.int64)
+
+
 def release_ids(heads: Sequence[ReleaseHead], numbers: np.ndarray) -> list[str]:
     """The ids of releases, each once, by their numbers, int (m,)."""
     return [heads[number].release_id for number in np.unique(numbers)]

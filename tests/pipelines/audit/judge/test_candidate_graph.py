@@ -1,13 +1,9 @@
 """The audit's graph, flow and components against enumeration of everything."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
 from kanonflow.pipelines.audit.judge import candidate_graph as judged
 from kanonflow.pipelines.audit.judge.candidate_graph import (
@@ -120,76 +116,6 @@ def test_degree_is_not_enough() -> None:
     concealment = conceal(graph, place(graph), members, np.zeros(2, np.int64))
     assert concealment.rows_of_record.tolist() == [1, 1]
     assert concealment.components == 2
-
-
-def test_later_windows_do_not_starve_earlier_ones() -> None:
-    """Rows of two windows compete for the first window's records: all are placed, whatever their order."""
-    fits = np.array([[True, True], [True, False]])
-    graph = CandidateGraph(
-        indptr=np.array([0, 2, 3]),
-        columns=np.array([0, 1, 0], np.int32),
-        row_size=np.array([3, 3]),
-        record_size=np.array([3, 3]),
-        row_turn=np.array([1, 0]),
-        record_turn=np.array([0, 1]),
-    )
-    placement = place(graph)
-    assert placement.perfect
-    assert fits[placement.flow_row, placement.flow_record].all()
-
-
-def test_what_fits_is_placed_without_a_search() -> None:
-    """Rows of one and of several take the records that only they can have, until none is left over: no phase."""
-    placement = place(graph_of(np.array([[True, False], [True, True]]), [1, 3], [2, 2]))
-    assert (placement.perfect, placement.phases) == (True, 0)
-    assert sorted(zip(placement.flow_row, placement.flow_record, placement.flow, strict=True)) == [
-        (0, 0, 1),
-        (1, 0, 1),
-        (1, 1, 2),
-    ]
-
-
-def test_one_phase_finds_all_shortest_paths() -> None:
-    """Three pairs of rows in which the first took what only the second could have: a path each, all of one length."""
-    pair = np.array([[True, True, True], [True, False, False], [False, True, False]])
-    # The first row of each has three records and takes the one that fewest ask for; two rows then lack theirs.
-    one = place(graph_of(pair, [2, 1, 1], [1, 1, 2]))
-    assert (one.perfect, one.phases) == (True, 0)
-    crossed = np.array([[True, True], [True, False]])
-    fits = np.kron(np.eye(3, dtype=bool), crossed)
-    graph = graph_of(fits, [1] * 6, [1] * 6)
-    # Whatever record 0 of a pair is asked for as often as, the first row comes first and takes it.
-    forced = replace(graph, row_turn=np.array([0, 0] * 3), record_turn=np.array([0, 1] * 3))
-    placement = place(forced)
-    assert placement.perfect
-    assert placement.phases <= 1
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_flow_of_larger_graphs_is_largest(seed: int) -> None:
-    """Thirty groups a side, few pairs, several windows: as much as another algorithm places, and it is a flow."""
-    random = np.random.default_rng(seed)
-    fits = random.random((30, 30)) < random.choice([0.05, 0.08, 0.12, 0.2])
-    row_size, record_size = random.integers(1, 4, 30), random.integers(1, 4, 30)
-    graph = replace(
-        graph_of(fits, row_size.tolist(), record_size.tolist()), row_turn=random.integers(0, 4, 30),
-        record_turn=random.integers(0, 4, 30),
-    )  # fmt: skip
-    placement = place(graph)
-    arcs = np.zeros((62, 62), np.int32)
-    arcs[0, 1:31], arcs[31:61, 61] = row_size, record_size
-    arcs[1:31, 31:61] = fits * 99
-    assert placement.placed == maximum_flow(csr_array(arcs), 0, 61).flow_value
-    assert fits[placement.flow_row, placement.flow_record].all()
-    assert (placement.flow > 0).all()
-    by_row = np.bincount(placement.flow_row, weights=placement.flow, minlength=30)
-    by_record = np.bincount(placement.flow_record, weights=placement.flow, minlength=30)
-    assert (by_row + placement.row_left == row_size).all()
-    assert (by_record + placement.record_left == record_size).all()
-    assert (placement.row_left >= 0).all()
-    assert (placement.record_left >= 0).all()
-    pairs = list(zip(placement.flow_row, placement.flow_record, strict=True))
-    assert len(set(pairs)) == len(pairs)
 
 
 def test_more_pairs_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

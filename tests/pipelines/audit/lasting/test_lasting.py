@@ -15,7 +15,7 @@ from kanonflow.pipelines.audit.lasting import lasting_groups
 from kanonflow.pipelines.audit.lasting.lasting_groups import MOST_CANDIDATES
 from kanonflow.pipelines.cli import main
 from kanonflow.schemas.release_format import ReleaseFormat
-from tests.pipelines.audit.good_runs import PLACES, change_record, change_rows, read
+from tests.pipelines.audit.good_runs import PLACES, change_record, change_rows, read, write
 from tests.pipelines.audit.lasting_runs import (
     BY_SHOP,
     HEADER,
@@ -216,6 +216,29 @@ def test_the_report_says_what_was_checked(good_run: LastingRun) -> None:
     assert not any("no secret given" in line for line in full.not_checked)
 
 
+def test_a_run_that_goes_on_from_cohorts_passes(run: LastingRun) -> None:
+    """Its first release and the rows of that are another run's: who entered with it is known here, and judged on."""
+    first = run.releases[0]
+    gone = {row["ref"] for row in read(first)[1]}
+    first.unlink()
+    for place in ("metrics", "matching_records"):
+        (run.out / f"restricted/{place}/{first.stem}.avro").unlink()
+    told = run.source.read_text().splitlines()
+    run.source.write_text("\n".join(line for line in told if line.split(",")[9] not in gone) + "\n")
+    (run.segments("people")[0].parent / "continued.json").write_text('{"segments": 1}')
+    report = run.judged()
+    assert report.failures == ()
+    assert report.verdict == "passed in full"
+    assert report.figures.people_known == 48
+
+
+def test_what_a_run_leaves_for_the_next_is_told(run: LastingRun) -> None:
+    """No rows, where it says so; nothing, where it says nothing of it."""
+    assert run.judged(secret=False).figures.carried_out is None
+    (run.out / "restricted/carried").mkdir(mode=0o700)
+    assert run.judged(secret=False).figures.carried_out == 0
+
+
 # Cohorts and segments
 
 
@@ -284,6 +307,14 @@ def test_another_epoch_is_found(run: LastingRun) -> None:
     found(run, "name 2 epochs", secret=False)
 
 
+def test_releases_of_two_formats_are_found(run: LastingRun) -> None:
+    """One of a run's releases comes in another format: it was not this run that wrote it."""
+    path = run.releases[1]
+    write(path.with_suffix({".avro": ".parquet", ".parquet": ".avro"}[path.suffix]), *read(path))
+    path.unlink()
+    found(run, "releases of several formats, where a run has one", secret=False)
+
+
 def test_an_epoch_in_a_release_is_known_and_compared(run: LastingRun) -> None:
     """The epoch among a schema's properties is no strange property, and must be that of the cohorts."""
     for epoch, passes in ((f"{0x1234ABCD5678:016x}", True), ("0" * 16, False)):
@@ -291,6 +322,13 @@ def test_an_epoch_in_a_release_is_known_and_compared(run: LastingRun) -> None:
             change_file(path, lambda schema, _, epoch=epoch: schema["kanonflow"].update(epoch=epoch))
         assert (run.judged(secret=False).failures == ()) == passes
     found(run, "name 2 epochs", secret=False)
+
+
+def test_what_lies_among_the_cohorts_is_counted(run: LastingRun) -> None:
+    """Beside the folders of partitions, and within one: whoever reads the report looks for two."""
+    for place in (run.out / "restricted/cohorts", run.segments("people")[0].parent):
+        (place / "notes.txt").touch(mode=0o600)
+    found(run, "restricted/cohorts holds 2 entries that are no segments", secret=False)
 
 
 # Who entered, and when
@@ -419,7 +457,7 @@ def test_a_payload_in_another_group_is_found(run: LastingRun) -> None:
         "cohort stands in another group",
     )
     assert any(says in failure for failure in failures for says in sayings), failures
-    found(run, "rows do not carry the payload of the record matched to them", recorded=True)
+    found(run, "2 rows do not carry the payload of the record matched to them", recorded=True)
 
 
 def test_a_cohort_torn_apart_is_found(run: LastingRun) -> None:
@@ -449,6 +487,30 @@ def test_a_wrong_window_is_found(run: LastingRun) -> None:
 
     change_rows(run.releases[2], older)
     found(run, "have a window that is not that of their rows")
+
+
+def test_a_fault_does_not_hide_another(run: LastingRun) -> None:
+    """In one release a row of nobody, and a group that says it is a day older: both are told, and nothing of the
+    release counts as followed. What the release's other rows say is judged without the row that nobody brought."""
+    path = run.releases[2]
+    rows = read(path)[1]
+    odd, other = (
+        rows[0]["class_id"],
+        next(row["class_id"] for row in rows if row["class_id"] != rows[0]["class_id"]),
+    )
+
+    def spoil(rows: Rows) -> None:
+        next(row for row in rows if row["class_id"] == odd)["amount"] = 12345.0
+        for row in rows:
+            if row["class_id"] == other:
+                row["window_start"] = row["window_start"].replace(day=row["window_start"].day - 1)
+
+    change_rows(path, spoil)
+    found(run, "1 rows carry a payload that no record of their group's window brings")
+    found(run, "1 groups have a window that is not that of their rows")
+    report = run.judged()
+    assert not any("no choice of whole cohorts" in failure for failure in report.failures)
+    assert report.figures.rows_followed == report.figures.rows - len(rows)
 
 
 def test_rows_of_a_group_differ_in_nothing_but_payload(run: LastingRun) -> None:
