@@ -141,7 +141,7 @@ LINES = {
         (35_600, "releases of prefixes are asked without a file"),
         (36_000, "the audit judges each protection by an object of its own, in one file"),
         (36_850, "roles by evidence: what values look like, how people keep them, whose the rows are"),
-        (36_970, "attributes of people that are published as they are are found, and refused"),
+        (36_990, "attributes of people that are published as they are are found, and refused"),
     ],
     "transforms": [
         (13_300, "as counted first"),
