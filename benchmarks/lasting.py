@@ -379,7 +379,7 @@ ODDITIES = (
     Odd("as it is", "The feed that the others are changed from."),
     Odd(
         "half of the people come once",
-        "People who come once cost no loss (.065 for .067) and leave with the next intake; but they stay candidates"
+        "People who come once cost 3% of loss (.068 for .066) and leave with the next intake; but they stay candidates"
         " for ever of whoever entered with them.",
         _guests(0.5),
     ),
@@ -409,13 +409,13 @@ ODDITIES = (
     ),
     Odd(
         "cohort_size k + 1",
-        "One person more than k costs no loss here (.065 for .067), for a cohort with one member away stands alone:"
-        " 69% instead of 41% of person-windows have the box of the last one, and one known match leaves k candidates.",
+        "One person more than k costs 2% of loss here (.067 for .066), for a cohort with one member away stands alone:"
+        " 71% instead of 44% of person-windows have the box of the last one, and one known match leaves k candidates.",
         cohort_size=6,
     ),
     Odd(
         "cohort_size 2 k",
-        "Twice k costs a quarter more loss (.086 for .067) and five times the rejected rows (.25%), for newcomers wait"
+        "Twice k costs a third more loss (.086 for .066) and five times the rejected rows (.25%), for newcomers wait"
         " until ten are there; candidates are 10, and boxes hardly ever change (98%).",
         cohort_size=10,
     ),

@@ -29,9 +29,10 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of sentences."""
+    """A list of sentences. caption: what they are, under which they are folded away; "": they are shown."""
 
     items: tuple[str, ...]
+    caption: str = ""
 
 
 @dataclass(frozen=True)

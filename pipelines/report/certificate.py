@@ -14,26 +14,20 @@ from kanonflow.pipelines.terminal.summary import mean_of
 from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, rows_of, share
 from kanonflow.schemas.promises.promises import promise_of
 
-_RESTRICTED = "The policy keeps the metrics of this run restricted, so nothing is told of it here."
+_RESTRICTED = "The policy keeps the metrics of this run restricted: counts and losses are not told here."
 
 
 def certificate(facts: PublicFacts) -> Page:
     """The page. A function of the facts alone."""
     feed = steps(facts.metrics)
-    public = bool(facts.metrics)
+    over_time = (
+        Section("feed", "The feed over time", tuple(feed_figures(feed, bounds=False))),
+        Section("people", "People a window against loss", tuple(people_against_loss(feed))),
+    )
     sections = (
         Section("verdict", "Verdict", tuple(_verdict(facts))),
         Section("fields", "What is published of each field", tuple(_fields(facts))),
-        Section(
-            "feed",
-            "The feed over time",
-            tuple(feed_figures(feed, bounds=False)) if public else (Paragraph(_RESTRICTED),),
-        ),
-        Section(
-            "people",
-            "People a window against loss",
-            tuple(people_against_loss(feed)) if public else (Paragraph(_RESTRICTED),),
-        ),
+        *(over_time if facts.metrics else ()),
         Section("risk", "Risk", tuple(_risk(facts))),
         Section("settings", "Settings", tuple(_settings(facts))),
     )
@@ -93,8 +87,21 @@ def _ledger(facts: PublicFacts) -> Table:
 
 
 def _fields(facts: PublicFacts) -> Iterator[Block]:
+    if facts.fields:
+        exact = [field.name for field in facts.fields if field.exact]
+        yield Paragraph(
+            f"Published exactly as they are: {', '.join(exact)}."
+            if exact
+            else "No field is published as it is."
+        )
+        yield Table(
+            "published",
+            "How each field is published; exact ones first",
+            ("field", "published as", "ends rounded out to", "declared domain"),
+            rows_of((each.name, each.form, each.grid, each.domain) for each in facts.fields),
+            folded=False,
+        )
     if not facts.metrics:
-        yield Paragraph(_RESTRICTED)
         return
     names = dict.fromkeys(name for record in facts.metrics for name in record["ncp"])
     if not names:
@@ -148,6 +155,8 @@ def _settings(facts: PublicFacts) -> Iterator[Block]:
         ends = [record["window_end"] for record in facts.metrics if record["window_end"] is not None]
         rows += [("first window ends", f"{min(ends):%Y-%m-%d %H:%M} UTC")] if ends else []
         rows += [("last window ends", f"{max(ends):%Y-%m-%d %H:%M} UTC")] if ends else []
+    if not facts.metrics:
+        yield Paragraph(_RESTRICTED)
     if rows:
         yield Table("settings", "Settings that are public", ("", "setting"), rows_of(rows), folded=False)
     else:

@@ -1,9 +1,9 @@
 """What a certificate may say: an allow-list, and the only door through which anything comes to one.
 
 Read are ``OUT/metrics``, whose files must have no fields but those that metrics.avsc calls public, and
-``OUT/verdict.json``, of which the members of ``Verdict``; whether there is an ``OUT/promise.json``; without metrics
-also what the schemas in ``OUT/release`` say of the promise. Whether the public files are those that were judged takes
-their bytes, of which nothing but the answer comes through.
+``OUT/verdict.json``, of which the members of ``Verdict``; whether there is an ``OUT/promise.json``; what the schema of
+a release in ``OUT/release`` says of its fields, and without metrics what all of them say of the promise. Whether the
+public files are those that were judged takes their bytes, of which nothing but the answer comes through.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kanonflow.pipelines.report.run_files import read_records, stated_promise
+from kanonflow.pipelines.report.run_files import StatedField, read_records, stated_fields, stated_promise
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.transforms.release.public_metrics import public_metrics_schema
@@ -23,14 +23,15 @@ from kanonflow.transforms.sinks.divided_people import promise_is_made
 @dataclass(frozen=True)
 class PublicFacts:
     """metrics: the public records of releases. stated: what releases say of their promise, {} where metrics or nothing
-    does. verdict: of the last audit, None without one; stands: whether the files
-    that it judged are those that are there. divided: whether ``promise.json`` says that there is none over releases."""
+    does. fields: those of the releases. verdict: of the last audit, None without one; stands: whether the files that it
+    judged are those that are there. divided: whether ``promise.json`` says that there is none over releases."""
 
     metrics: tuple[Mapping[str, Any], ...]
     stated: Mapping[str, Any]
     verdict: Verdict | None
     stands: bool
     divided: bool = False
+    fields: tuple[StatedField, ...] = ()
 
     @property
     def released_again(self) -> bool:
@@ -41,7 +42,7 @@ class PublicFacts:
 def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
     """What may be told of a run. judged: the files that are there (``judged_again``).
 
-    Raises InputError: a file of the public metrics is damaged or not public, or without metrics a release is damaged.
+    Raises InputError: a file of the public metrics is damaged or not public, or a release is damaged.
     """
     names = [field["name"] for field in public_metrics_schema(metrics_schema())["fields"]]
     metrics = tuple(
@@ -50,4 +51,5 @@ def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
     )
     verdict = read_verdict(output)
     stated = {} if metrics else stated_promise(output / "release")
-    return PublicFacts(metrics, stated, verdict, stands(verdict, judged), not promise_is_made(str(output)))
+    divided, fields = not promise_is_made(str(output)), stated_fields(output / "release")
+    return PublicFacts(metrics, stated, verdict, stands(verdict, judged), divided, fields)

@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Callable, Collection, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastavro
 
@@ -103,6 +103,53 @@ def _stated(path: Path) -> Mapping[str, Any]:
         "cohort": promise.cohort,
         "epoch": epoch,
     }
+
+
+class StatedField(NamedTuple):
+    """A field as releases say it. exact: published as it is. form: in words. grid: of its ends, domain: as declared; ""
+    where there is none."""
+
+    name: str
+    exact: bool
+    form: str
+    grid: str = ""
+    domain: str = ""
+
+
+_RANGE = "a range"
+_FORMS = {
+    "numeric": _RANGE,
+    "date": _RANGE,
+    "categorical": "a set of values",
+    "hierarchy": "a label of a hierarchy",
+    "prefix": "how it begins",
+}
+
+
+def stated_fields(release: Path) -> tuple[StatedField, ...]:
+    """The fields of the releases in a folder, by the head of the first; exact ones first. () where there is none.
+
+    Raises InputError: the file is damaged or no release.
+    """
+    paths = release_paths(release)
+    if not paths:
+        return ()
+    _stated(paths[0])
+    schema = release_schema(paths[0])
+    assert isinstance(schema, Mapping)
+    told = [
+        (field["name"], own) for field in schema["fields"] if isinstance(own := field.get(PROPERTY), Mapping)
+    ]
+    return tuple(sorted((_stated_field(name, own) for name, own in told), key=lambda field: not field.exact))
+
+
+def _stated_field(name: str, own: Mapping[str, Any]) -> StatedField:
+    shown = str(own.get("field", name))
+    if own.get("role") != "quasi":
+        return StatedField(shown, True, "as it is")
+    form, domain = _FORMS.get(str(own.get("type")), "a label"), own.get("domain") or []
+    ends = f"{domain[0]} to {domain[-1]}" if form == _RANGE else f"{len(domain)} values"
+    return StatedField(shown, False, form, str(own.get("grid") or ""), ends if domain else "")
 
 
 _RISK = ("field", "measure", "value", "limit", "verdict")

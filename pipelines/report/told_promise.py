@@ -38,4 +38,4 @@ def told_promise(head: Mapping[str, Any], lost: str | None) -> Iterator[Block]:
         return
     promise = promise_of(head["protect"], head.get("cohort"))
     yield Paragraph(promise.said(head["k"]))
-    yield Items(promise.premises(head["k"]))
+    yield Items(promise.premises(head["k"]), "Premises of this promise, and what it does not cover")

@@ -273,7 +273,7 @@ def test_the_audits_answer_stands_whatever_becomes_of_its_verdict(
 
     monkeypatch.setattr(after_audit, fails, fail)
     if (fails, type(error)) == ("judged_files", KeyboardInterrupt):
-        assert cli.main(flags) == 3, "nothing was audited yet"
+        assert cli.main(flags) == 130, "nothing was audited yet"
         return
     assert cli.main(flags) == 0
     told, noise = capsys.readouterr()

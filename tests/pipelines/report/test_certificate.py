@@ -104,7 +104,9 @@ def test_restricted_files_change_nothing(tmp_path: Path) -> None:
     shutil.rmtree(out / "restricted")
     assert certificate(out)[0] == before
     for path in (out / "release").iterdir():
-        path.write_bytes(POISON.encode())
+        data = path.read_bytes()
+        head = data.index(data[-16:]) + 16
+        path.write_bytes(data[:head] + POISON.encode())
     assert certificate(out)[0] == before
 
 
@@ -314,3 +316,24 @@ def test_every_member_of_a_verdict_is_public() -> None:
         *("waiting", "matching_records", "secret", "second_release", "files", "digest", "place"),
         *("followed_groups", "followed_people", "followed_rows"),
     }
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_it_says_how_each_field_is_published(public: bool, tmp_path: Path) -> None:
+    """Exact ones first and in a sentence, whether the metrics are public or not; form, grid and declared domain as
+    the releases' schema has them; premises are folded under the one promise, and no section is empty."""
+    html, page = certificate(write_run(tmp_path, ninety("lasting", 4), public=public))
+    told = {field["name"]: field["kanonflow"] for field in release_schema()["fields"] if "kanonflow" in field}
+    exact = [name for name, own in told.items() if own["role"] != "quasi"]
+    table = page.tables["published"].records()
+    assert list(table)[: len(exact)] == exact
+    assert table.keys() == told.keys()
+    assert f"Published exactly as they are: {', '.join(exact)}." in page.text
+    for name, own in told.items():
+        form, grid, domain = table[name]
+        assert (form == "as it is") is (name in exact)
+        assert grid == str(own.get("grid") or "")
+        assert all(str(end) in domain for end in (own.get("domain") or [])[:1])
+    assert html.count("<summary>Premises of this promise, and what it does not cover</summary>") == 1
+    assert "nothing is told of it here" not in page.text
+    assert ("The feed over time" in page.text) is public
