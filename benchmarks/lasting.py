@@ -20,6 +20,9 @@ Warm start: each window's merging posed again, in a chain of its own: from the g
 scratch, at equal evaluations a row. The ratio of losses is warm to cold, by rows over windows that have a predecessor.
 (``merging_cohorts`` has more budgets, with everybody known from the start.)
 
+SIL: ``solver: {loss: sil}`` founds cohorts by the distance of people to the average of theirs; merging sees boxes, and
+lowers their NCP under either. Both in one run, and of both the SIL of the released rows' own values in their groups.
+
 Odd feeds: sparkov, first days as given, changed with a seed (``odd_feeds``). Guests come once. Movers have somebody
 else's attributes from a random day on. Outdated: released rows of which a value lies outside of the frozen box.
 """
@@ -62,6 +65,7 @@ from kanonflow.schemas.policy import Cohort, Policy
 from kanonflow.solvers.merging.merging import EVALUATIONS_PER_ROW, MergeTask, merge_cohorts
 from kanonflow.solvers.warm_up import warm_up_merging
 from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
+from kanonflow.transforms.protections.lasting_metrics import rows_sil
 from kanonflow.transforms.publishing.boxes import Boxes, box_columns
 
 SEED = 1
@@ -75,6 +79,7 @@ COURSES = (
     "candidates min", "candidates mean", "us/row all", "us/row merging", "us/row search", "us/row founding",
 )  # fmt: skip
 WARM = ("feed", "evaluations a row", "windows", "cold", "warm", "warm / cold", "kept, cold %", "kept, warm %")
+BY_SIL = ("feed", "loss", "gcp_hull", "gcp", "sil", "gcp_hull / ncp's", "sil / ncp's", "us/row founding")
 ODD = (
     "feed", "rows", "people known", "pool at the end", "intakes", "gcp_hull", "gcp", "rejected %", "waiting %",
     "candidates min", "candidates mean", "same box %", "outdated %", "us/row all",
@@ -109,14 +114,20 @@ class Course:
         return [metrics for metrics in self.made.metrics if metrics["released"]]
 
 
-def course(source: Source, cohort: Cohort, cohort_size: int | None = None) -> Course:
+def course(source: Source, cohort: Cohort, cohort_size: int | None = None, loss: str = "ncp") -> Course:
     """The whole feed, watched. cohort_size: of ``lasting``, None for k; all else by the policy's defaults."""
     policy = replace(
-        source.policy, cohort=cohort, cohort_size=cohort_size, intake=None, max_outdated=None, partition_by=()
+        source.policy,
+        cohort=cohort,
+        cohort_size=cohort_size,
+        intake=None,
+        max_outdated=None,
+        partition_by=(),
+        solver=replace(source.policy.solver, loss=loss),
     )
     watched = (
         (intake, ("found",)),
-        (lasting, ("window_groups",)),
+        (lasting, ("window_groups", "window_metrics")),
         (grouping, ("merge_cohorts",)),
         (afresh, ("solve",)),
         (window, ("issue",)),
@@ -411,6 +422,28 @@ ODDITIES = (
 )
 
 
+def sil_rows(source: Source, by_ncp: Course) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table of losses: cohorts founded by either."""
+    base: tuple[float, float] | None = None
+    for loss, run in (("ncp", by_ncp), ("sil", course(source, Cohort.LASTING, loss="sil"))):
+        calls = run.log.of("window_metrics")
+        told = [rows_sil(made, due, entered) for due, entered, made, _ in (call.args for call in calls)]
+        spread = float(np.average(told, weights=[call.args[2].rows.num_rows for call in calls]))
+        hull = by_rows(run.releases, "gcp_hull")
+        assert hull is not None
+        base = base or (hull, spread)
+        ratios = hull / base[0], spread / base[1]
+        yield (
+            source.name,
+            loss,
+            hull,
+            by_rows(run.releases, "gcp"),
+            spread,
+            *ratios,
+            _us(run.log, ("found",), run.rows),
+        )
+
+
 def odd_row(name: str, run: Course) -> tuple[Any, ...]:
     """A row of the table of odd feeds."""
     releases = run.releases
@@ -455,6 +488,7 @@ def main(argv: list[str] | None = None) -> int:
     findings = Findings("lasting", __doc__ or "")
     courses = findings.table("Lasting beside afresh", COURSES, arguments.note)
     warm = findings.table("Merging from the last window's groups, and from scratch", WARM)
+    losses = findings.table("Cohorts founded by SIL", BY_SIL)
     odd = findings.table("Odd feeds, cohort: lasting", ODD)
     warm_up_merging()
     for name in arguments.feeds:
@@ -471,6 +505,8 @@ def main(argv: list[str] | None = None) -> int:
             courses.rows.append(course_row(source, cohort, run))
             if cohort is Cohort.LASTING:
                 warm.rows.extend(warm_rows(name, posed(run.log)))
+                course(small, cohort, loss="sil")
+                losses.rows.extend(sil_rows(source, run))
     if arguments.odd_days:
         try:
             _odd_feeds(odd, arguments.odd_days)

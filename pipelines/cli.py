@@ -20,13 +20,15 @@ from kanonflow.pipelines.terminal.terminal import ClosedPipeError, drop_output, 
 from kanonflow.schemas.printable import printable
 
 DONE, AUDIT_FAILED, BAD_ARGUMENTS, RUN_FAILED = range(4)
+INTERRUPTED = 130
+"""As a shell tells of a process that SIGINT ended."""
 CLOSED_PIPE = 141
 """As a shell tells of a process that SIGPIPE ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 done, 1 the audit failed, 2 bad arguments, policy or input,
-    3 the run failed or lost its input, 130 a stream was left to its cluster by Ctrl-C, 141 nobody reads what is
+    3 the run failed or lost its input, 130 Ctrl-C (a stream is left to its cluster), 141 nobody reads what is
     printed. Messages name fields and files, never a value.
 
     1 is ``verify``'s verdict and nothing else: what nobody expected, a failed import or a lack of memory too, is 3.
@@ -63,7 +65,7 @@ def _run(argv: Sequence[str] | None) -> int:
             return int(code)
         after = _AFTER_INTERRUPT.get(getattr(arguments, "command", ""), "")
         tell(f"kanonflow: interrupted{after}", sys.stderr)
-        return RUN_FAILED
+        return INTERRUPTED
     except SystemExit as end:
         if end.code in (None, DONE, BAD_ARGUMENTS):
             raise
@@ -91,8 +93,12 @@ def _unexpected(error: BaseException, arguments: argparse.Namespace | None) -> i
     command = getattr(arguments, "command", None)
     told = f"kanonflow: {f'{command} failed' if command else 'failed'}, unexpectedly ({type(error).__name__})"
     try:
-        from kanonflow.pipelines.terminal.error_trace import restricted_of, write_trace
+        from kanonflow.pipelines.terminal.error_trace import out_of_space, restricted_of, write_trace
 
+        if command and out_of_space(error):
+            whole = "; what was released is whole. Make room; --resume goes on" if command in _WRITERS else ""
+            tell(f"kanonflow: {command} failed: no space is left where it writes{whole}", sys.stderr)
+            return RUN_FAILED
         place = write_trace(
             error, restricted_of(arguments), time.time_ns() // 1_000_000, create=command in _WRITERS
         )
@@ -107,8 +113,8 @@ _WRITERS = ("anonymize", "demo", "stream")
 """Commands that may create ``restricted/``."""
 
 _AFTER_INTERRUPT = {
-    "anonymize": "; continue with --resume",
-    "demo": "; start it again to continue",
+    "anonymize": "; --resume goes on",
+    "demo": "; started again it goes on",
     "stream": "; a job on a cluster goes on. Another one continues it from a checkpoint or savepoint, with --resume"
     " and --savepoint_path",
 }

@@ -269,7 +269,7 @@ FIELD = (
     Key(
         "accept_risk",
         Reason("the field's risk is accepted"),
-        "Why a payload field is published although policy check found that it tells more than 1/k.",
+        "Why a payload field is published although policy check found that it tells too much.",
         "accept_risk",
         empty=False,
     ),

@@ -1,6 +1,7 @@
 """What ``import kanonflow`` gives: the public names, each loaded when it is asked for."""
 
 import importlib
+import importlib.metadata
 import pydoc
 import subprocess
 import sys
@@ -21,6 +22,11 @@ def test_every_public_name_is_there() -> None:
     assert set(kanonflow.__all__) <= set(dir(kanonflow))
     with pytest.raises(AttributeError, match="has no attribute 'anonymise'"):
         _ = kanonflow.anonymise
+
+
+def test_the_version_is_that_of_the_installation() -> None:
+    """As pip has it."""
+    assert kanonflow.__version__ == importlib.metadata.version("kanonflow")
 
 
 def test_help_tells_of_them() -> None:

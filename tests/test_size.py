@@ -141,6 +141,8 @@ LINES = {
         (35_600, "releases of prefixes are asked without a file"),
         (36_000, "the audit judges each protection by an object of its own, in one file"),
         (36_850, "roles by evidence: what values look like, how people keep them, whose the rows are"),
+        (36_990, "attributes of people that are published as they are are found, and refused"),
+        (37_040, "a full disk, an interrupt and intakes of few people are said with the remedy"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -149,6 +151,7 @@ LINES = {
         (13_930, "the gate reads a structure by an object of its own"),
         (14_000, "type: prefix, with its gate"),
         (14_050, "windows that an older build told are told once"),
+        (14_060, "cohorts that last are founded by SIL, too"),
     ],
     "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [

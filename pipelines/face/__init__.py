@@ -19,6 +19,7 @@ The command is ``kanonflow``. Names are loaded when they are asked for: Beam tak
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, loaded now. Raises AttributeError."""
+    """A public name, loaded now, or ``__version__``. Raises AttributeError."""
+    if name == "__version__":
+        return version("kanonflow")
     if name not in _PLACE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(_PLACE_OF[name]), name)

@@ -18,7 +18,7 @@ INDIVIDUAL_TYPES = ("string", "long", "bytes")
 """Kinds of values of an individual, as a policy's ``as`` calls them; ``long`` are whole numbers of any width."""
 EXIT_CODES = (
     "exit codes: 0 done, 1 the audit failed, 2 bad arguments, policy or input, 3 the run failed or lost its input, 130"
-    " a stream was left to its cluster by Ctrl-C, 141 nobody reads what is printed"
+    " Ctrl-C (a stream is left to its cluster), 141 nobody reads what is printed"
 )
 RENAMED = {"--certificates": "--matching-records"}
 """Flags that had another name before 0.1.0: still read, with a note."""

@@ -12,11 +12,14 @@ from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import to_units
 
 
-def field_values(rows: pa.Table, column: BoundColumn) -> FieldValues:
-    """A field of n rows as an attacker reads it: as texts, and as numbers where nearness means something."""
+def field_values(rows: pa.Table, column: BoundColumn, *, steady: bool = False) -> FieldValues:
+    """A field of n rows as an attacker reads it: as texts, and as numbers where nearness means something.
+
+    steady: whether people keep it, so that it may be known of them.
+    """
     array = rows.column(column.name)
     texts = np.array(render_text(array).to_pylist(), dtype=object)
-    return FieldValues(_numbers(array) if _has_numbers(column) else None, texts)
+    return FieldValues(_numbers(array) if _has_numbers(column) else None, texts, steady)
 
 
 def _has_numbers(column: BoundColumn) -> bool:

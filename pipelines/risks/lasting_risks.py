@@ -12,7 +12,7 @@ Everything is a count, a share or a mean; no value of a record is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -50,6 +50,8 @@ from kanonflow.pipelines.risks.feed_people import (
 from kanonflow.pipelines.risks.field_values import field_values
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
+from kanonflow.pipelines.risks.published_exactly import steady_fields
+from kanonflow.pipelines.terminal.lasting_lines import small_intakes, usual_intake
 from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
@@ -170,9 +172,10 @@ class LastingRisks:
         of = "" if self.members >= self.people else f" (founded for {self.members:,})"
         yield (
             f"- intakes{of}: {len(self.intakes):,}, of {np.median(self.intakes):,.0f} people (median); half of the"
-            f" people enter with {_usual(self.intakes):,} or more; not in at the end of these rows:"
+            f" people enter with {usual_intake(self.intakes):,} or more; not in at the end of these rows:"
             f" {self.never:,}{_share(self.never, self.members)}"
         )
+        yield from (f"- {line}" for line in small_intakes(self.intakes, self.policy))
         yield (
             f"- candidates by cohort_size (mean, and share of people left with fewer than k = {self.policy.k}) when the"
             f" reader knows one match; when {PLANTS} accounts were planted with the person's attributes; when the"
@@ -351,9 +354,11 @@ def _bundles(feed: Feed, cohorts: Cohorts, bound: BoundPolicy) -> tuple[Bundled,
     frozen = feed.rows.take(pa.array(_entry_rows(feed, cohorts, rows)[bundles.who]))
     quasis = {column.name: field_values(frozen, column) for column in bound.quasis}
     published = feed.rows.take(pa.array(rows))
+    steady = steady_fields(published, bound, bundles.who)
     found, open_fields = [], dict[str, FieldHints]()
     for column in columns:
-        hints = field_hints(field_values(published, column), quasis, bundles, _SEED, len(columns))
+        values = field_values(published, column, steady=column.name in steady)
+        hints = field_hints(values, quasis, bundles, _SEED, len(columns))
         accepted = column.field.accept_risk is not None
         found.append(Bundled(column.name, hints.guesses, accepted))
         if not accepted:
@@ -397,12 +402,6 @@ def _entry_rows(feed: Feed, cohorts: Cohorts, rows: Numbers) -> Numbers:
     order = early[np.lexsort((feed.window[early], feed.member[early]))]
     last = np.append(np.diff(feed.member[order]) > 0, True)
     return order[last]
-
-
-def _usual(intakes: Sequence[int]) -> int:
-    """The largest size of an intake such that half of the people enter with as many or more."""
-    sizes = np.sort(np.array(intakes))[::-1]
-    return int(sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)])
 
 
 def _share(part: int, whole: int) -> str:

@@ -9,6 +9,7 @@ Attacks, each fitted on one half of the individuals and tried on the other, and 
     rank Q        numbers: whose rank of q is nearest to the rank of p, or to its complement when they fall together
     centre Q      category p, number q: whose q is nearest to the mean q of the records with that p; all: the sum
     equal Q       categories: the member with the same text
+    known         anything that people keep: the member of whom the same is known
     table Q       anything: the largest n(p, q) / (n(p) n(q) / n); numbers as bins of equal count; all: naive Bayes
 """
 
@@ -29,6 +30,7 @@ PAYLOAD_BINS, QUASI_BINS = 16, 24
 MOST_CATEGORIES = 63
 LEAST_OF_CATEGORY = 3
 ALL = "all quasi-identifiers"
+KNOWN = "known of people, who keep it"
 FALSE_ALARM = 1e-4
 """Chance that a payload which tells nothing is taken for one that does, over all attacks on a field.
 
@@ -53,10 +55,11 @@ Rows = Callable[[int], NDArray[np.bool_]]
 @dataclass(frozen=True)
 class FieldValues:
     """A field of n records. numbers: float64 (n,), NaN for a null, none beyond ``LARGEST``; None for a category.
-    texts: object (n,), None for a null."""
+    texts: object (n,), None for a null. steady: whether people keep it, and it may be known of them."""
 
     numbers: Floats | None
     texts: NDArray[np.object_]
+    steady: bool = False
 
     @cached_property
     def categories(self) -> tuple[Codes, int]:
@@ -207,6 +210,8 @@ def attacks_on(
         return used & (half == number)
 
     numeric = {name: quasi.numbers for name, quasi in quasis.items() if quasi.numbers is not None}
+    if payload.steady:
+        yield KNOWN, partial(_unfitted, _equal(payload.texts, payload.texts))
     if payload.numbers is not None:
         yield from _number_attacks(payload.numbers, numeric, fit)
     else:

@@ -4,6 +4,7 @@
     distinct   distinct values / rows                                     payload_measures  0.95; whole numbers 0.999
     own        rows whose value only their own individual repeats         payload_measures  0.1 above chance
     order      rank correlation with time or with the input's order       payload_measures  0.95
+    alone      rows that nobody else is like in all that is exact          published_exactly 0.05
 
 The promise of 1/k assumes that payload and quasi-identifiers tell nothing of each other, and that no payload value can
 be looked up elsewhere. Each measure is a way in which that fails. A field above a limit is refused unless its
@@ -32,6 +33,7 @@ from kanonflow.pipelines.risks.payload_measures import (
     ranks_within,
 )
 from kanonflow.pipelines.risks.payload_sample import sample_slots
+from kanonflow.pipelines.risks.published_exactly import alone_as_published, steady_fields
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.printable import printable
@@ -43,9 +45,11 @@ GUESS_LIMIT = 1.5
 DISTINCT_LIMIT, WHOLE_NUMBER_LIMIT = 0.95, 0.999
 OWN_LIMIT = 0.1
 ORDER_LIMIT = 0.95
+ALONE_LIMIT = 0.05
 LEAST_DISTINCT_ROWS, LEAST_OWN_ROWS, LEAST_ORDER_ROWS = 1_000, 100, 50
 
 GUESS = "member guess"
+ALONE = "alone"
 TOGETHER = "all together"
 """Stands for the payload fields that nobody has accepted the risk of, as one."""
 
@@ -130,7 +134,7 @@ class PayloadRisks:
         refused = [risk for risk in self.risks if risk.high and not risk.accepted]
         if any(risk.measure == GUESS and risk.field != TOGETHER for risk in refused):
             # What a field gives away by itself, all of them do.
-            refused = [risk for risk in refused if risk.field != TOGETHER]
+            refused = [risk for risk in refused if (risk.field, risk.measure) != (TOGETHER, GUESS)]
         mistakes = [_mistake(risk) for risk in refused]
         return PayloadRiskError(mistakes, source) if mistakes else None
 
@@ -145,12 +149,13 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
     quasis = {column.name: field_values(sample, column) for column in bound.quasis}
     slots = Slots(members, _people(sample, bound))
     arrival, people = _arrival(rows, bound), bound.policy.individual is not None
+    steady = steady_fields(rows, bound, arrival.who) if people else frozenset[str]()
     payloads: dict[str, FieldValues] = {}
     best: dict[str, str] = {}
     for column in bound.payload:
         guess = None
         if len(members):
-            values = field_values(sample, column)
+            values = field_values(sample, column, steady=column.name in steady)
             guess = member_guess(values, quasis, slots)
             if column.field.accept_risk is None:
                 payloads[column.name], best[column.name] = values, guess.attack
@@ -161,6 +166,11 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
     if len(payloads) > 1:
         guess = joint_guess(payloads, best, quasis, slots)
         found.append(_guess_risk(TOGETHER, guess, bound.policy.k, accepted=False))
+    alone = alone_as_published(rows, bound, arrival.who, steady, people=people)
+    if alone is not None:
+        high = alone.judged and alone.share > ALONE_LIMIT
+        how = f"rows that nobody else is like in {', '.join(alone.fields)}, which are published as they are"
+        found.append(Risk(TOGETHER, ALONE, alone.share, ALONE_LIMIT, how, high, alone.judged, accepted=False))
     return PayloadRisks(tuple(found), rows.num_rows, sample.num_rows)
 
 
@@ -300,6 +310,12 @@ _MEANING = {
 
 
 def _mistake(risk: Risk) -> str:
+    if risk.measure == ALONE:
+        return (
+            f"fields: {risk.value:.1%} are {risk.how}, limit {risk.limit:.0%}: who knows these of somebody finds the "
+            "row whatever its box is. Publish what may be known of people generalized (role: quasi), leave it out "
+            "(role: identifier), or say accept_risk: <reason>"
+        )
     if risk.field == TOGETHER:
         return (
             f"fields: {risk.measure} from all payload fields together {risk.value:.3f}, limit {risk.limit:.3f}: "

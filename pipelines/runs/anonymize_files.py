@@ -49,6 +49,7 @@ from kanonflow.pipelines.runs.secret_sources import (
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
 from kanonflow.pipelines.terminal.chain_lines import run_end_notes
+from kanonflow.pipelines.terminal.error_trace import out_of_space
 from kanonflow.pipelines.terminal.progress import progress, read_metrics
 from kanonflow.pipelines.terminal.summary import RunSummary, summarize
 from kanonflow.pipelines.terminal.terminal import tell
@@ -407,6 +408,8 @@ def run_failure(error: Exception, output: str) -> Exception:
     """What to raise in the place of what a runner raised, whose text goes to the log and not to the terminal."""
     if (cause := told_error_in(error)) is not None:
         return cause
+    if out_of_space(error):
+        return error
     logging.getLogger(__name__).error("the run failed", exc_info=error)
     place = f"; see {restricted_directory(output)}/beam.log" if is_local(output) else ""
     return RunFailedError(f"the run failed ({type(error).__name__}){place}")
@@ -424,6 +427,13 @@ def _says_something(record: logging.LogRecord) -> bool:
     return not text.startswith(("Unparseable argument", "Discarding unparseable args"))
 
 
+class _Log(logging.StreamHandler):  # type: ignore[type-arg]
+    """A file that says nowhere else what it cannot write: Python would print record and traceback to the terminal."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Nothing: the run tells what failed."""
+
+
 @contextlib.contextmanager
 def beam_log(output: str) -> Iterator[None]:
     """Send what Beam logs to OUT/restricted/beam.log: a worker's traceback may hold values of records."""
@@ -432,7 +442,7 @@ def beam_log(output: str) -> Iterator[None]:
     if is_local(output):
         path = os.path.join(restricted_directory(output), "beam.log")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
-        handler: logging.Handler = logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8"))
+        handler: logging.Handler = _Log(os.fdopen(descriptor, "a", encoding="utf-8"))
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     else:
         handler = logging.NullHandler()
@@ -442,5 +452,7 @@ def beam_log(output: str) -> Iterator[None]:
         yield
     finally:
         root.handlers[:] = before
-        if isinstance(handler, logging.StreamHandler):
-            handler.stream.close()
+        if isinstance(handler, _Log):
+            # What is left of it may find no space.
+            with contextlib.suppress(OSError):
+                handler.stream.close()

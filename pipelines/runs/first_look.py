@@ -54,5 +54,9 @@ def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm
     if refusal is not None:
         raise refusal
     seconds = time.perf_counter() - begin
-    line = f"payload within its limits: {', '.join(open_fields)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"
+    unsure = {risk.field for risk in risks.risks if not risk.judged and risk.field in open_fields}
+    within = ", ".join(name for name in open_fields if name not in unsure)
+    parts = [f"payload within its limits: {within}"] if within else []
+    parts += [f"too few rows to tell of {', '.join(sorted(unsure))}"] if unsure else []
+    line = f"{'; '.join(parts)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"
     return Measured(line, risks.figures())

@@ -7,6 +7,7 @@ else cannot be imported.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import stat
 import tempfile
@@ -26,6 +27,17 @@ def restricted_of(arguments: argparse.Namespace | None) -> Path | None:
         if place and "://" not in place:
             return Path(place) / "restricted"
     return None
+
+
+def out_of_space(error: BaseException | None) -> bool:
+    """Whether a device had no space left, in an error or in what it came from. Runners keep an error's text alone."""
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or f"[Errno {errno.ENOSPC}]" in str(
+            error
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def write_trace(

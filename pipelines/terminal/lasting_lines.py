@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.roster.first_partitions import divided_words
 
 Record = Mapping[str, Any]
+SMALL_INTAKE = 10
+"""Times cohort_size: of fewer people at once few are alike."""
 
 
 class LastingFigures(NamedTuple):
@@ -18,7 +22,7 @@ class LastingFigures(NamedTuple):
     known, cohorts: people and cohorts. pool: people who wait for an intake, by the window end with which they must
     enter at the latest; None: that time is over, or not known.
     merged, kept, groups: of the releases. candidates: smallest cohort of anybody released.
-    newcomers_loss: mean over intakes of the GCP of newcomers' rows, by people; None: nobody entered.
+    intakes: people of each. newcomers_loss: mean over them of the GCP of newcomers' rows, by people; None: nobody.
     outdated: by field, share of released rows outside of their frozen box in the release where it is largest.
     """
 
@@ -29,6 +33,7 @@ class LastingFigures(NamedTuple):
     kept: int
     groups: int
     candidates: int | None
+    intakes: tuple[int, ...]
     newcomers_loss: float | None
     outdated: Mapping[str, float]
 
@@ -71,6 +76,7 @@ def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) ->
         sum(each["groups_kept"] or 0 for each in released),
         sum(each["classes"] or 0 for each in released),
         min(smallest, default=None),
+        tuple(each["people_entered"] or 0 for each in entered),
         sum(each["gcp_newcomers"] * (each["people_entered"] or 0) for each in entered) / people
         if people
         else None,
@@ -79,7 +85,8 @@ def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) ->
 
 
 def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided: int = 0) -> tuple[str, ...]:
-    """One to five lines: the cohorts, who is in several partitions, groups, who waits for what, what is outdated.
+    """One to six lines: the cohorts, who is in several partitions, groups, small intakes, who waits for what, what is
+    outdated.
 
     divided: people with rows in more than one partition. Where there are any, no candidates over the epoch are told:
     each partition counts its own cohort of theirs only.
@@ -102,6 +109,8 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
             f"groups: {figures.groups:,}, of which {figures.merged:,} merged cohorts and {figures.kept:,} were kept"
             f" from the release before{loss}"
         )
+    if policy is not None:
+        lines += small_intakes(figures.intakes, policy)
     lines += [waiting_line(people, must, policy, first=not figures.known) for must, people in figures.pool]
     if policy is not None and policy.max_outdated is not None:
         above = {name: share for name, share in figures.outdated.items() if share > policy.max_outdated}
@@ -112,6 +121,23 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
                 f" (max_outdated): {named}; a people file and a renewal are due"
             )
     return tuple(lines)
+
+
+def usual_intake(intakes: Sequence[int]) -> int:
+    """The largest size of an intake such that half of the people enter with as many or more."""
+    sizes = np.sort(np.array(intakes))[::-1]
+    return int(sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)])
+
+
+def small_intakes(intakes: Sequence[int], policy: Policy) -> list[str]:
+    """A line where half of the people enter with few others, though there are more; [] elsewhere."""
+    usual, size = usual_intake(intakes) if intakes else 0, policy.cohort_size or policy.k
+    if not intakes or usual >= SMALL_INTAKE * size or sum(intakes) < 2 * usual:
+        return []
+    return [
+        f"half of the people entered with {usual:,} others or fewer at once: of so few hardly {size} are alike, and the"
+        " boxes of their cohorts stay wide. A longer max_delay lets more people enter together"
+    ]
 
 
 def waiting_line(people: int, must: dt.datetime | None, policy: Policy | None, *, first: bool) -> str:

@@ -168,8 +168,6 @@ def _rules_of_search(policy: PolicyParts) -> Iterator[str]:
             f"solver.deadline: {choice.deadline_ms}ms would make groups that last depend on the machine; give "
             f"evaluations_per_row in its place, {_OTHERWISE}"
         )
-    if choice.loss == "sil":
-        yield f"solver.loss: cohort: lasting lowers ncp, not sil; leave it out, {_OTHERWISE}"
     if policy.by_levels:
         yield (
             f"solver.method: {choice.method} publishes levels of hierarchies, and cohort: lasting needs a solver that "

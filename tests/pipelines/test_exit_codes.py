@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import re
 import stat
@@ -17,6 +19,7 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.kafka.schema_registry import RegistryUnavailableError
 from kanonflow.pipelines.options import options
+from kanonflow.pipelines.runs.anonymize_files import beam_log
 from kanonflow.pipelines.terminal import error_trace
 from kanonflow.schemas.errors import InputError
 from tests.pipelines.small_runs import people
@@ -225,8 +228,46 @@ def test_errors_of_ours_keep_their_message_and_code(
     assert cli.main(call("stream", places)) == 3
     assert capsys.readouterr().err.splitlines()[-1] == "kanonflow: the schema registry does not answer"
     plant(monkeypatch, "anonymize", KeyboardInterrupt)
-    assert cli.main(call("anonymize", places)) == 3
-    assert "interrupted; continue with --resume" in capsys.readouterr().err
+    assert cli.main(call("anonymize", places)) == 130
+    assert "interrupted; --resume goes on" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_sentence(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device without space, by its number or by the text that a runner kept of it; no traceback, no value."""
+    for error in (
+        OSError(errno.ENOSPC, VALUE),
+        RuntimeError(f"[Errno {errno.ENOSPC}] {VALUE} [while running X]"),
+    ):
+
+        def full(error: Exception = error) -> None:
+            raise ValueError(VALUE) from error
+
+        plant(monkeypatch, "anonymize", full)
+        assert cli.main(call("anonymize", places)) == 3
+        (told,) = capsys.readouterr().err.splitlines()
+        assert told == (
+            "kanonflow: anonymize failed: no space is left where it writes; what was released is whole. Make room;"
+            " --resume goes on"
+        )
+
+
+def test_a_log_that_cannot_be_written_is_told_nowhere_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python would print the record, its traceback and its values to the terminal."""
+    (tmp_path / "restricted").mkdir()
+    with beam_log(str(tmp_path)):
+        handler = logging.getLogger().handlers[0]
+        assert isinstance(handler, logging.StreamHandler)
+        handler.stream.close()
+        try:
+            raise ValueError(VALUE)
+        except ValueError as error:
+            logging.getLogger("x").error("the run failed", exc_info=error)
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
 
 
 def _script() -> list[str]:

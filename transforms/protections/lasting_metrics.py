@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.readers import one_purchase
+from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
-from kanonflow.transforms.columns.encode import extents
+from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.protections.intake import Entered
 from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
@@ -65,7 +67,15 @@ def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: P
         "rows_over_share": rows_over_share(presence, due.policy.k),
         "gcp_newcomers": None if segment is None else _newcomers_gcp(due, made, publication, roster),
         "outdated_values": outdated_values(due, made),
+        # A pass over all rows, which takes a tenth of the time of a release: for whom asked for it.
+        "sil": rows_sil(made, due, entered) if due.policy.solver.loss == "sil" else None,
     }
+
+
+def rows_sil(made: GroupedRows, due: Due, entered: Entered) -> float:
+    """SIL of the rows' own values in the groups that they went out in. O(n d log n)."""
+    table = encode(made.rows, due.bound, None, entered.out.domains).table
+    return sil(table, Partition(made.groups.of_row.astype(np.int32)))
 
 
 class Presence(NamedTuple):

@@ -78,7 +78,7 @@ def test_anonymize_says_what_it_measured(
     run = ["anonymize", "--policy", str(tmp_path / "p.yaml"), "--input", str(tmp_path / "in.csv")]
     run += ["--output", str(tmp_path / "out")]
     assert cli.main([*run, *(["--quiet"] if quiet else [])]) == 0
-    told = "payload within its limits: pay, measured on 30 rows ("
+    told = "too few rows to tell of pay, measured on 30 rows ("
     assert (told in capsys.readouterr().err) is not (accepted or quiet)
 
 

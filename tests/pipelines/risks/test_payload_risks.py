@@ -34,7 +34,7 @@ PAYLOAD = {
 RISKY = {
     "shop_lat": {"member guess"},
     "town": {"member guess"},
-    "account": {"own values"},
+    "account": {"member guess", "own values"},
     "reference": {"distinct values"},
     "number": {"distinct values", "order"},
     "counter": {"order"},

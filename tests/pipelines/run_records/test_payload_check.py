@@ -46,7 +46,7 @@ def test_what_was_measured_is_kept_for_the_stream(places: Path) -> None:
     assert check(places) == 0
     path = places / "out/restricted/check.json"
     told = json.loads(path.read_text())
-    assert {risk["field"] for risk in told["risks"]} == {"pay"}
+    assert {risk["field"] for risk in told["risks"]} == {"pay", "all together"}
     assert {"policy", "policy_name", "measured_at", "rows", "records"} <= told.keys()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

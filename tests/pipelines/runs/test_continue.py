@@ -218,7 +218,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "the individual",
     ),
     "quasi": (
-        changed("  height: {role: quasi, type: numeric, as: double}\n", "  height: {role: insensitive}\n"),
+        changed(
+            "  height: {role: quasi, type: numeric, as: double}\n",
+            "  height: {role: insensitive, accept_risk: tried}\n",
+        ),
         "(height)",
     ),
     "type": (

@@ -125,7 +125,6 @@ REFUSED = {
         "solver.deadline: 3000ms would make groups that last depend on the machine",
         "evaluations_per_row",
     ),
-    "sil": (lasting(solver={"loss": "sil"}), "solver.loss: cohort: lasting lowers ncp", "leave it out"),
     "everybody": (
         lasting(solver="pass-through"),
         "solver.method: pass-through puts everybody into one class",

@@ -130,3 +130,29 @@ def test_who_changed_before_entry_is_counted_with_the_release_they_enter_with() 
         (5, 2)
     ]
     assert all(each["changed_before_entry"] is None for each in told if not each["released"])
+
+
+def test_who_lowers_sil_is_told_it() -> None:
+    """Of the rows' own ages in their groups, in standard deviations of the release's; who lowers NCP is told none."""
+    rng = np.random.default_rng(2)
+    ages = rng.integers(18, 90, 40)
+    table = visits(
+        [(f"p{who}", hour, int(ages[who])) for hour in range(2) for who in range(40)],
+        amount=[float(row) for row in range(80)],
+    )
+    for loss in ("sil", "ncp"):
+        solver = {"loss": loss, "threads": 1}
+        bound = toy_bound(table, k=3, payload=("amount",), solver=solver)
+        made = anonymize_table(table, bound.policy, SECRET)
+        rows = made.released.to_pylist()
+        for metrics in made.metrics:
+            here = [row for row in rows if row["release_id"] == metrics["release_id"]]
+            if not metrics["released"] or loss == "ncp":
+                assert metrics["sil"] is None
+                continue
+            groups: dict[object, list[int]] = defaultdict(list)
+            for row in here:
+                groups[row["class_id"]].append(int(ages[int(row["amount"]) % 40]))
+            gaps = [abs(age - np.mean(group)) for group in groups.values() for age in group]
+            sigma = np.std([age for group in groups.values() for age in group])
+            assert metrics["sil"] == pytest.approx(np.mean(gaps) / sigma)

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.problem.table import Table
-from kanonflow.transforms.columns.encode import extents
+from kanonflow.solvers.structures.partition import Partition
+from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.roster import founding
 from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.founding import MOST, PART, _budget, _everybody, found
@@ -59,14 +61,25 @@ def test_a_clustering_of_the_papers_can_found() -> None:
         assert segment.people.size == 50
 
 
+def test_cohorts_are_founded_by_sil_where_it_is_asked_for() -> None:
+    """Everybody enters all the same; people lie nearer to the average of their cohort than where NCP was lowered."""
+    pool, spread = pool_of(200, 8), {}
+    for loss in ("ncp", "sil"):
+        bound = mixed_bound(solver={"loss": loss, "threads": 1})
+        made = found(pool, RosterHead(9), bound, {}, seed=4, threads=1)
+        assert np.bincount(made.segment.cohort).min() >= 3
+        assert made.segment.people.size == 200
+        table = encode(pool.values, bound, None, made.domains).table
+        spread[loss] = sil(table, Partition(made.segment.cohort.astype(np.int32)))
+    assert spread["sil"] < spread["ncp"]
+
+
 def test_who_is_left_out_joins_the_class_that_grows_least() -> None:
     """Two classes far apart, and one person beside the second."""
     bound = mixed_bound()
     values = mixed_values(1, np.random.default_rng(0)).take(pa.array([0] * 7))
     ages = pa.array([20, 20, 20, 90, 90, 90, 88])
     values = values.set_column(0, values.schema.field(0), ages)
-    from kanonflow.transforms.columns.encode import encode
-
     table = encode(values, bound, None, {}).table
     labels = _everybody(table, np.array([0, 0, 0, 1, 1, 1, -1]), 3)
     assert labels[6] == labels[5]
