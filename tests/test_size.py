@@ -177,6 +177,7 @@ CODE = [
     (53_300, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
     (53_500, "protections as objects of the audit"),
     (54_200, "roles by evidence"),
+    (54_260, "what people keep and publish exactly; how each field is published, on the certificate"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
