@@ -148,8 +148,12 @@ def _stated_field(name: str, own: Mapping[str, Any]) -> StatedField:
     if own.get("role") != "quasi":
         return StatedField(shown, True, "as it is")
     form, domain = _FORMS.get(str(own.get("type")), "a label"), own.get("domain") or []
-    ends = f"{domain[0]} to {domain[-1]}" if form == _RANGE else f"{len(domain)} values"
-    return StatedField(shown, False, form, str(own.get("grid") or ""), ends if domain else "")
+    ends = (
+        f"{domain[0]} to {domain[-1]}"
+        if domain and form == _RANGE
+        else f"{len(domain)} values" * bool(domain)
+    )
+    return StatedField(shown, False, form, str(own.get("grid") or ""), ends)
 
 
 _RISK = ("field", "measure", "value", "limit", "verdict")
