@@ -143,6 +143,7 @@ LINES = {
         (36_850, "roles by evidence: what values look like, how people keep them, whose the rows are"),
         (36_990, "attributes of people that are published as they are are found, and refused"),
         (37_040, "a full disk, an interrupt and intakes of few people are said with the remedy"),
+        (37_090, "runs whose cohorts do not last are a chain of places"),
     ],
     "transforms": [
         (13_300, "as counted first"),
