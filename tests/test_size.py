@@ -177,6 +177,7 @@ CODE = [
     (53_300, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
     (53_500, "protections as objects of the audit"),
     (54_200, "roles by evidence"),
+    (54_230, "runs whose cohorts do not last are a chain of places"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
