@@ -30,6 +30,7 @@ from kanonflow.schemas.draft import DraftedField, draft_policy, value_type
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
+from kanonflow.transforms.rows.classify import one_array
 
 _K = 5
 _SEED = 1
@@ -103,9 +104,7 @@ def _typed(rows: pa.Table) -> dict[str, FoundType]:
     """The columns of a file that has types."""
     found = {}
     for name in rows.schema.names:
-        values = rows.column(name).combine_chunks()
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
+        values = one_array(rows.column(name))
         value = value_type(values.type)
         found[name] = FoundType(value, None, values if value else pa.nulls(len(values)), str(values.type))
     return found
