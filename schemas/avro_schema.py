@@ -218,7 +218,7 @@ def _nullable_arrow(avro: Any, named: dict[str, pa.DataType | None], space: str)
             return kind, True
         return kinds[0], len(branches) < len(avro)
     arrow = _arrow_type(avro, named, space)
-    return arrow, pa.types.is_null(arrow)
+    return arrow, arrow == pa.null()
 
 
 def _arrow_type(avro: Any, named: dict[str, pa.DataType | None], space: str) -> pa.DataType:

@@ -14,7 +14,6 @@ from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.canonical_types import (
     MILLISECONDS,
     canonical_type,
-    is_text,
     misfit,
     type_of_text,
 )
@@ -95,7 +94,7 @@ class BoundColumn:
 
     @property
     def _keeps_days_of_instants(self) -> bool:
-        return self.field.value == "timestamp" and self.values.per_day == 1
+        return self.values.per_day == 1 and self.field.value not in (None, self.values.value)
 
     @property
     def tree(self) -> Tree | None:
@@ -235,10 +234,11 @@ def _published_name_mistakes(policy: Policy) -> Iterator[str]:
 def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[str]) -> BoundColumn | None:
     where = f"fields.{field.name}"
     formatted = field.format is not None
+    declared = None if field.value is None else form_of(type_of_text(field))
     from_text = (
         text
         or arrow == pa.null()
-        or (is_text(arrow) and (field.value not in (None, "string") or formatted))
+        or (form_of(arrow).text and (formatted or not (declared is None or declared.text)))
         or (formatted and form_of(arrow).spelled)
     )
     canonical = type_of_text(field) if from_text else canonical_type(field, arrow)
@@ -246,14 +246,12 @@ def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[st
         mistakes.append(f"{where}: columns of type {arrow} are not supported; give it role: identifier")
         return None
     own = None
-    if not from_text and field.value is not None:
-        declared = form_of(type_of_text(field))
-        if not form_of(canonical).keeps_own_unit(declared):
-            if not form_of(canonical).becomes(declared):
-                mistakes.append(f"{where}.as: {_no_cast(field, arrow)}")
-                return None
-            own = canonical if declared.casts and declared.arrow != canonical else None
-            canonical = declared.arrow
+    if not from_text and declared is not None and not form_of(canonical).keeps_own_unit(declared):
+        if not form_of(canonical).becomes(declared):
+            mistakes.append(f"{where}.as: {_no_cast(field, arrow)}")
+            return None
+        own = canonical if declared.casts and declared.arrow != canonical else None
+        canonical = declared.arrow
     problem = misfit(field, canonical)
     if problem is not None:
         mistakes.append(f"{where}: is {'text' if from_text else arrow} in the input, but {problem}")

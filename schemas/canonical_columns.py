@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn
-from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.formatted_times import as_written
 from kanonflow.schemas.kinds.forms import form_of
@@ -41,7 +40,7 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
         return values, bad | beyond
     raw, form, bad = as_text(column, raw), column.form, np.zeros(len(raw), dtype=bool)
     try:
-        if column.from_text and (is_text(raw.type) or raw.type == pa.null()):
+        if column.from_text and (form_of(raw.type).text or raw.type == pa.null()):
             raw, bad = cast_text(raw.cast(pa.string()), column.text_type, form)
             form = ISO
         values, beyond = column.values.take(raw, form)

@@ -19,7 +19,6 @@ __all__ = [
     "MICROSECONDS",
     "MILLISECONDS",
     "canonical_type",
-    "is_text",
     "misfit",
     "type_named",
     "type_of_text",
@@ -70,12 +69,6 @@ def canonical_type(field: Field, arrow: pa.DataType) -> pa.DataType | None:
     """
     canonical = form_of(arrow).canonical
     return None if canonical is None else _as_needed(field, canonical)
-
-
-def is_text(arrow: pa.DataType) -> bool:
-    """Whether a column holds text (plain, large, view, or dictionary-encoded)."""
-    form = form_of(arrow)
-    return form.text and not isinstance(form.arrow, pa.UuidType)
 
 
 def misfit(field: Field, canonical: pa.DataType) -> str | None:

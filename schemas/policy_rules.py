@@ -151,7 +151,8 @@ def _rules_of_field(field: Field) -> Iterator[str]:
     if field.quasi is not None:
         if field.role not in (Role.QUASI, Role.TIME):
             yield f"{where}: only role: quasi, or a time field with also_quasi: true, can be generalized"
-        if field.role is Role.TIME and not KINDS[field.quasi.type].dated:
+        kind = KINDS[field.quasi.type]
+        if field.role is Role.TIME and not kind.dated:
             yield f"{where}.type: a time field that is also a quasi-identifier needs type: date"
         yield from _rules_of_quasi(where, field.quasi)
         yield from _rules_of_value(where, field)
@@ -160,7 +161,9 @@ def _rules_of_field(field: Field) -> Iterator[str]:
 def _rules_of_text(where: str, field: Field) -> Iterator[str]:
     form = TextForm(format=field.format, timezone=field.timezone, fold=field.fold)
     if field.value is not None:
-        days, instants = field.value == "date", field.value == "timestamp"
+        named = type_named(field.value)
+        per_day = None if named is None else form_of(named).per_day
+        days, instants = per_day == 1, per_day not in (None, 1)
     elif field.role is Role.TIME:
         days, instants = False, True
     else:  # the role decides, or the column of a typed input, or the format itself

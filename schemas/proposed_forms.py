@@ -130,8 +130,8 @@ def _other_reading(best: _Found, candidates: list[_Found]) -> str:
     if not isinstance(form, str):
         mine = dict(csv_keys)
         for other, keys, _, _ in candidates:
-            signs = dict(keys)
-            if other >= share and signs.get("decimal") == mine.get("thousands") is not None:
+            point = dict(keys).get("decimal")
+            if other >= share and point == mine.get("thousands") is not None:
                 return f"csv: {{{', '.join(_keys(keys))}}} reads as many and means other numbers: say which it is"
         return ""
     turned = form.replace("%d", "%\0").replace("%m", "%d").replace("%\0", "%m")
@@ -154,7 +154,7 @@ def _plausible(cells: pa.StringArray, form: TextForm) -> bool:
         return True
     low, high = _EPOCH_DIGITS[form.format]
     digits = pc.match_substring_regex(cells, rf"^[+-]?\d{{{low},{high}}}(\.0*)?$")
-    return bool(pc.mean(digits.cast(pa.int8())).as_py() >= LEAST_SHARE)
+    return bool(pc.mean(digits).as_py() >= LEAST_SHARE)
 
 
 def _candidates(column: BoundColumn, *, csv: bool) -> Iterator[tuple[pa.DataType, TextForm, _Keys, _Keys]]:
@@ -208,8 +208,11 @@ def _keys(keys: Iterable[tuple[str, object]]) -> Iterator[str]:
         if isinstance(value, list):
             yield f"{name}: [{', '.join(map(_text, value))}]"
         else:
-            plain = name not in ("decimal", "thousands", "format") or value in EPOCH
+            plain = name not in _QUOTED or value in EPOCH
             yield f"{name}: {value if plain else _text(value)}"
+
+
+_QUOTED = ("decimal", "thousands", "format")
 
 
 def _text(value: object) -> str:

@@ -272,12 +272,13 @@ def label_column(array: pa.Array, hierarchy: Hierarchy) -> SetColumn:
     coded = array.dictionary_encode("encode")
     leaves = {None: len(hierarchy.leaves)} | {leaf: code for code, leaf in enumerate(hierarchy.leaves)}
     below: list[list[int]] = []
+    root = hierarchy.root
     for label in coded.dictionary.to_pylist():
         if label is None:
             below.append([leaves[None]])
             continue
         codes = [leaves[leaf] for leaf in leaves_below(hierarchy, label)]
-        below.append([*codes, leaves[None]] if label == hierarchy.root else codes)
+        below.append([*codes, leaves[None]] if label == root else codes)
     sizes: Sequence[int] = [len(codes) for codes in below]
     return SetColumn(
         np.array([code for codes in below for code in codes], np.int64),

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.value_units import from_units, to_units
 
 MISSING = "\\N"
@@ -108,15 +109,15 @@ def _flat_field(array: pa.Array, field: ReleasedField, form: Flat) -> Iterator[t
 def _middle(array: pa.Array, kind: pa.DataType) -> pa.Array:
     low, high, _ = array.flatten()
     (least, none), (most, _) = to_units(low), to_units(high)
-    if pa.types.is_temporal(kind):
+    form = form_of(kind)
+    if form.per_day is not None:
         return from_units(least + (most - least) // 2, none, kind)
-    scale = 10.0**kind.scale if pa.types.is_decimal(kind) else 1.0
     # Halved first where the width would not fit; else the middle of [x, x] is x itself.
     ends = least.astype(np.float64), most.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         width = ends[1] - ends[0]
         middle = np.where(np.isfinite(width), ends[0] + width / 2, ends[0] / 2 + ends[1] / 2)
-    return pa.array(middle / scale, pa.float64(), mask=none)
+    return pa.array(form.widths(middle), pa.float64(), mask=none)
 
 
 def _range_text(array: pa.Array) -> pa.Array:

@@ -30,6 +30,7 @@ from kanonflow.schemas.draft import DraftedField, draft_policy, value_type
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
+from kanonflow.transforms.rows.classify import one_array
 
 _K = 5
 _SEED = 1
@@ -110,13 +111,7 @@ def _typed(rows: pa.Table, schema: pa.Schema) -> dict[str, FoundType]:
     found = {}
     for field in schema:
         value = value_type(field.type)
-        values = rows.column(field.name).combine_chunks() if value else pa.nulls(rows.num_rows, pa.string())
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        if isinstance(values.type, pa.BaseExtensionType):  # UUIDs
-            values = pa.array(
-                [None if each is None else str(each) for each in values.to_pylist()], pa.string()
-            )
+        values = one_array(rows.column(field.name)) if value else pa.nulls(rows.num_rows, pa.string())
         found[field.name] = FoundType(value, None, values, str(field.type))
     return found
 

@@ -193,11 +193,10 @@ def _notes(policy: Policy) -> list[str]:
     if policy.time is None:
         notes.append("No time field: the whole input is one window.")
     notes += ends_of_ranges_notes(policy)
-    open_ended = [
-        field.name
-        for field in policy.quasis
-        if field.quasi is not None and KINDS[field.quasi.type].in_ranges and field.quasi.domain is None
+    kinds = [
+        (field, quasi, KINDS[quasi.type]) for field in policy.quasis if (quasi := field.quasi) is not None
     ]
+    open_ended = [field.name for field, quasi, kind in kinds if kind.in_ranges and quasi.domain is None]
     if open_ended:
         notes.append(
             f"No domain for {', '.join(open_ended)}: the loss is measured against what was seen so far, and"

@@ -360,15 +360,18 @@ def _typed(value: Any, kind: Any) -> Any:
             return {name: _typed(value[name], its) for name, its in types.items()}
         case "array":
             return [_typed(item, kind["items"]) for item in value]
-        case "date":
-            return date.fromisoformat(value)
-        case "time-micros":
-            return clock.fromisoformat(value)
-        case "timestamp-millis" | "timestamp-micros":
-            return datetime.fromisoformat(value)
-        case "decimal":
-            return Decimal(value)
+        case str(logical) if logical in _READERS:
+            return _READERS[logical](value)
     return _typed(value, kind["type"])
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "date": date.fromisoformat,
+    "time-micros": clock.fromisoformat,
+    "timestamp-millis": datetime.fromisoformat,
+    "timestamp-micros": datetime.fromisoformat,
+    "decimal": Decimal,
+}
 
 
 def _ignore(error: Any) -> None:

@@ -13,8 +13,8 @@ from kanonflow.pipelines.feeds.directory_listing import ArrivedFile
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, file_schema, format_of
 from kanonflow.pipelines.feeds.read_files import batch_name, read_batches, unparseable
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy, bind
-from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError, PolicyError
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
@@ -45,9 +45,9 @@ def misfit_of_columns(schema: pa.Schema, bound: BoundPolicy, *, text: bool) -> s
     if len(types) < len(schema.names):
         return "it has several columns of one name"
     for name in wanted.keys() & types.keys():
-        if pa.types.is_null(types[name]):
+        if types[name] == pa.null():
             types[name] = pa.string() if wanted[name].from_text else wanted[name].arrow_type
-    text = text or (bound.text and all(is_text(types[name]) for name in wanted.keys() & types.keys()))
+    text = text or (bound.text and all(form_of(types[name]).text for name in wanted.keys() & types.keys()))
     try:
         found = bind(
             bound.policy, pa.schema(list(types.items())), text=text, source="the file", csv=bound.csv

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from kanonflow.pipelines.feeds.input_files import FileFormat
 from kanonflow.pipelines.feeds.spread_sample import FileSample
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
-from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.expected_forms import expected_instead
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.proposed_forms import NULL_WORDS, ProposedForm, proposed_form
 from kanonflow.transforms.rows.classify import one_array, problems_of
@@ -221,14 +221,14 @@ def _field(column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray
         for mask, reason in problems:
             faults[reason] += int((mask & ~own).sum())
             own |= mask
-            if column.from_text and reason != "missing_value" and is_text(raw.type):
+            if column.from_text and reason != "missing_value" and form_of(raw.type).text:
                 misfits.append(raw.filter(pa.array(mask)).cast(pa.string()))
         marked |= own
         share = float(own.sum()) / max(1, sample.looked_at)
         if share > in_worst:
             worst, in_worst = sample.file.path, share
         values.append(read)
-        if is_text(raw.type):
+        if form_of(raw.type).text:
             texts.append(raw.cast(pa.string()))
     everything = pa.chunked_array(values, column.arrow_type)
     rows = sum(sample.looked_at for sample in samples)
@@ -261,7 +261,7 @@ def _notes(column: BoundColumn, texts: pa.Array, *, csv: bool) -> Iterator[str]:
     texts = texts.filter(pc.not_equal(texts, ""))
     if not len(texts):
         return
-    if pa.types.is_timestamp(column.text_type) and column.form.timezone is None:
+    if form_of(column.text_type).per_day not in (None, 1) and column.form.timezone is None:
         zoned = pc.match_substring_regex(texts, _ZONED)
         # Epochs and formats with a zone are instants by themselves.
         form = column.form.format or ""
@@ -275,7 +275,7 @@ def _notes(column: BoundColumn, texts: pa.Array, *, csv: bool) -> Iterator[str]:
                 "its times say no zone and are read as UTC; where they are local, say timezone: (such as"
                 " Europe/Prague)"
             )
-    if not pa.types.is_string(column.arrow_type):
+    if not column.values.text:
         return
     if _share(pc.match_substring_regex(texts, _DECIMAL_ID)) >= _USUAL:
         yield (
@@ -293,7 +293,7 @@ def _notes(column: BoundColumn, texts: pa.Array, *, csv: bool) -> Iterator[str]:
 
 
 def _share(mask: pa.Array) -> float:
-    return float(pc.mean(mask.cast(pa.int8())).as_py() or 0.0)
+    return float(pc.mean(mask).as_py() or 0.0)
 
 
 def _percent(share: float) -> str:

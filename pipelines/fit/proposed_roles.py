@@ -276,17 +276,14 @@ def _kept(keeping: Keeping) -> str:
 def _coded(column: SampledColumn) -> bool:
     """Whether text has digits, as a code does and a name of a place does not."""
     cells = column.values.drop_null()
-    return (
-        bool(len(cells))
-        and float(pc.mean(pc.match_substring_regex(cells, r"\d").cast(pa.int8())).as_py()) >= USUAL
-    )
+    return bool(len(cells)) and bool(pc.mean(pc.match_substring_regex(cells, r"\d")).as_py() >= USUAL)
 
 
 def _like_names(column: SampledColumn) -> bool:
     """Whether text is words with capitals, as names of people are, and of places."""
     cells = column.values.drop_null()
     words = pc.match_substring_regex(cells, r"^\p{Lu}[\p{L}'. -]+$")
-    return float(pc.mean(words.cast(pa.int8())).as_py()) >= USUAL
+    return bool(pc.mean(words).as_py() >= USUAL)
 
 
 def _alone(column: SampledColumn) -> DraftedField:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.feeds.csv_files import BrokenRow
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.text_inputs import NO_TEXT, NO_VALUE
 
 TOMBSTONE = BrokenRow(None, "the message has no value (a tombstone)")
@@ -115,7 +116,7 @@ def decode_records(
     faults: dict[int, BrokenRow] = {}
     for field in schema:
         array, bad = _column([record.get(field.name) for record in records], field.type, cell)
-        if bad and field.name in attributes and pa.types.is_string(field.type):
+        if bad and field.name in attributes and form_of(field.type).text:
             array, bad = _with_no_values(array, bad), []
         arrays.append(array)
         for row in bad:

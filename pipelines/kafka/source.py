@@ -371,8 +371,8 @@ class KafkaReader:
             values = [message.value() for message in cut]
             decoded = self._decoder.decode(values)
             place = f"{self._address.topic}/{number}"
-            is_text = self._address.value_format is ValueFormat.JSON
-            origins = MessageOrigins(place, offsets, decoded.places, values if is_text else None)
+            spelled = values if self._address.value_format is ValueFormat.JSON else None
+            origins = MessageOrigins(place, offsets, decoded.places, spelled)
             broken = tuple(_unparseable(origins.of_message(at), row) for at, row in decoded.broken)
             name = f"kafka-{self._address.topic}-{number}-{offsets[0]}"
             arrived = arrived_at([_arrival(cut[at]) for at in decoded.places], len(decoded.places))

@@ -16,6 +16,7 @@ from kanonflow.pipelines.dry_run.feed import Feed
 from kanonflow.pipelines.risks.field_values import ranks_of
 from kanonflow.pipelines.risks.payload_measures import order_within
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.value_units import to_units
 
 RISE_LIMIT = 0.5
@@ -85,15 +86,12 @@ def _in_own_window(
     column: BoundColumn, array: pa.Array, window: NDArray[np.int64], bound: BoundPolicy
 ) -> list[PayloadInTime]:
     """The share of a date's rows with a value in their own window; of other types nothing."""
-    kind, policy = array.type, bound.policy
-    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+    policy, per_day = bound.policy, form_of(array.type).per_day
+    if per_day is None:
         return []
     assert policy.window_ms is not None
-    units, size = to_units(array)[0], 1
-    if pa.types.is_date(kind):
-        units, size = units * _DAY_MS, _DAY_MS
-    elif kind.unit == "us":
-        units = units // 1_000
+    size = max(1, _DAY_MS // per_day)
+    units = to_units(array)[0] * size // max(1, per_day // _DAY_MS)
     begin = window * policy.window_ms + policy.window_offset_ms
     # A day lies in every window that it has a part in.
     inside = (units < begin + policy.window_ms) & (units + size > begin)

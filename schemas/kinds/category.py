@@ -46,6 +46,12 @@ class Texts(Form):
         return cells
 
 
+class Uuids(Texts):
+    """UUIDs, before they are text."""
+
+    text = False
+
+
 class Bytes(Form):
     """Bytes."""
 

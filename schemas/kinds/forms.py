@@ -6,7 +6,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from kanonflow.schemas.kinds.category import Bytes, Texts, Truths
+from kanonflow.schemas.kinds.category import Bytes, Texts, Truths, Uuids
 from kanonflow.schemas.kinds.date import Days, Instants, TimesOfDay
 from kanonflow.schemas.kinds.form import Form
 from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
@@ -18,7 +18,8 @@ _FORMS: dict[type[Form], tuple[str, ...]] = {
     Days: ("date32", "date64"),
     Instants: ("timestamp",),
     TimesOfDay: ("time32", "time64"),
-    Texts: ("string", "large_string", "string_view", "extension<arrow.uuid>"),
+    Texts: ("string", "large_string", "string_view"),
+    Uuids: ("extension<arrow.uuid>",),
     Bytes: ("binary", "large_binary", "fixed_size_binary"),
     Truths: ("bool",),
 }

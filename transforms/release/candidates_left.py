@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.readers import KnownPurchases, Reader, RoundedField
 from kanonflow.transforms.columns.sort_keys import Keys, dense_ranks, sort_keys, whole
 
@@ -140,11 +141,7 @@ def _purchased(purchases: KnownPurchases, rows: pa.Table, inside: Numbers) -> Ke
 def _rounded(column: pa.Array, known: RoundedField) -> pa.Array:
     if known.step is None:
         return column
-    if not (
-        pa.types.is_integer(column.type)
-        or pa.types.is_floating(column.type)
-        or pa.types.is_decimal(column.type)
-    ):
+    if form_of(column.type).scale is None:
         raise PolicyError(
             [f"known_purchases: {known.name} is no number, so it cannot be known to {known.step:g}"]
         )

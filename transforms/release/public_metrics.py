@@ -58,7 +58,7 @@ def public_metrics_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     for field in public["fields"]:
         field.pop("public_from", None)
         field.pop("of", None)
-        if shown(field) is Shown.COUNT and field["type"] == "long":
+        if shown(field) is Shown.COUNT and isinstance(field["type"], str):
             field["type"] = ["null", "long"]
             field["default"] = None
     return public
@@ -100,7 +100,7 @@ def _published(field: Mapping[str, Any], record: Mapping[str, Any]) -> Any:
         case Shown.LEDGER:
             parts = _ledger(value, record["k"])
             # A total is the sum of what is shown: rounded by itself it would say more than its parts.
-            return sum(parts.values()) if field["type"] == "long" else parts
+            return sum(parts.values()) if isinstance(field["type"], str) else parts
         case _:
             return value
 

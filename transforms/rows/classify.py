@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_columns import as_text, read_column
-from kanonflow.schemas.canonical_types import is_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.expected_forms import expected_instead
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.local_times import FIRST_SECOND
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Outside, Role
@@ -145,7 +145,7 @@ def _check(
     """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
     raw = as_text(column, raw)
     read, bad = read_column(column, raw, source)
-    if attribute and is_text(raw.type):
+    if attribute and form_of(raw.type).text:
         none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
         if none.any():
             bad = bad | none

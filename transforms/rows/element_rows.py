@@ -183,10 +183,8 @@ def _holds_instants(column: BoundColumn) -> bool:
     """Whether its values are instants, of some of which the day is kept only."""
     if _is_instant(column.values) or _is_instant(form_of(column.text_type)):
         return True
-    keeps_days = (
-        column.generalized is not None and column.generalized.kept(form_of(MILLISECONDS)) == column.arrow_type
-    )
-    return keeps_days and not column.from_text
+    kept_as = None if column.generalized is None else column.generalized.kept(form_of(MILLISECONDS))
+    return kept_as == column.arrow_type and not column.from_text
 
 
 def _is_instant(values: Form) -> bool:

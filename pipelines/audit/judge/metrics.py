@@ -174,7 +174,7 @@ def public_schema(packaged: Mapping[str, Any]) -> dict[str, Any]:
         if how == "withheld":
             continue
         kept = {name: value for name, value in field.items() if name not in ("public_from", "of")}
-        if how == "count" and kept["type"] == "long":
+        if how == "count":
             kept |= {"type": ["null", "long"], "default": None}
         fields.append(kept)
     return {**packaged, "doc": _PUBLIC_DOC, "fields": fields}

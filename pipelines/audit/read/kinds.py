@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from itertools import pairwise
 from operator import itemgetter
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any
@@ -211,7 +210,7 @@ def _quasi(book: CodeBook) -> Quasi:
 def _in_order(values: Sequence[Any]) -> bool:
     """Whether null stands first and the others by size; text by its bytes, which is the order of its characters."""
     rest = values[1:] if values and values[0] is None else values
-    return None not in rest and all(one < other for one, other in pairwise(rest))
+    return None not in rest and list(rest) == sorted(rest)
 
 
 KINDS: dict[QuasiType, Kind] = {

@@ -9,7 +9,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.audit.judge.metrics import check_metrics
+from kanonflow.pipelines.audit.judge.metrics import check_metrics, check_modes, public_schema
 from kanonflow.pipelines.audit.protections import protection_of
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
@@ -78,3 +78,49 @@ def test_of_two_records_of_an_id_that_of_the_published_release_counts(tmp_path: 
     assert there
     assert "its metrics tell another released (release r)" in found
     assert said(tmp_path / "d", []) == (False, ())
+
+
+def test_public_metrics_show_what_the_schema_lets_them() -> None:
+    """What is not marked stays with its owner; a count is null where it could tell of somebody, whatever it is
+    otherwise."""
+    told = {"public_from": "m", "of": "release"}
+    fields: list[dict[str, Any]] = [
+        {"name": "a", "public": "as_is", "type": "long", **told},
+        {"name": "b", "public": "count", "type": "long", "default": 0},
+        {"name": "c", "public": "count", "type": ["null", "long"], "default": None},
+        {"name": "d", "public": "withheld", "type": "long"},
+        {"name": "e", "type": "long"},
+    ]
+    shown = public_schema({"type": "record", "name": "m", "doc": "exact", "fields": fields})
+    assert shown["doc"] != "exact"
+    assert shown["fields"] == [
+        {"name": "a", "public": "as_is", "type": "long"},
+        {"name": "b", "public": "count", "type": ["null", "long"], "default": None},
+        {"name": "c", "public": "count", "type": ["null", "long"], "default": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("opened", "message"),
+    [
+        ((), None),
+        (("rejected",), "restricted/ is open to others than its owner in 2 places"),
+        (
+            ("secret", "rejected"),
+            "restricted/ is open to others than its owner in 3 places (the secret among them)",
+        ),
+    ],
+)
+def test_who_can_read_what_is_restricted_is_told(
+    opened: tuple[str, ...], message: str | None, tmp_path: Path
+) -> None:
+    """And that the secret is among it: with that, people are found again by anybody, without it they are not."""
+    root = tmp_path / "restricted"
+    root.mkdir(mode=0o755)
+    for name in ("secret", "rejected"):
+        (root / name).touch()
+        (root / name).chmod(0o644 if name in opened else 0o600)
+    root.chmod(0o755 if opened else 0o700)
+    findings = Findings()
+    check_modes(tmp_path, findings)
+    assert findings.messages() == (() if message is None else (message,))
