@@ -112,6 +112,8 @@ def _typed(rows: pa.Table, schema: pa.Schema) -> dict[str, FoundType]:
     for field in schema:
         value = value_type(field.type)
         values = one_array(rows.column(field.name)) if value else pa.nulls(rows.num_rows, pa.string())
+        if isinstance(values.type, pa.BaseExtensionType):  # UUIDs
+            values = pa.array([each and str(each) for each in values.to_pylist()], pa.string())
         found[field.name] = FoundType(value, None, values, str(field.type))
     return found
 
