@@ -143,7 +143,8 @@ LINES = {
         (36_850, "roles by evidence: what values look like, how people keep them, whose the rows are"),
         (36_990, "attributes of people that are published as they are are found, and refused"),
         (37_040, "a full disk, an interrupt and intakes of few people are said with the remedy"),
-        (37_110, "the certificate says how each field is published"),
+        (37_090, "runs whose cohorts do not last are a chain of places"),
+        (37_160, "the certificate says how each field is published"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -177,7 +178,8 @@ CODE = [
     (53_300, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
     (53_500, "protections as objects of the audit"),
     (54_200, "roles by evidence"),
-    (54_260, "what people keep and publish exactly; how each field is published, on the certificate"),
+    (54_230, "runs whose cohorts do not last are a chain of places"),
+    (54_280, "what people keep and publish exactly; how each field is published, on the certificate"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
