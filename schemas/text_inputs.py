@@ -8,8 +8,9 @@ CSV files
     Delimiter   the one given, else that one of ``DELIMITERS`` which the header has most of outside of quotes.
     Quotes      (``"``, or the policy's; where that is '', a quote is a character like others)
                 a cell that begins with ``"`` goes on to the next single ``"``, over delimiters and line ends; ``""``
-                in it is one quote. What follows the closing quote belongs to the cell. A quote elsewhere in a cell,
-                also behind a space, is a character like others. A backslash is one too.
+                in it is one quote. What follows the closing quote belongs to the cell, if it is on the line of the
+                opening one. A quote elsewhere in a cell, also behind a space, is a character like others. A backslash
+                is one too.
     Header      the first row: every column named, no name twice, all text, at most ``MOST_ROW_BYTES``. Else the file
                 is refused.
     Cells       as they stand, spaces included. An empty cell is null, whether quoted or not. So is one that is, without
@@ -22,8 +23,9 @@ JSON messages
 Rows that are none (they are rejected as ``unparseable``, one record each, and the rest is read)
     - more or fewer cells than the header has;
     - a kept cell that is no text: with bytes that are not UTF-8, or with a character of ``NO_TEXT`` (but see below);
-    - a quoted cell that does not end before the file does. It may have swallowed rows: files that are there at the
-      start are refused whole, and of a file that arrives in a feed the rows before it are read;
+    - a quoted cell that does not end before the file does, or goes over a line end and has text behind its closing
+      quote, which is another row's then. It may have swallowed rows: files that are there at the start are refused
+      whole, and of a file that arrives in a feed the rows before it are read, and nothing behind it;
     - a message that is no JSON object, or has a nested value, half of a surrogate pair or a character of
       ``NO_TEXT`` in a kept field.
 

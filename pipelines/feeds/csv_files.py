@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from kanonflow.pipelines.feeds.open_quotes import OpenQuotes
 from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
@@ -155,7 +156,7 @@ def read_csv(
     header = csv_header(path, form)
     ragged = _RaggedRows(len(header.columns))
     with open_text(path, form.encoding) as stream:
-        ragged.lines = lines = _RememberedLines(stream, header)
+        ragged.lines = lines = _RememberedLines(stream, header, form.quote)
         rows_before = 0
         # One batch is held back: the last one ends with the row that marks the end.
         held: pa.RecordBatch | None = None
@@ -288,9 +289,10 @@ class _RememberedLines:
 
     closed = False
 
-    def __init__(self, stream: BinaryIO, header: CsvHeader) -> None:
+    def __init__(self, stream: BinaryIO, header: CsvHeader, quote: str) -> None:
         self._stream = stream
         self._end = header.delimiter.encode().join([_END] * len(header.columns)) + b"\n"
+        self._quotes = OpenQuotes(header.delimiter.encode(), quote.encode()) if quote else None
         self._ahead: bytes | None = None
         self.damaged = False  # whether the compression is, from where reading ended on
         self._begun = 0  # bytes of a character that the last block has begun
@@ -338,7 +340,10 @@ class _RememberedLines:
         self._ahead = b"" if self.damaged else self._full(size)
         data = self._text(data, self._ahead)
         self.no_text = self.no_text or _SUB in data
-        if data and not self._ahead:
+        torn = None if self._quotes is None else self._quotes.torn(data, self._ahead)
+        if torn is not None:  # as if the file ended before that quote: the open value swallows the end
+            data, self._ahead, self._stopped = data[:torn], b"", True
+        if (data or self._stopped) and not self._ahead:
             if self.damaged:  # the last line is not whole
                 data = data[: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1]
             data += (b"" if data.endswith((b"\n", b"\r")) else b"\n") + self._end

@@ -189,6 +189,20 @@ def test_damage_found_while_reading_is_refused_like_any_other(
     )
 
 
+def test_two_rows_that_an_open_quote_makes_one_are_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next row's quote closes the value: that row's person would stand in the payload of another's. Where every
+    value is quoted, nothing of it is published, and no value is told."""
+    quoted = ["age,job,amount", *(f'{30 + each % 3},"cook","{each}"' for each in range(9))]
+    quoted[4] = quoted[4][:-1]
+    (tmp_path / "in.csv").write_text("\n".join(quoted) + "\n")
+    assert run() == 2
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert err.endswith("in.csv: a quoted value does not end; rows after it would be lost in it")
+    assert not list((tmp_path / "out" / "release").glob("*"))
+
+
 def test_an_empty_feed_is_no_error(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A header and no rows: exit 0, no release, a ledger of zeros, empty folders."""
     (tmp_path / "in.csv").write_text("age,job,amount\n")

@@ -4,10 +4,11 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,20 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
             delimiter = form.delimiter or _delimiter(stream, form.quote)
             _to_beginning(stream)
             quotes: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
-            rows = csv.reader(_with_end(stream), delimiter=delimiter, **quotes)
+            lines = _Remembered(_with_end(stream))
+            rows = csv.reader(lines, delimiter=delimiter, **quotes)
             header = next((row for row in rows if row), [])
             _check_header(path, header, form.encoding)
             yield header
+            lines.taken.clear()
+            torn = _torn(delimiter, form.quote)
             for row in rows:
                 if row == [_LAST]:
                     return
+                if len(lines.taken) > 1 and torn("".join(lines.taken)):
+                    yield BROKEN
+                    return
+                lines.taken.clear()
                 if row:
                     swallowed = any(_LAST in cell for cell in row)
                     yield row if len(row) == len(header) and not swallowed else BROKEN
@@ -101,6 +109,39 @@ def _with_end(stream: io.TextIOBase) -> Iterator[str]:
     if not line.endswith(("\n", "\r")):
         yield "\n"
     yield _LAST
+
+
+class _Remembered:
+    """Lines, and those that were taken since ``taken`` was cleared."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.taken: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.taken.append(next(self._lines))
+        return self.taken[-1]
+
+
+def _torn(delimiter: str, quote: str) -> Callable[[str], bool]:
+    """Whether in a row of several lines a quoted cell goes over a line end and has text behind its closing quote."""
+    if not quote:
+        return lambda row: False
+    sign, end = re.escape(quote), f"[^{re.escape(delimiter)}\r\n]*"
+    cell = re.compile(f"{sign}((?:[^{sign}]|{sign}{sign})*){sign}(?!{sign})({end})|{end}")
+
+    def torn(row: str) -> bool:
+        place = 0
+        while place < len(row) and (found := cell.match(row, place)) is not None:
+            if found[2] and ("\n" in found[1] or "\r" in found[1]):
+                return True
+            place = found.end() + 1
+        return False
+
+    return torn
 
 
 def _check_header(path: Path, header: list[str], encoding: str) -> None:

@@ -87,6 +87,17 @@ CASES = {
     "a first cell that swallows rows": Case(AB + b'1,2\n"3,4\n5,6\n', [["1", "2"]], 1, torn=True),
     "an even number of quotes, one open": Case(AB + b'1"x,2\n3,"4\n5,6\n', [['1"x', "2"]], 1, torn=True),
     "an odd number of quotes, none open": Case(AB + b'1"x,2\n3,"4\n5"\n', [['1"x', "2"], ["3", "4\n5"]]),
+    "a quote that the next row's closes": Case(
+        AB + b'1,"2"\n3,"4\n5,"6"\n7,"8"\n', [["1", "2"]], 1, torn=True
+    ),
+    "a first cell that the next row's closes": Case(
+        AB + b'1,2\n"3,4\n"5",6\n7,8\n', [["1", "2"]], 1, torn=True
+    ),
+    "a quote that closes two rows on": Case(AB + b'1,2\n3,"4\n5,6\n"7",8\n', [["1", "2"]], 1, torn=True),
+    "doubled quotes over lines": Case(
+        AB + b'"1\n""x"" y",2\n3,"4\n"""\n', [['1\n"x" y', "2"], ["3", '4\n"']]
+    ),
+    "text behind quotes before a cell of two lines": Case(AB + b'"1"x,"2\n3"\n', [["1x", "2\n3"]]),
     "blank lines": Case(b"a,b\n\n1,2\n\r\n\n3,4\n\n", [["1", "2"], ["3", "4"]]),
     "blank lines before the header": Case(b"\r\n\na,b\n1,2\n", [["1", "2"]]),
     "a line of spaces": Case(AB + b"  \n1,2\n", [["1", "2"]], 1),
