@@ -143,6 +143,7 @@ LINES = {
         (36_850, "roles by evidence: what values look like, how people keep them, whose the rows are"),
         (36_990, "attributes of people that are published as they are are found, and refused"),
         (37_040, "a full disk, an interrupt and intakes of few people are said with the remedy"),
+        (37_090, "runs whose cohorts do not last are a chain of places"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -176,6 +177,7 @@ CODE = [
     (53_300, "type: prefix: trees over values that nobody lists, with gate, judge and reader of their own"),
     (53_500, "protections as objects of the audit"),
     (54_200, "roles by evidence"),
+    (54_230, "runs whose cohorts do not last are a chain of places"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

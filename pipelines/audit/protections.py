@@ -32,6 +32,7 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     judge_lasting,
     read_to_the_end,
     with_told_ends,
+    with_told_places,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.read.boxes import BoxBook
@@ -97,11 +98,13 @@ class Graphs:
     free_quasis: ClassVar[bool] = False
 
     def carried(self, run: Run, findings: Findings) -> Carried:
-        """What other runs of a chain have to do with this one."""
+        """What other runs of a chain have to do with this one, its place among them judged."""
+        judge_place(chain_record(run.folder), told_metrics(run.metrics), findings)
         return NOTHING
 
     def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
         """The releases with what is known of when they were made, their slots judged; and who entered."""
+        released = with_told_places(released, told_metrics(run.metrics), run.places)
         check_slots(released.heads, run.metrics, findings)
         return released, None
 
@@ -209,6 +212,7 @@ class Lasting(Rows):
 
     def carried(self, run: Run, findings: Findings) -> Carried:
         """As of ``Graphs``."""
+        super().carried(run, findings)
         return read_carried(run.folder, run.bound, run.books, findings)
 
     def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
@@ -259,7 +263,6 @@ class Lasting(Rows):
         )
         metrics = told_metrics(folder / "restricted" / "metrics")
         record = chain_record(folder)
-        judge_place(record, metrics, findings)
         if not evidence.runs:
             judge_clocks(folder, metrics, self.policy, findings)
         key = asked.people_key

@@ -44,17 +44,15 @@ NOTHING_ASKED = ChainAsked()
 
 def chain_of(
     asked: ChainAsked, policy: Policy, resumed: Mapping[str, Any] | None, earlier: EarlierRun | None
-) -> tuple[Chain | None, tuple[str, ...]]:
-    """The run in its chain, and what to tell of where it ends; None: of a policy without cohorts that last.
+) -> tuple[Chain, tuple[str, ...]]:
+    """The run in its chain, and what to tell of where it ends.
 
     resumed: run.json of the run that goes on. earlier: the run that a new one continues.
-    Raises ContinueError: what is asked is not what run.json has, or the policy has no chain.
+    Raises ContinueError: what is asked is not what run.json has, or the policy hands nothing on.
     """
-    if not policy.promise.epochs:
-        if asked.carry or asked.epoch is not None:
-            flag = "--carry" if asked.carry else "--epoch"
-            raise ContinueError(f"{flag}: for a policy with cohort: lasting; no run continues one of this")
-        return None, ()
+    if not policy.promise.epochs and (asked.carry or asked.epoch is not None):
+        flag = "--carry" if asked.carry else "--epoch"
+        raise ContinueError(f"{flag}: for a policy with cohort: lasting; runs of this one hand nothing on")
     if resumed is not None:
         return _recorded(asked, resumed), ()
     place = 0 if earlier is None else _place(earlier.record) + 1
@@ -63,9 +61,9 @@ def chain_of(
     return _ending(asked, place, None if earlier is None else _until(earlier.record))
 
 
-def chain_record(chain: Chain | None, resumed: Mapping[str, Any] | None) -> dict[str, Any]:
+def chain_record(chain: Chain, resumed: Mapping[str, Any] | None) -> dict[str, Any]:
     """What run.json holds of it; nothing of a run that an earlier build began."""
-    if chain is None or (resumed is not None and KEY not in resumed):
+    if resumed is not None and KEY not in resumed:
         return {}
     return {KEY: asdict(chain)}
 

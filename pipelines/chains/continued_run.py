@@ -1,5 +1,7 @@
 """``--continue DIR``: a run that begins with the cohorts of an earlier one, in the same epoch.
 
+Of a policy without cohorts that last nobody is handed on: such a chain has places and what was read, and nothing else.
+
     OUT/restricted/run.json      has what a later run must agree with (``cohorts``), and which of its chain this one is
     OUT/restricted/cohorts/...   begins as a copy of DIR's, so that a chain of runs needs its last directory only
     DIR/restricted/carried/...   what was left of each partition (``windows/chain``); it is copied beside the cohorts
@@ -70,7 +72,7 @@ class ContinueError(Exception):
 class EarlierRun:
     """The run to continue. directory: its output. record: its run.json. bound: the policy of the new run.
 
-    epoch: of both.
+    epoch: of both, where cohorts last.
     """
 
     directory: str
@@ -122,12 +124,9 @@ def earlier_run(
 
     record: its run.json, None: there is none. individual_type: what --individual-type says of it.
 
-    Raises ContinueError: it is no run with cohorts that last, or one whose people or boxes mean something else.
+    Raises ContinueError: its cohorts last and the policy's do not, or the other way round; people or boxes mean
+    something else there; or it has not ended.
     """
-    if not bound.policy.promise.epochs:
-        raise ContinueError(
-            "--continue: for a policy with cohort: lasting; this one puts nobody together for good"
-        )
     if _place(directory) == _place(output):
         raise ContinueError(
             "--continue: DIR is --output itself; to go on with a run that stopped say --resume"
@@ -153,6 +152,14 @@ def earlier_run(
             f" --resume first{elsewhere}"
         )
     before = record.get("cohorts")
+    if not bound.policy.promise.epochs:
+        if before is not None:
+            raise ContinueError(
+                f"--continue {directory}: its cohorts last, and this policy would put the same people together anew in"
+                " each window. Say cohort: lasting, or leave the flag out: what was published before and what will be"
+                " are not covered together then"
+            )
+        return EarlierRun(directory, record, bound)
     nobody = "chain" not in record and not any(_partitions(directory))
     if not isinstance(before, dict) or "epoch" not in record or nobody:
         raise ContinueError(

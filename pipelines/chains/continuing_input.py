@@ -75,6 +75,8 @@ def judge(
     files = [each for each in files if "content" in each]
     if again := read_before.read_again(read, files, asked.has_rows):
         raise ContinueError(read_before.refusal(earlier.directory, again, len(files)))
+    if not earlier.bound.policy.promise.epochs:
+        return Judged(read, None)
     people = asked.people(known_people(earlier), people_key(secret), begins)
     if people is not None and not asked.people_changed:
         individual = earlier.record["cohorts"]["individual"]

@@ -57,9 +57,15 @@ def draft_from_input(
     """
     files = find_inputs(patterns, input_format)
     csv, schema = _readable(files, with_delimiter(None, delimiter))
-    samples = spread_sample(files, schema.columns.names, csv, seed=_SEED)
+    readable = [field.name for field in schema.columns if schema.csv or value_type(field.type)]
+    samples = spread_sample(files, readable, csv, seed=_SEED)
     rows = pa.concat_tables([sample.rows for sample in samples]).combine_chunks()
-    columns, csv = found_types(rows, csv) if schema.csv else (_typed(rows), csv)
+    if not rows.num_rows and any(sample.broken for sample in samples):
+        raise InputError(
+            f"{files[0].path}: no row has as many cells as the header; where lines end with a delimiter, "
+            "the header must, too, with a name behind it, or the delimiter behind each line be taken away"
+        )
+    columns, csv = found_types(rows, csv) if schema.csv else (_typed(rows, schema.columns), csv)
     if individual is not None and individual not in columns:
         raise InputError(
             f"--individual {individual}: {files[0].path} has no such field; it has {', '.join(columns)}"
@@ -100,13 +106,15 @@ def _readable(files: Sequence[InputFile], csv: CsvForm) -> tuple[CsvForm, InputS
     return csv, schema
 
 
-def _typed(rows: pa.Table) -> dict[str, FoundType]:
-    """The columns of a file that has types."""
+def _typed(rows: pa.Table, schema: pa.Schema) -> dict[str, FoundType]:
+    """The columns of a file that has types; without values those of types that no field can have."""
     found = {}
-    for name in rows.schema.names:
-        values = one_array(rows.column(name))
-        value = value_type(values.type)
-        found[name] = FoundType(value, None, values if value else pa.nulls(len(values)), str(values.type))
+    for field in schema:
+        value = value_type(field.type)
+        values = one_array(rows.column(field.name)) if value else pa.nulls(rows.num_rows, pa.string())
+        if isinstance(values.type, pa.BaseExtensionType):  # UUIDs
+            values = pa.array([each and str(each) for each in values.to_pylist()], pa.string())
+        found[field.name] = FoundType(value, None, values, str(field.type))
     return found
 
 

@@ -126,10 +126,12 @@ def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
         ) from None
     for number, column in enumerate(columns, 1):
         if not column:
-            raise InputError(f"{path}: column {number} of the header has no name")
+            raise InputError(f"{path}: column {number} of the header has no name; give it one")
     twice = sorted(column for column, count in Counter(columns).items() if count > 1)
     if twice:
-        raise InputError(f"{path}: the header names a column more than once: {', '.join(twice)}")
+        raise InputError(
+            f"{path}: the header names a column more than once: {', '.join(twice)}; give each its own name"
+        )
     return CsvHeader(tuple(columns), delimiter)
 
 

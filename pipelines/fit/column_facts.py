@@ -95,7 +95,7 @@ def as_numbers(values: pa.Array) -> NDArray[np.float64] | None:
         per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
         return np.asarray(known.cast(pa.int64())) / per_second
     if shape in (Shape.WHOLE, Shape.FLOATING, Shape.EXACT):
-        return np.asarray(known.cast(pa.float64()))
+        return np.asarray(known.cast(pa.float64(), safe=False))  # above 2^53 the nearest
     return None
 
 

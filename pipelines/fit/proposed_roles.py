@@ -57,6 +57,7 @@ _MANY_TEXTS = 0.5
 _ADDRESSES = 0.98
 """Share of different values that must be addresses, for a field to be one of them: others will be rejected."""
 _KNOWN = "known of people beforehand (quasi), or what is studied (sensitive)?"
+_NAMES_OR_PLACES = "names of people (identifier), or of places or trades (quasi)?"
 _FEW_NULLS = 0.03
 _LEAST_ROWS = 20
 _DAY_SECONDS = 86_400
@@ -207,6 +208,8 @@ def _degrees(column: SampledColumn, most: float) -> bool:
 def _named_or_none(column: SampledColumn, who: SampledColumn | None) -> DraftedField | None:
     """What is dropped whatever else there is: nothing, contact data, names, documents, free text, a value a row."""
     facts = column.facts
+    if not column.found.value:
+        return _dropped(f"{column.found.told}: no type that can be published")
     if not facts.distinct:
         return _dropped("no values: nothing to publish")
     look = column.look
@@ -214,7 +217,8 @@ def _named_or_none(column: SampledColumn, who: SampledColumn | None) -> DraftedF
         # Somebody's own: a prefix of it says as much as a postcode.
         return _quasi(column, "addresses that people keep") if addresses_of(column.found.values) else None
     # A name alone says little of a few categories (card: gold, silver; note: late).
-    if look.look in CONTACT and (look.by_values or (column.label and facts.distinct > _FEW)):
+    named = column.label and (facts.distinct > _FEW or (look.look is Look.NAME and _like_names(column)))
+    if look.look in CONTACT and (look.by_values or named):
         return _dropped(f"its values {look.words}" if look.by_values else look.words)
     if column.label and column.near_unique and (column.text or _OF_IDS.search(column.name) or column.rising):
         return _dropped(f"near unique: {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
@@ -250,9 +254,7 @@ def _beside_people(column: SampledColumn, who: SampledColumn, k: int, *, place: 
     if not keeping.tells or (steady and keeping.constancy < SELDOM):
         return _asked(_quasi(column, "nearly always the same, so it is the same within anything"), _KNOWN)
     if steady and look.look is None and column.text and facts.distinct >= _NAMES and _like_names(column):
-        return _asked(
-            _dropped(_kept(keeping)), "names of people (identifier), or of places or trades (quasi)?"
-        )
+        return _asked(_dropped(_kept(keeping)), _NAMES_OR_PLACES)
     if steady:
         return _quasi(column, _kept(keeping))
     if keeping.constancy >= MOSTLY:
@@ -289,6 +291,8 @@ def _alone(column: SampledColumn) -> DraftedField:
     facts = column.facts
     if column.text and facts.distinct > FEW_CATEGORIES and facts.of_rows >= _MANY_TEXTS:
         return _dropped(f"text with {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
+    if column.text and column.look.look is None and facts.distinct >= _NAMES and _like_names(column):
+        return _asked(_dropped("words with capitals"), _NAMES_OR_PLACES)
     return _quasi(column, "")
 
 

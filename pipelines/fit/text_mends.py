@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import zlib
 from collections.abc import Sequence
 
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
@@ -31,7 +32,7 @@ def encoding_mend(file: InputFile, csv: CsvForm) -> str:
     """
     try:
         pieces = _pieces(file)
-    except OSError:
+    except (OSError, zlib.error):
         return ""
     guess = guessed_encoding(pieces)
     declared = codecs.lookup(csv.encoding).name
@@ -49,7 +50,7 @@ def likely_encoding(file: InputFile) -> str | None:
     """The encoding that a CSV file looks to be written in; None: UTF-8, or it cannot be told."""
     try:
         guess = guessed_encoding(_pieces(file))
-    except OSError:
+    except (OSError, zlib.error):
         return None
     return None if guess == "utf-8" else guess
 
@@ -122,6 +123,8 @@ def _pieces(file: InputFile) -> list[bytes]:
         return []
     with open_stored(file.path) as stream:
         pieces = [stream.read(_LOOKED_AT)]
+        if pieces[0].startswith(b"\x1f\x8b"):
+            return [zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(pieces[0], _LOOKED_AT)]
         for place in range(1, _PLACES if file.size > _LOOKED_AT else 1):
             stream.seek(max(_LOOKED_AT, place * file.size // _PLACES))
             pieces.append(stream.read(_LOOKED_AT // _PLACES))

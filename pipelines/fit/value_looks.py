@@ -299,9 +299,9 @@ def _of_text(values: Sequence[str], distinct: int) -> Look | None:
         if len(streets) >= max(_LEAST, len(values) // 20):
             return Look.ADDRESS
     words = [value.split() for value in values]
+    if _share(values, _has_first_name) >= (0.5 if distinct >= 20 else _USUAL):
+        return Look.NAME
     if distinct >= 20:
-        if _share(values, _has_first_name) >= 0.5:
-            return Look.NAME
         many = float(np.mean([len(each) >= 5 for each in words]))
         if many >= 0.5:
             return Look.FREE_TEXT

@@ -286,8 +286,8 @@ OPTIONS = (
     Option(
         "--continue",
         "anonymize stream",
-        "with cohort: lasting: begin with the cohorts of the run whose --output (or --restricted) DIR was, in its"
-        " epoch; without it an epoch begins",
+        "be the next run of the chain of the one whose --output (or --restricted) DIR was; with cohort: lasting it"
+        " begins with its cohorts, in its epoch; without it an epoch begins",
         {"dest": "continues"} | _DIR,
     ),
     Option(

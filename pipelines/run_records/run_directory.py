@@ -205,10 +205,16 @@ def open_run_directory(
             this |= {"release_format": str(release_format)}
         chain, told = chain_of(asked, policy, record, earlier)
         epoch, continued = 0, False
+        says, told_of_input = _in_chain(run, this, secret, chain)
+        this |= says
+        notes += told_of_input
         if policy.promise.epochs:
-            epoch, continued, lasting, told = _lasting(run, this, secret, chain, told)
+            epoch, continued, lasting, told_of_epoch = _lasting(run)
             this |= lasting
-            notes += told
+            notes += told_of_epoch
+        elif earlier is not None:
+            continue_once(earlier, output)
+        notes += told
         this |= _of_feed(run, elsewhere=elsewhere)
         if record is not None:
             notes += _resumed(run, record, this)
@@ -301,35 +307,42 @@ def _secret(run: _Run, restricted: str, given: Secret | None) -> tuple[Secret, t
     secret, more = continued_secret(run.earlier.record, secret, run.previous, rotates=True)
     if not secret.opens(run.earlier.record["secret"]):
         raise ContinueError(
-            f"--continue {run.earlier.directory}: its people are known by another secret, and under this one nobody"
-            " would be. Give the secret of that run; a new one together with those that it used before"
+            f"--continue {run.earlier.directory}: people and files are known there by another secret, and under this"
+            " one none would be. Give the secret of that run; a new one together with those that it used before"
             " (--previous-secret)"
         )
     return secret, notes + more
 
 
-def _lasting(
-    run: _Run, this: Mapping[str, Any], secret: Secret, chain: Chain | None, told: tuple[str, ...]
-) -> tuple[int, bool, dict[str, Any], tuple[str, ...]]:
-    """Of cohorts that last: the epoch, whether it began with the cohorts of another run, what run.json says of it, and
-    what the user is told. told: of its place in the chain."""
-    record, earlier, bound = run.record, run.earlier, run.bound
-    says: dict[str, Any] = {}
+def _in_chain(
+    run: _Run, this: Mapping[str, Any], secret: Secret, chain: Chain
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What run.json says of a run's place in its chain and of what was read before it, and what the user is told."""
+    record, earlier = run.record, run.earlier
+    continued = earlier is not None if record is None else bool(record.get("continued"))
+    says: dict[str, Any] = {"continued": continued, **chain_record(chain, record)}
     notes: tuple[str, ...] = ()
     if earlier is not None:
         judged = judge(earlier, this["input"], secret, run.continuing, this.get(BEGINS, ""))
         says, notes = says | judged.record(), judged.notes()
     elif record is not None:
         says |= {name: record[name] for name in _JUDGED if name in record}
-    epoch, continued, told_of_epoch = _begin_epoch(run.output, record, earlier, run.asked)
-    says |= {"epoch": epoch_text(epoch), "continued": continued, **chain_record(chain, record)}
+    return says, notes
+
+
+def _lasting(run: _Run) -> tuple[int, bool, dict[str, Any], tuple[str, ...]]:
+    """Of cohorts that last: the epoch, whether it began with the cohorts of another run, what run.json says of it, and
+    what the user is told."""
+    record, earlier, bound = run.record, run.earlier, run.bound
+    epoch, continued, told = _begin_epoch(run.output, record, earlier, run.asked)
+    says: dict[str, Any] = {"epoch": epoch_text(epoch)}
     if record is not None and "cohorts" in record:
         if told_type := resumed_type(record["cohorts"], bound):
             raise RunDirectoryError(f"{run.output} cannot be resumed: {told_type}")
         says |= {"cohorts": (type_on_record(bound) if bound else {}) | record["cohorts"]}
     elif bound is not None:
         says |= {"cohorts": cohorts_record(bound, earlier)}
-    return epoch, continued, says, (*notes, *told_of_epoch, *told)
+    return epoch, continued, says, told
 
 
 def _of_feed(run: _Run, *, elsewhere: bool) -> dict[str, Any]:

@@ -199,14 +199,18 @@ def anonymize_files(
         ):
             counters = run_to_end(pipeline, options.output)
         refuse_changed(contents)
-        if policy.promise.epochs:
-            create_if_absent(end_file(options.output), b"", private=True)
+        create_if_absent(end_file(options.output), b"", private=True)
         seconds = time.perf_counter() - begin
         divided = divided_people(options.output)
         summary = summarize(
             counters, all_metrics(metrics_folder), seconds, policy, bound.columns, proposed, divided
         )
-        for note in run_end_notes(directory.chain, all_metrics(metrics_folder), summary, options.output):
+        for note in run_end_notes(
+            directory.chain if policy.promise.epochs else None,
+            all_metrics(metrics_folder),
+            summary,
+            options.output,
+        ):
             tell(note, terminal)
         if directory.people is not None:
             tell(directory.people.line(), terminal)
@@ -364,7 +368,7 @@ def connect(
         | "AllRejected" >> beam.Flatten()  # RejectedRows
         | "WriteRejected" >> WriteRejected(output)
     )
-    if is_dataflow(runner) and (ends is not None or (unwatched and bound.policy.promise.epochs)):
+    if is_dataflow(runner) and (ends is not None or unwatched):
         # It keeps a watermark behind every sink, so nothing has to stand between them and the end.
         silence = tuple(done) | "KAnonymize/Silence" >> Silence(ends)
         _ = silence | "End" >> TellEnd(output, partial(durable_boundary, DEFAULT_RUNNER))

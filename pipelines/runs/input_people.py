@@ -45,7 +45,7 @@ def continuing_files(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvFor
     by_name = {file.name: file for file in files}
 
     def has_rows(name: str) -> bool:
-        batches = read_batches(by_name[name], _individual(bound), csv)
+        batches = read_batches(by_name[name], bound.input_columns, csv)
         return any(from_ipc(batch.ipc).num_rows for batch in batches)
 
     def people(known: NDArray[np.uint64], key: bytes, begins: str) -> PeopleFound:

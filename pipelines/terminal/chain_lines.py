@@ -19,6 +19,8 @@ def run_end_notes(
 ) -> tuple[str, ...]:
     """A sentence about rows that were rejected and one about what waits; none where nothing is to be said.
 
+    chain: None: nothing can wait for another run.
+
     records: the run's metrics.
     """
     if chain is None:

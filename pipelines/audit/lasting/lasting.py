@@ -279,16 +279,28 @@ def with_told_ends(
 ) -> ReleasedRows:
     """The releases with the ends that their metrics tell; the newest window of the rows where there are none.
 
-    With cohorts that last, rows name their group's window: only the metrics say when a release was made, by which run
-    of a chain, and whether it was a closing one. places: of each release's run, where several are audited as one.
+    With cohorts that last, rows name their group's window: only the metrics say when a release was made, and whether
+    it was a closing one. places: as of ``with_told_places``.
     """
     heads = []
     for head in released.heads:
         told = metrics.get(head.release_id, {})
         end = read_object(told.get("window_end"), MILLISECONDS)
-        place = (told.get("chain_place") or 0) if places is None else places.get(head.release_id, 0)
         closing = told.get("kind") == "closing"
-        heads.append(replace(head, end=head.end if end is None else end, place=place, closing=closing))
+        heads.append(replace(head, end=head.end if end is None else end, closing=closing))
+    return with_told_places(replace(released, heads=tuple(heads)), metrics, places)
+
+
+def with_told_places(
+    released: ReleasedRows, metrics: Mapping[str, Mapping[str, Any]], places: Mapping[str, int] | None
+) -> ReleasedRows:
+    """The releases with the place of their run in its chain, which only metrics tell.
+
+    places: of each release's run, where several are audited as one.
+    """
+    if places is None:
+        places = {name: told.get("chain_place") or 0 for name, told in metrics.items()}
+    heads = (replace(head, place=places.get(head.release_id, 0)) for head in released.heads)
     return replace(released, heads=tuple(heads))
 
 

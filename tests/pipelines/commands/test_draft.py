@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.pipelines.commands.draft import draft_from_input
+from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_fields import Role
 from kanonflow.schemas.policy_file import load_policy
 from tests.pipelines.fit.trades import bank
@@ -168,3 +175,107 @@ def test_words_for_nothing_are_declared_and_the_field_is_not_asked_about(
     assert "  job: {role: quasi" in text
     assert '"?"' not in text.partition("fields:")[2]
     assert checked(text, tmp_path / "bank.csv", tmp_path) == 0, text + capsys.readouterr().out
+
+
+def _visits(rows: int) -> dict[str, list[Any]]:
+    """People with several rows, their sex, and an amount of the row."""
+    rng = np.random.default_rng(6)
+    who = rng.integers(60, size=rows)
+    return {
+        "who": [f"p{n}" for n in who],
+        "at": [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=30 * n) for n in range(rows)],
+        "sex": ["mf"[n % 2] for n in who],
+        "amount": (rng.integers(900, size=rows) / 10).tolist(),
+    }
+
+
+ODD = {
+    "list": pa.array([[1, 2]] * 400),
+    "large_list": pa.array([["a"]] * 400, pa.large_list(pa.string())),
+    "struct": pa.array([{"a": 1}] * 400),
+    "map": pa.array([[("a", 1)]] * 400, pa.map_(pa.string(), pa.int64())),
+    "binary": pa.array([b"\x00\xff"] * 400),
+    "fixed": pa.array([bytes(16)] * 400, pa.binary(16)),
+    "time": pa.array([time(3, 4)] * 400, pa.time64("us")),
+    "duration": pa.array([timedelta(seconds=n) for n in range(400)], pa.duration("us")),
+    "nothing": pa.nulls(400),
+    "empty": pa.nulls(400, pa.string()),
+}
+
+
+def test_fields_of_types_that_are_never_published_are_identifiers(tmp_path: Path) -> None:
+    """Of Parquet, one beside the other: with the type as the reason; the other fields have their roles."""
+    feed = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({**_visits(400), **ODD}), feed)
+    text = draft_from_input([str(feed)], answered=True)
+    (tmp_path / "draft.yaml").write_text(text)
+    policy = load_policy(tmp_path / "draft.yaml")
+    assert {name: policy.field(name).role for name in ODD} == dict.fromkeys(ODD, Role.IDENTIFIER)
+    assert policy.field("who").role is Role.INDIVIDUAL
+    assert text.count(": no type that can be published") == len(ODD) - 1, text
+
+
+def test_numbers_beyond_doubles_and_unions_and_uuids_give_a_draft(tmp_path: Path) -> None:
+    """Whole numbers above 2^53, and an Avro file with a union of two types and people who are UUIDs."""
+    feed = tmp_path / "large.parquet"
+    pq.write_table(
+        pa.table({**_visits(400), "large": pa.array([2**63 + n for n in range(400)], pa.uint64())}), feed
+    )
+    assert "large:" in draft_from_input([str(feed)])
+    avro, visits = tmp_path / "odd.avro", _visits(400)
+    fields = [
+        {"name": "who", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "sex", "type": ["null", "string"]},
+        {"name": "amount", "type": "double"},
+        {"name": "either", "type": ["null", "string", "long"]},
+    ]
+    rows = [dict(zip(visits, row, strict=True)) for row in zip(*visits.values(), strict=True)]
+    people = {who: f"00000000-0000-4000-8000-{n:012}" for n, who in enumerate(sorted({*visits["who"]}))}
+    odd = [{**row, "who": people[row["who"]], "either": "x" if n % 2 else n} for n, row in enumerate(rows)]
+    with avro.open("wb") as stream:
+        fastavro.writer(stream, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), odd)
+    text = draft_from_input([str(avro)], answered=True)
+    assert re.search(r"either: \{role: identifier\}", text), text
+    assert re.search(r"who: \{role: (individual|identifier)", text), text
+
+
+def test_a_compressed_file_has_the_encoding_of_the_plain_one(tmp_path: Path) -> None:
+    """cp1252 and UTF-16, told from what gzip holds."""
+    for encoding in ("cp1252", "utf-16"):
+        plain = german(tmp_path / "feed.csv").read_bytes().decode("cp1252").encode(encoding)
+        (tmp_path / "feed.csv").write_bytes(plain)
+        (tmp_path / "feed.csv.gz").write_bytes(gzip.compress(plain))
+        drafts = [draft_from_input([str(tmp_path / name)]) for name in ("feed.csv", "feed.csv.gz")]
+        assert drafts[0] == drafts[1]
+        assert f'encoding: "{encoding}"' in drafts[0]
+
+
+def test_rows_that_end_with_a_delimiter_are_no_empty_file(tmp_path: Path) -> None:
+    """Every row is none then: said with a way on, not drafted as columns without values."""
+    feed = tmp_path / "feed.csv"
+    feed.write_text("who;amount\n" + "".join(f"{n};{n};\n" for n in range(50)))
+    with pytest.raises(InputError, match="no row has as many cells as the header"):
+        draft_from_input([str(feed)])
+
+
+@pytest.mark.parametrize("names", [("nachname", "vorname"), ("c1", "c2")])
+def test_few_names_of_people_are_names(tmp_path: Path, names: tuple[str, str]) -> None:
+    """Ten first and last names are not published as sets; first names are told by their values, too."""
+    visits, (last, first) = _visits(400), names
+    some = ("Hans", "Peter", "Sabine", "Thomas", "Martin", "Anna", "Maria", "Julia", "Paul", "Michael")
+    number = [int(who[1:]) for who in visits["who"]]
+    visits[last] = [("Krüger", "Weiß", "Bauer", "Vogt", "Lang")[n // 10 % 5] for n in number]
+    visits[first] = [some[n % 10] for n in number]
+    pq.write_table(pa.table(visits), tmp_path / "feed.parquet")
+    text = draft_from_input([str(tmp_path / "feed.parquet")], answered=True)
+    assert f"{first}: {{role: identifier}}" in text, text
+    assert last != "nachname" or f"{last}: {{role: identifier}}" in text, text
+
+
+def test_names_of_people_in_a_file_of_one_row_a_person_are_asked_about(tmp_path: Path) -> None:
+    """Words with capitals that neither their column nor a list of names tells: never categories without a question."""
+    last = ("Krüger", "Weiß", "Bauer", "Vogt", "Lang", "Groß")
+    rows = [f"E{n};Q{'aeiou'[n % 5]}x {last[n // 5 % 6]};{20_000 + 7 * n}" for n in range(600)]
+    (tmp_path / "staff.csv").write_text("number;c1;pay\n" + "\n".join(rows) + "\n")
+    assert 'c1: {role: "?"' in draft_from_input([str(tmp_path / "staff.csv")])
