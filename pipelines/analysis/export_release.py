@@ -30,6 +30,7 @@ from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
 from kanonflow.pipelines.analysis.released_fields import free_name
 from kanonflow.pipelines.analysis.released_files import BATCH_ROWS, ReleasedFiles, open_releases
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.kinds.forms import form_of
 
 FORMATS = ("parquet", "csv")
 HELD_ROWS = 262_144
@@ -268,7 +269,7 @@ def _for_csv(table: pa.Table) -> pa.Table:
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    if not pa.types.is_binary(column.type):
+    if form_of(column.type).plain_type is not bytes:
         return column
     cells = [None if cell is None else base64.b64encode(cell).decode() for cell in column.to_pylist()]
     return pa.array(cells, pa.string())
@@ -281,7 +282,7 @@ def _without_formulas(table: pa.Table, neutralize: bool) -> tuple[pa.Table, int]
     """
     found = 0
     for place, column in enumerate(table.columns):
-        if not pa.types.is_string(column.type):
+        if not form_of(column.type).text:
             continue
         runs = pc.and_(
             pc.match_substring_regex(column, _FORMULA), pc.invert(pc.match_substring_regex(column, _NUMBER))

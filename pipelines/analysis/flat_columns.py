@@ -89,11 +89,19 @@ def _flat(form: Flat | str) -> Flat:
 
 
 def _flat_field(array: pa.Array, field: ReleasedField, form: Flat) -> Iterator[tuple[str, pa.Array]]:
-    if field.kind is Kind.SET:
-        yield field.name, _set_text(array, field.name)
-    elif field.kind is not Kind.RANGE:
-        yield field.name, array
-    elif form is Flat.LABEL:
+    return _LAID.get(field.kind, _as_it_is)(array, field, form)
+
+
+def _as_it_is(array: pa.Array, field: ReleasedField, form: Flat) -> Iterator[tuple[str, pa.Array]]:
+    yield field.name, array
+
+
+def _flat_set(array: pa.Array, field: ReleasedField, form: Flat) -> Iterator[tuple[str, pa.Array]]:
+    yield field.name, _set_text(array, field.name)
+
+
+def _flat_range(array: pa.Array, field: ReleasedField, form: Flat) -> Iterator[tuple[str, pa.Array]]:
+    if form is Flat.LABEL:
         yield field.name, _range_text(array)
     elif form is Flat.MID:
         yield field.name, _middle(array, field.value)
@@ -104,6 +112,9 @@ def _flat_field(array: pa.Array, field: ReleasedField, form: Flat) -> Iterator[t
         yield f"{field.name}_max", high
         yield f"{field.name}_mid", _middle(array, field.value)
         yield f"{field.name}_nulls", nulls
+
+
+_LAID = {Kind.SET: _flat_set, Kind.RANGE: _flat_range}
 
 
 def _middle(array: pa.Array, kind: pa.DataType) -> pa.Array:

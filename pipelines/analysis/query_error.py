@@ -29,6 +29,7 @@ from kanonflow.pipelines.analysis.estimate import answer_count, answer_mean, uni
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.schemas.hierarchy import ROOT
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.text_values import render_text
 
 QUERIES = 200
@@ -96,7 +97,10 @@ def query_errors(
     draw = random.Random(seed)
     names = names or {}
     fields = [field for field in released.fields if field.kind in (Kind.RANGE, Kind.SET, Kind.LABEL)]
-    numbers = [field for field in released.fields if field.kind is Kind.EXACT and _is_number(field.value)]
+    exact = [field for field in released.fields if field.kind is Kind.EXACT]
+    numbers = [
+        field for field in exact if form_of(field.value).scale is not None and form_of(field.value).measured
+    ]
     if not rows.num_rows or not fields or not len(released):
         return QueryErrors(None, None, ())
     own = {field.name: _own_column(rows, field, names) for field in fields}
@@ -204,12 +208,6 @@ def _own_column(
 def _array(rows: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
     column = rows.column(name)
     return column.combine_chunks().cast(kind)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    types = pa.types
-    decimal = types.is_decimal128(kind) and kind.precision <= 18
-    return types.is_integer(kind) or types.is_floating(kind) or decimal
 
 
 def _spread(errors: Sequence[float]) -> Spread | None:

@@ -55,6 +55,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.hierarchy_file import read_hierarchy
+from kanonflow.schemas.kinds.forms import form_of
 
 WINDOW_FIELD = "window"
 Hierarchies = Mapping[str, Hierarchy | str | os.PathLike[str]]
@@ -333,7 +334,7 @@ class ReleasedTable:
             raise InputError(f"{name}: is the release's own; ask for {WINDOW_FIELD}, or a field of the feed")
         return field.kind is Kind.RANGE or (
             field.kind is Kind.EXACT
-            and _has_units(field.value)
+            and (form_of(field.value).measured or pa.types.is_time64(field.value))
             and not (isinstance(asked, str) and asked == EACH)
         )
 
@@ -400,9 +401,9 @@ class ReleasedTable:
         """What ``estimate`` adds up of a column. Raises InputError: it has no sum or mean."""
         field = self.form.field(of)
         kind = field.value
-        if field.kind not in (Kind.RANGE, Kind.EXACT) or not _has_units(kind) or pa.types.is_time(kind):
+        if field.kind not in (Kind.RANGE, Kind.EXACT) or not form_of(kind).measured:
             raise InputError(f"estimate: {of} has no {what}; numbers have, and of days and instants the mean")
-        if pa.types.is_temporal(kind) and what == "sum":
+        if form_of(kind).per_day is not None and what == "sum":
             raise InputError(f"estimate: {of} has no sum; ask for the mean")
         factor, result = 1.0, pa.float64()
         if pa.types.is_decimal(kind):
@@ -412,13 +413,6 @@ class ReleasedTable:
         elif pa.types.is_timestamp(kind):
             factor, result = {"ms": 1.0, "us": 1e-3}[kind.unit], pa.timestamp("ms", kind.tz)
         return Measure(self._range(of), factor, result, of)
-
-
-def _has_units(kind: pa.DataType) -> bool:
-    types = pa.types
-    number = types.is_integer(kind) or types.is_floating(kind)
-    decimal = types.is_decimal128(kind) and kind.precision <= 18
-    return number or decimal or types.is_date32(kind) or types.is_timestamp(kind) or types.is_time64(kind)
 
 
 def _cut(column: RangeColumn, query: Interval) -> RangeColumn:

@@ -10,6 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.category import Texts
+from kanonflow.schemas.kinds.date import Days, Instants
+from kanonflow.schemas.kinds.form import Form
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
+
 _SAMPLED_PEOPLE_ROWS = 2
 """Rows from which on a value's rows can differ."""
 
@@ -27,19 +33,19 @@ class Shape(StrEnum):
 
 
 DAYS = (Shape.DAY, Shape.INSTANT)
-_SHAPES = (
-    (pa.types.is_string, Shape.TEXT),
-    (pa.types.is_integer, Shape.WHOLE),
-    (pa.types.is_floating, Shape.FLOATING),
-    (pa.types.is_decimal, Shape.EXACT),
-    (pa.types.is_date, Shape.DAY),
-    (pa.types.is_timestamp, Shape.INSTANT),
-)
+_SHAPES: dict[type[Form], Shape] = {
+    Texts: Shape.TEXT,
+    Whole: Shape.WHOLE,
+    FloatForm: Shape.FLOATING,
+    DecimalForm: Shape.EXACT,
+    Days: Shape.DAY,
+    Instants: Shape.INSTANT,
+}
 
 
 def shape_of(values: pa.Array) -> Shape:
     """What the values are, by their Arrow type."""
-    return next((shape for is_it, shape in _SHAPES if is_it(values.type)), Shape.OTHER)
+    return _SHAPES.get(type(form_of(values.type)), Shape.OTHER)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.canonical_types import MICROSECONDS
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.proposed_forms import NULL_WORDS, proposed_form
 from kanonflow.schemas.text_form import CsvForm, TextForm, has_time
@@ -20,6 +21,7 @@ ENOUGH = 0.97
 """Of the cells that say something, what must be values of a type for the column to be of it."""
 _SURE = 0.995
 _LEAST_CELLS = 20
+_WHOLE, _NUMBER, _DAY = pa.int64(), pa.float64(), pa.date32()
 _MONEY_DIGITS = 12
 _DATED = r"\d\D+\d|\d{4}"
 """What every written day has: digits in two places, or a year."""
@@ -81,7 +83,7 @@ def _numbers(cells: Mapping[str, pa.Array], signs: tuple[str, str | None]) -> in
     """How many columns are numbers when they are written with these signs."""
     form = TextForm(decimal=signs[0], thousands=signs[1])
     said = (_said(column)[:1_000] for column in cells.values())
-    return sum(_reads(column, pa.float64(), form) >= ENOUGH for column in said)
+    return sum(_reads(column, _NUMBER, form) >= ENOUGH for column in said)
 
 
 def _found(name: str, cells: pa.Array, csv: CsvForm) -> FoundType:
@@ -94,31 +96,31 @@ def _found(name: str, cells: pa.Array, csv: CsvForm) -> FoundType:
     if not len(said):
         return of(pa.string(), "string", told="no values")
     padded = pc.any(pc.match_substring_regex(said, r"^[+-]?0\d")).as_py()
-    if (_reads(said, pa.int64(), form)) >= ENOUGH:
+    if _reads(said, _WHOLE, form) >= ENOUGH:
         spelled = _date_in_digits(name, said)
         if spelled is not None:
-            kind = MICROSECONDS if has_time(spelled) else pa.date32()
+            kind = MICROSECONDS if has_time(spelled) else _DAY
             return of(kind, "timestamp" if has_time(spelled) else "date", spelled, f"all read as {spelled}")
         if padded:
             return of(pa.string(), "string", told="digits with zeros in front")
-        return of(pa.int64(), "long", told="whole numbers")
-    if _reads(said, pa.float64(), form) >= ENOUGH and not padded:
+        return of(_WHOLE, "long", told="whole numbers")
+    if _reads(said, _NUMBER, form) >= ENOUGH and not padded:
         money = pa.decimal128(38, 2)
         if len(said) >= _LEAST_CELLS and _reads(said, money, form) >= _SURE:
             read = cast_text(cells, money, form)[0]
             return FoundType(f"decimal({_MONEY_DIGITS},2)", None, read, "two decimals, as money has")
-        return of(pa.float64(), "double", told="numbers")
-    for kind, value in ((pa.date32(), "date"), (MICROSECONDS, "timestamp")):
+        return of(_NUMBER, "double", told="numbers")
+    for kind, value in ((_DAY, "date"), (MICROSECONDS, "timestamp")):
         if _reads(said, kind, form) >= ENOUGH:
             return of(kind, value, told=f"{value}s")
     dated = pc.match_substring_regex(said, _DATED)
-    if float(pc.mean(dated.cast(pa.int8())).as_py()) < ENOUGH:  # Hundreds of forms are tried below.
+    if pc.mean(dated).as_py() < ENOUGH:  # Hundreds of forms are tried below.
         return of(pa.string(), "string", told="text")
     trial = BoundColumn(Field(name, Role.SENSITIVE), MICROSECONDS, from_text=True, form=form)
     proposed = proposed_form(said, trial)
     other = None if proposed is None else dict(proposed.field).get("format")
     if proposed is not None and isinstance(other, str) and proposed.share >= ENOUGH:
-        kind = MICROSECONDS if has_time(other) else pa.date32()
+        kind = MICROSECONDS if has_time(other) else _DAY
         told = f'read as "{other}"' + (f"; {proposed.beside}" if proposed.beside else "")
         return of(kind, "timestamp" if has_time(other) else "date", other, told)
     return of(pa.string(), "string", told="text")
@@ -129,13 +131,13 @@ def _date_in_digits(name: str, said: pa.Array) -> str | None:
     if len(said) < _LEAST_CELLS:
         return None
     for spelled, digits in (("%Y%m%d", r"^(19|20)\d{6}$"), ("%y%m%d", r"^\d{6}$")):
-        formed = float(pc.mean(pc.match_substring_regex(said, digits).cast(pa.int8())).as_py())
-        if formed >= _SURE and _reads(said, pa.date32(), TextForm(format=spelled)) >= _SURE:
+        formed = pc.mean(pc.match_substring_regex(said, digits)).as_py()
+        if formed >= _SURE and _reads(said, _DAY, TextForm(format=spelled)) >= _SURE:
             return spelled
     if not _OF_TIME.search(name):
         return None
     for spelled, digits in (("epoch_s", r"^1\d{9}$"), ("epoch_ms", r"^1\d{12}$")):
-        if float(pc.mean(pc.match_substring_regex(said, digits).cast(pa.int8())).as_py()) >= _SURE:
+        if pc.mean(pc.match_substring_regex(said, digits)).as_py() >= _SURE:
             return spelled
     return None
 
@@ -144,7 +146,7 @@ def _null_words(cells: Mapping[str, pa.Array], found: Mapping[str, FoundType]) -
     """Words of ours that stand in columns of another type than text."""
     there: set[str] = set()
     for name, column in cells.items():
-        if found[name].value != "string":
+        if not form_of(found[name].values.type).text:
             known = column.drop_null()
             words = pc.is_in(known, value_set=pa.array(NULL_WORDS, pa.string()))
             there |= set(pc.unique(known.filter(words)).to_pylist())

@@ -16,12 +16,16 @@ from typing import Any, NamedTuple
 
 import fastavro
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet
 
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, release_form
 from kanonflow.pipelines.analysis.released_files import is_parquet, release_paths, release_schema
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.kinds.category import Truths
+from kanonflow.schemas.kinds.date import Days, Instants
+from kanonflow.schemas.kinds.form import Form
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
 
 SAMPLE = 5_000
 """Rows that are read, about; of Avro at least one block of each of the files it takes."""
@@ -152,7 +156,9 @@ def _blocks(stream: Any, path: Path) -> Any:
 
 def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:
     if field.kind is Kind.EXACT:
-        return PublishedField(field.name, "as it is", _exact_example(field.value), None, None, "")
+        return PublishedField(
+            field.name, "as it is", _EXACT_EXAMPLES.get(type(form_of(field.value)), "a word"), None, None, ""
+        )
     if field.kind is Kind.LABEL:
         example = "a label of its hierarchy, which stands for all values below it"
         return PublishedField(field.name, "quasi-identifier", example, None, None, "")
@@ -167,20 +173,10 @@ def _widths(field: ReleasedField, cells: Sequence[Any]) -> tuple[list[float], st
     """Of boxes with values; of sets how many values they have."""
     if field.kind is Kind.SET:
         return [float(len(cell)) for cell in cells], "values"
-    temporal = pa.types.is_date(field.value) or pa.types.is_timestamp(field.value)
-    ends = [(cell["min"], cell["max"]) for cell in cells if cell["min"] is not None]
-    if temporal or pa.types.is_time(field.value):
-        day = not pa.types.is_time(field.value)
-        return [
-            _seconds(high, low) / (_DAY if day else 3600) for low, high in ends
-        ], "days" if day else "hours"
-    return [float(high - low) for low, high in ends], ""
-
-
-def _seconds(high: Any, low: Any) -> float:
-    if isinstance(high, dt.time):
-        high, low = (dt.datetime.combine(dt.date.min, each) for each in (high, low))
-    return float((high - low).total_seconds())
+    widths = [cell["max"] - cell["min"] for cell in cells if cell["min"] is not None]
+    if form_of(field.value).per_day is not None:
+        return [width.total_seconds() / _DAY for width in widths], "days"
+    return [float(width) for width in widths], ""
 
 
 def _example(field: ReleasedField, width: float | None) -> str:
@@ -189,11 +185,9 @@ def _example(field: ReleasedField, width: float | None) -> str:
         named = "ABCDEFGH"[: max(1, min(int(width or 3), 8))]
         more = ", ..." if (width or 3) > len(named) else ""
         return "A" if named == "A" else f"one of {', '.join(named)}{more}"
-    if pa.types.is_date(field.value) or pa.types.is_timestamp(field.value):
+    if form_of(field.value).per_day is not None:
         first = dt.date(1980, 1, 1)
         return f"{first} to {first + dt.timedelta(days=int(min(width or 0, 36_000)))}"
-    if pa.types.is_time(field.value):
-        return f"08:00 to {int(8 + min(width or 0, 15)):02d}:00"
     low = _quarter(field)
     high = low + (width or 0)
     return f"{_short(low)} to {_short(high)}"
@@ -216,15 +210,11 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _exact_example(kind: pa.DataType) -> str:
-    if pa.types.is_boolean(kind):
-        return "true"
-    if pa.types.is_integer(kind):
-        return _NUMBERS[0]
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return _NUMBERS[1]
-    if pa.types.is_date(kind):
-        return "1980-01-01"
-    if pa.types.is_timestamp(kind):
-        return "1980-01-01 08:00"
-    return "a word"
+_EXACT_EXAMPLES: dict[type[Form], str] = {
+    Truths: "true",
+    Whole: _NUMBERS[0],
+    FloatForm: _NUMBERS[1],
+    DecimalForm: _NUMBERS[1],
+    Days: "1980-01-01",
+    Instants: "1980-01-01 08:00",
+}

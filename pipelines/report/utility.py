@@ -35,11 +35,8 @@ def measured_errors(
             f"--input: has more than {MOST_FEED_ROWS:,} rows, of which errors of queries are not measured; leave it out"
         )
     names = {column.published_name: column.name for column in bound.columns}
-    trees = {
-        column.published_name: column.field.quasi.hierarchy
-        for column in bound.quasis
-        if column.field.quasi and column.field.quasi.hierarchy
-    }
+    declared = {each.published_name: each.field.quasi and each.field.quasi.hierarchy for each in bound.quasis}
+    trees = {name: tree for name, tree in declared.items() if tree}
     return query_errors(feed.rows, read_release(output, hierarchies=trees), names=names)
 
 

@@ -24,13 +24,7 @@ def field_values(rows: pa.Table, column: BoundColumn, *, steady: bool = False) -
 
 def _has_numbers(column: BoundColumn) -> bool:
     """Whether nearness means something: for numbers, dates and instants that are not declared as categories."""
-    kind = column.arrow_type
-    if column.field.quasi is not None:
-        return column.in_ranges
-    if pa.types.is_decimal128(kind):
-        return bool(kind.precision <= 18)
-    temporal = pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or temporal)
+    return column.in_ranges if column.field.quasi is not None else column.values.measured
 
 
 def _numbers(array: pa.ChunkedArray) -> NDArray[np.float64]:

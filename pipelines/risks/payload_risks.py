@@ -36,6 +36,11 @@ from kanonflow.pipelines.risks.payload_sample import sample_slots
 from kanonflow.pipelines.risks.published_exactly import alone_as_published, steady_fields
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.kinds.category import Truths
+from kanonflow.schemas.kinds.date import Days
+from kanonflow.schemas.kinds.form import Form
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.value_units import to_units
 from kanonflow.transforms.rows.split import window_numbers
@@ -218,10 +223,13 @@ def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, peo
 
 def _distinct_limit(kind: pa.DataType) -> float | None:
     """None where many distinct values are what a quantity has: fractions, amounts, days."""
-    if pa.types.is_integer(kind):
-        return WHOLE_NUMBER_LIMIT
-    quantity = pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind)
-    return None if quantity or pa.types.is_boolean(kind) else DISTINCT_LIMIT
+    return _DISTINCT_LIMITS.get(type(form_of(kind)), DISTINCT_LIMIT)
+
+
+_DISTINCT_LIMITS: dict[type[Form], float | None] = {
+    Whole: WHOLE_NUMBER_LIMIT,
+    **dict.fromkeys((FloatForm, DecimalForm, Days, Truths)),
+}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput
-from kanonflow.pipelines.chains.individual_type import individual_type
 from kanonflow.pipelines.chains.other_spellings import MOST_TRIED, known_otherwise
 from kanonflow.pipelines.chains.people_found import PeopleFound
 from kanonflow.pipelines.feeds.directory_listing import list_arrived
@@ -102,12 +101,11 @@ def people_among(
     column = bound.column(bound.policy.cohorts.individual.name)
     seen = np.empty(0, dtype=np.uint64)
     unknown: list[str] = []
-    text = individual_type(bound) == "string"
     for raw in columns:
         values, _ = read_column(column, raw, None)
         names = render_text(pc.unique(values).drop_null()).to_pylist()
         digests = person_digests(names, key)
-        if text and len(unknown) < MOST_TRIED:
+        if column.values.text and len(unknown) < MOST_TRIED:
             fresh = ~np.isin(digests, seen) & ~np.isin(digests, known)
             unknown += [names[place] for place in np.flatnonzero(fresh)]
         seen = np.union1d(seen, digests)

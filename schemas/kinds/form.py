@@ -132,6 +132,11 @@ class Form:
         """Why a number has no ranges; None: it has."""
         return None
 
+    @property
+    def measured(self) -> bool:
+        """Whether distances and means of values say something: of numbers that units can hold, days and instants."""
+        return self.per_day is not None or (self.scale is not None and self.unfit_range() is None)
+
     def units(self, array: pa.Array) -> NDArray[Any]:
         """Values in the units that grids and domains count in, (n,): float64 (null: NaN) or int64 (null: 0). Raises
         SchemaError: there are none."""

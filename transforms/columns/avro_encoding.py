@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.transforms.columns.sort_keys import decimal_words, runs
+from kanonflow.schemas.kinds.number import decimal_words
+from kanonflow.transforms.columns.sort_keys import runs, whole_numbers
 
 AvroType = str | Mapping[str, Any] | Sequence[Any]
 
@@ -201,9 +202,7 @@ def _booleans(array: pa.Array, prefix: bytes) -> list[bytes]:
 
 def _longs(array: pa.Array, prefix: bytes) -> list[bytes]:
     """int and long, and the dates and timestamps that Avro stores as such."""
-    if pa.types.is_temporal(array.type):
-        array = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
-    values = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    values = whole_numbers(array)
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     groups = zigzag[:, None] >> (np.arange(10, dtype=np.uint64) * np.uint64(7))
     lengths = np.maximum((groups != 0).sum(axis=1), 1)

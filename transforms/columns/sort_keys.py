@@ -9,23 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.forms import form_of
+
 Keys = list[NDArray[Any]]
 """Integer arrays (n,), int64 or uint64, the most significant first."""
 
-_LARGEST = np.int64(np.iinfo(np.int64).max)
 _PACKED = 1 << 62
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def decimal_words(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """The unscaled 128-bit values of a decimal128 column: high int64 (n,), low uint64 (n,)."""
-    pairs = np.frombuffer(column.buffers()[1], dtype="<i8", count=2 * (column.offset + len(column)))
-    pairs = pairs.reshape(-1, 2)[column.offset :]
-    return pairs[:, 1], pairs[:, 0].view(np.uint64)
 
 
 def sort_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
@@ -44,30 +38,13 @@ def sort_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
         return _list_keys(array)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return [_text_ranks(array)]
-    return [*_validity(array), *_plain_keys(array)]
+    return [*_validity(array), *form_of(kind).keys(array)]
 
 
 def _validity(array: pa.Array) -> Keys:
     if array.null_count == 0:
         return []
     return [np.asarray(array.is_valid()).astype(np.int64)]
-
-
-def _plain_keys(array: pa.Array) -> Keys:
-    kind = array.type
-    if pa.types.is_decimal(kind):
-        high, low = decimal_words(array)
-        if not array.null_count:
-            return [high, low]
-        valid = np.asarray(array.is_valid())
-        return [np.where(valid, high, 0), np.where(valid, low, 0)]
-    if pa.types.is_floating(kind):
-        bits = np.asarray(known(array.cast(pa.float64()), 0.0)).view(np.int64)
-        # Negative doubles count downward in their bits; turning all but the sign makes them count up.
-        return [np.where(bits < 0, bits ^ _LARGEST, bits)]
-    if pa.types.is_boolean(kind):
-        return [np.asarray(known(array, False)).astype(np.int64)]
-    return [whole_numbers(array)]
 
 
 def whole_numbers(array: pa.Array) -> NDArray[np.int64]:
@@ -183,7 +160,7 @@ def _codes(array: pa.Array) -> Keys:
     """Integers that tell values apart."""
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         return [np.asarray(known(array.dictionary_encode().indices, -1))]
-    return _plain_keys(array)
+    return form_of(array.type).keys(array)
 
 
 def _lists_differ(array: pa.ListArray) -> NDArray[np.bool_]:

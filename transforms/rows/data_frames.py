@@ -61,7 +61,7 @@ def _of_stream(frame: Any) -> pa.Table:
 def _without_views(table: pa.Table) -> pa.Table:
     """The table; categories whose texts are views, as polars has them, with plain text: Arrow cannot look those up."""
     for place, field in enumerate(table.schema):
-        if not (pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type)):
+        if not isinstance(field.type, pa.DictionaryType) or field.type.value_type != pa.string_view():
             continue
         chunks = [
             pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.string()))

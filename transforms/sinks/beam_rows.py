@@ -29,6 +29,11 @@ from apache_beam.utils.timestamp import Timestamp
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.kinds.category import Bytes, Truths
+from kanonflow.schemas.kinds.date import Days, Instants
+from kanonflow.schemas.kinds.form import Form
+from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
 from kanonflow.transforms.rows.elements import RejectedRows, Release, from_ipc
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 
@@ -169,24 +174,17 @@ def _type_of(field: pa.Field, plain: bool) -> Any:
 
 
 def _plain_type(arrow: pa.DataType, plain: bool) -> Any:
-    types = pa.types
-    if types.is_struct(arrow):
+    if isinstance(arrow, pa.StructType):
         return RowTypeConstraint.from_fields([(part.name, _type_of(part, plain)) for part in arrow])
-    if types.is_list(arrow):
+    if isinstance(arrow, pa.ListType):
         return Sequence[_type_of(arrow.value_field, plain)]  # type: ignore[misc]
-    plainly = str if plain else None
-    for takes, kind in (
-        (types.is_boolean, bool),
-        (types.is_integer, int),
-        (types.is_floating, float),
-        (types.is_binary, bytes),
-        (types.is_date, plainly or datetime.date),
-        (types.is_timestamp, plainly or Timestamp),
-        (types.is_decimal, plainly or Decimal),
-    ):
-        if takes(arrow):
-            return kind
-    return str  # text, and times of day
+    form = type(form_of(arrow))
+    return _PLAIN.get(form) or (str if plain else _BEAMS.get(form, str))
+
+
+_PLAIN: dict[type[Form], type] = {Truths: bool, Whole: int, FloatForm: float, Bytes: bytes}
+_BEAMS: dict[type[Form], type] = {Days: datetime.date, Instants: Timestamp, DecimalForm: Decimal}
+"""What else a row holds as a value; of everything that is in neither, text."""
 
 
 def _values(column: pa.Array, wanted: Any, plain: bool) -> list[Any]:
