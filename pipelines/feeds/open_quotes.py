@@ -21,7 +21,7 @@ class OpenQuotes:
         self._ends[list(delimiter + _LINE_ENDS)] = True
         self._before = _LINE_ENDS[0]  # the last byte
         self._inside = False  # whether a value is open
-        self._closed = False  # whether the last byte closed one
+        self._closed = False  # whether the last byte ended one
         self._spans = False  # whether the open value has gone over a line end
 
     def torn(self, data: bytes, following: bytes) -> int | None:
@@ -69,19 +69,19 @@ class OpenQuotes:
     ) -> int | None:
         """The same where some stand within cells, which are characters like others."""
         before, behind = self._neighbours(raw, at, following)
-        opened, closed = 0, -1 if self._closed else -2
+        opened, shut = 0, -1 if self._closed else -2
         for place, last, then in zip(at.tolist(), before.tolist(), behind.tolist(), strict=True):
             if self._inside:
-                self._inside, closed = False, place
+                self._inside, shut = False, place
                 self._spans = self._spans or _has_line_end(data[opened:place])
                 if self._spans and then != self._quote and not self._ends[then]:
                     return int(place)
                 opened = place
-            elif closed == place - 1:
+            elif shut == place - 1:
                 self._inside = True
             elif self._ends[last]:
                 self._inside, self._spans, opened = True, False, place
-        self._closed = closed == raw.size - 1
+        self._closed = shut == raw.size - 1
         self._spans = self._inside and (self._spans or _has_line_end(data[opened:]))
         return None
 
