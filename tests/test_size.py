@@ -145,7 +145,7 @@ LINES = {
         (37_040, "a full disk, an interrupt and intakes of few people are said with the remedy"),
         (37_090, "runs whose cohorts do not last are a chain of places"),
         (37_160, "the certificate says how each field is published"),
-        (37_290, "a quote that the next row's closes is found, block by block"),
+        (37_310, "a quote that the next row's closes is found, block by block"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -181,7 +181,7 @@ CODE = [
     (54_200, "roles by evidence"),
     (54_230, "runs whose cohorts do not last are a chain of places"),
     (54_280, "what people keep and publish exactly; how each field is published, on the certificate"),
-    (54_360, "a quote that the next row's closes is found, by the run and by the audit"),
+    (54_370, "a quote that the next row's closes is found, by the run and by the audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -229,6 +229,8 @@ def _close(readers: list[Any], lines: "_RememberedLines") -> None:
         readers.clear()
         del reader
         stream.close()
+        del stream
+        lines.wait_for_blocks()
 
 
 def _without_end(last: pa.RecordBatch | None) -> tuple[pa.RecordBatch | None, bool]:
@@ -273,8 +275,8 @@ class _RaggedRows:
         return chunk
 
 
-class _End(bytearray):
-    """No bytes. Of a class of its own, for the end can be watched then (weakref)."""
+class _Block(bytearray):
+    """What a thread of the reader is given; no bytes: the end. Of a class of its own, which can be watched (weakref)."""
 
 
 class _RememberedLines:
@@ -299,7 +301,8 @@ class _RememberedLines:
         self._blocks: deque[bytes] = deque()
         self.no_text = False  # whether there was any
         self._stopped = self._reading = False
-        self._end_given: weakref.ref[_End] | None = None
+        self._end_given: weakref.ref[_Block] | None = None
+        self._given: list[weakref.ref[_Block]] = []
         self._line = 1  # of the first remembered byte
         self._from = 0  # everything before it was searched already
 
@@ -317,21 +320,31 @@ class _RememberedLines:
 
         Not longer than ``_REST_SECONDS`` without a call: a thread that has read enough ahead rests for good.
         """
+        self._wait(lambda: self._end_given is not None and self._end_given() is None)
+
+    def wait_for_blocks(self) -> None:
+        """Wait until all blocks are let go of, once nobody has the reader.
+
+        Why: a thread needs the interpreter for that, and aborts the process where it has ended meanwhile.
+        """
+        self._wait(lambda: all(block() is None for block in self._given))
+
+    def _wait(self, over: Callable[[], bool]) -> None:
         pauses = 0
-        while (self._end_given is None or self._end_given() is not None) and pauses < _REST_SECONDS / _PAUSE:
+        while not over() and pauses < _REST_SECONDS / _PAUSE:
             time.sleep(_PAUSE)
             pauses = 0 if self._reading else pauses + 1
 
-    def read(self, size: int = -1) -> bytes | bytearray:
+    def read(self, size: int = -1) -> bytearray:
         """The next block; at the end, and after ``stop``, an empty one."""
         self._reading = True
         try:
-            data = b"" if self._stopped else self._next(size)
-            if data:
-                return data
-            end = _End()
-            self._end_given = weakref.ref(end)
-            return end
+            block = _Block() if self._stopped else _Block(self._next(size))
+            watched = weakref.ref(block)
+            if not block:
+                self._end_given = watched
+            self._given = [*(each for each in self._given if each() is not None), watched]
+            return block
         finally:
             self._reading = False
 
