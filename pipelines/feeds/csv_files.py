@@ -276,7 +276,7 @@ class _RaggedRows:
 
 
 class _Block(bytearray):
-    """What a thread of the reader is given; no bytes: the end. Of a class of its own, which can be watched (weakref)."""
+    """What a thread of the reader is given; no bytes: the end. Of a class of its own, for it is watched (weakref)."""
 
 
 class _RememberedLines:
