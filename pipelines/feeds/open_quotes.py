@@ -58,10 +58,12 @@ class OpenQuotes:
         self._inside = bool(opens[-1])
         self._closed = not opens[-1] and at[-1] == raw.size - 1
         begun = at[opens & ~own]
+        # Also of a value that the last byte ended: a quote at the beginning of the next block opens it again.
+        last = int(at[-1]) + 1 if not self._inside else len(data)
         if begun.size:
-            self._spans = self._inside and _has_line_end(data[int(begun[-1]) :])
+            self._spans = _has_line_end(data[int(begun[-1]) : last])
         else:
-            self._spans = self._inside and (self._spans or _has_line_end(data))
+            self._spans = self._spans or _has_line_end(data[:last])
         return True
 
     def _one_by_one(
@@ -82,7 +84,7 @@ class OpenQuotes:
             elif self._ends[last]:
                 self._inside, self._spans, opened = True, False, place
         self._closed = shut == raw.size - 1
-        self._spans = self._inside and (self._spans or _has_line_end(data[opened:]))
+        self._spans = self._spans or (self._inside and _has_line_end(data[opened:]))
         return None
 
 

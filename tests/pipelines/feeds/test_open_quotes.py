@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kanonflow.pipelines.feeds.open_quotes import OpenQuotes
@@ -32,6 +32,8 @@ def naive(text: str) -> int | None:
 
 
 @settings(max_examples=3_000, deadline=None)
+@example('aaa,"\r"""a', [1, 6])
+@example('aa""\r"a', [3, 1])
 @given(st.text('"",\n\ra', max_size=40), st.lists(st.integers(1, 9), max_size=40))
 def test_blocks_of_any_size_give_what_the_whole_gives(text: str, sizes: list[int]) -> None:
     """Quotes, delimiters and line ends by chance; blocks that end anywhere."""
