@@ -146,6 +146,10 @@ LINES = {
         (37_090, "runs whose cohorts do not last are a chain of places"),
         (37_160, "the certificate says how each field is published"),
         (37_310, "a quote that the next row's closes is found, block by block"),
+        (
+            37_330,
+            "a torn value is told by its line; flags of people are refused where no people are handed on",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -182,6 +186,7 @@ CODE = [
     (54_230, "runs whose cohorts do not last are a chain of places"),
     (54_280, "what people keep and publish exactly; how each field is published, on the certificate"),
     (54_370, "a quote that the next row's closes is found, by the run and by the audit"),
+    (54_390, "a torn value is told by its line; flags of people are refused where no people are handed on"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

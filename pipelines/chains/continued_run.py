@@ -159,6 +159,10 @@ def earlier_run(
                 " each window. Say cohort: lasting, or leave the flag out: what was published before and what will be"
                 " are not covered together then"
             )
+        if individual_type is not None:
+            raise ContinueError(
+                "--individual-type: for a policy with cohort: lasting; this one hands on no people"
+            )
         return EarlierRun(directory, record, bound)
     nobody = "chain" not in record and not any(_partitions(directory))
     if not isinstance(before, dict) or "epoch" not in record or nobody:

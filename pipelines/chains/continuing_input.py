@@ -76,6 +76,10 @@ def judge(
     if again := read_before.read_again(read, files, asked.has_rows):
         raise ContinueError(read_before.refusal(earlier.directory, again, len(files)))
     if not earlier.bound.policy.promise.epochs:
+        if asked.people_changed:
+            raise ContinueError(
+                "--people-changed: for a policy with cohort: lasting; this one hands on no people"
+            )
         return Judged(read, None)
     people = asked.people(known_people(earlier), people_key(secret), begins)
     if people is not None and not asked.people_changed:

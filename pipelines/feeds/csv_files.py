@@ -209,7 +209,11 @@ def read_csv(
     if lines.damaged:
         raise _damaged(path)
     if not ended:
-        raise InputError(f"{path}: a quoted value does not end; rows after it would be lost in it")
+        there = "" if lines.torn_at is None else f" before line {lines.torn_at}, whose quote is another row's"
+        raise InputError(
+            f"{path}: a quoted value does not end{there}; rows after it would be lost in it. Close its quote, or say"
+            " csv: {quote: ''} where quotes are characters like others"
+        )
 
 
 def _close(readers: list[Any], lines: "_RememberedLines") -> None:
@@ -303,6 +307,7 @@ class _RememberedLines:
         self._stopped = self._reading = False
         self._end_given: weakref.ref[_Block] | None = None
         self._given: list[weakref.ref[_Block]] = []
+        self.torn_at: int | None = None  # the line whose quote closes a value of an earlier one
         self._line = 1  # of the first remembered byte
         self._from = 0  # everything before it was searched already
 
@@ -355,6 +360,8 @@ class _RememberedLines:
         self.no_text = self.no_text or _SUB in data
         torn = None if self._quotes is None else self._quotes.torn(data, self._ahead)
         if torn is not None:  # as if the file ended before that quote: the open value swallows the end
+            before = sum(block.count(b"\n") for block in self._blocks) + data.count(b"\n", 0, torn)
+            self.torn_at = self._line + before
             data, self._ahead, self._stopped = data[:torn], b"", True
         if (data or self._stopped) and not self._ahead:
             if self.damaged:  # the last line is not whole

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LINE_ENDS = b"\n\r"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class OpenQuotes:
@@ -20,12 +21,16 @@ class OpenQuotes:
         self._ends = np.zeros(256, dtype=np.bool_)
         self._ends[list(delimiter + _LINE_ENDS)] = True
         self._before = _LINE_ENDS[0]  # the last byte
+        self._begun = False
         self._inside = False  # whether a value is open
         self._closed = False  # whether the last byte ended one
         self._spans = False  # whether the open value has gone over a line end
 
     def torn(self, data: bytes, following: bytes) -> int | None:
         """Where in the block stands the quote that closes such a value; None: nowhere. following: what comes behind."""
+        if not self._begun and data.startswith(_BYTE_ORDER_MARK):  # no part of the first cell
+            data = data.replace(_BYTE_ORDER_MARK, b"\n" * len(_BYTE_ORDER_MARK), 1)
+        self._begun = True
         raw = np.frombuffer(data, np.uint8)
         at = np.flatnonzero(raw == self._quote)
         found = None

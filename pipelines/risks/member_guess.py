@@ -34,7 +34,7 @@ KNOWN = "known of people, who keep it"
 FALSE_ALARM = 1e-4
 """Chance that a payload which tells nothing is taken for one that does, over all attacks on a field.
 
-A run is refused for it, and a feed is published every night: at .01, one of two quiet feeds would fail within a month.
+A run is refused for it, and a feed is published every night.
 """
 _MOST_SCORES = 4_000_000
 _FAR = 3.0

@@ -20,7 +20,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 
 Codes = NDArray[np.int64]
 LEAST_ROWS = 100
-_OF_PEOPLE = (Shape.TEXT, Shape.WHOLE, Shape.DAY)
+_OF_BOOKINGS = (Shape.FLOATING, Shape.EXACT, Shape.INSTANT)
 
 
 class Alone(NamedTuple):
@@ -73,7 +73,7 @@ def alone_as_published(
         and (
             column.name in steady
             if coming_back
-            else shape_of(rows.column(column.name).combine_chunks()) in _OF_PEOPLE
+            else shape_of(rows.column(column.name).combine_chunks()) not in _OF_BOOKINGS
         )
     )
     if not fields or not rows.num_rows:

@@ -135,7 +135,7 @@ def small_intakes(intakes: Sequence[int], policy: Policy) -> list[str]:
     if not intakes or usual >= SMALL_INTAKE * size or sum(intakes) < 2 * usual:
         return []
     return [
-        f"half of the people entered with {usual:,} others or fewer at once: of so few hardly {size} are alike, and the"
+        f"half of the people entered in intakes of {usual:,} or fewer: of so few hardly {size} are alike, and the"
         " boxes of their cohorts stay wide. A longer max_delay lets more people enter together"
     ]
 

@@ -184,9 +184,10 @@ def test_damage_found_while_reading_is_refused_like_any_other(
     (tmp_path / "in.csv").write_text(CSV + '33,"cook,4\n' * 3)
     assert run() == 2
     err = capsys.readouterr().err.splitlines()[-1]
-    assert (
-        err == f"kanonflow: {tmp_path}/in.csv: a quoted value does not end; rows after it would be lost in it"
+    assert err.startswith(
+        f"kanonflow: {tmp_path}/in.csv: a quoted value does not end before line 7, whose quote is"
     )
+    assert "Close its quote, or say csv: {quote: ''}" in err
 
 
 def test_two_rows_that_an_open_quote_makes_one_are_refused(
@@ -199,7 +200,8 @@ def test_two_rows_that_an_open_quote_makes_one_are_refused(
     (tmp_path / "in.csv").write_text("\n".join(quoted) + "\n")
     assert run() == 2
     err = capsys.readouterr().err.splitlines()[-1]
-    assert err.endswith("in.csv: a quoted value does not end; rows after it would be lost in it")
+    assert "in.csv: a quoted value does not end before line 6, whose quote is another row's" in err
+    assert "cook" not in err
     assert not list((tmp_path / "out" / "release").glob("*"))
 
 

@@ -67,7 +67,7 @@ def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: P
         "rows_over_share": rows_over_share(presence, due.policy.k),
         "gcp_newcomers": None if segment is None else _newcomers_gcp(due, made, publication, roster),
         "outdated_values": outdated_values(due, made),
-        # A pass over all rows, which takes a tenth of the time of a release: for whom asked for it.
+        # A pass over all rows, for whom asked for it.
         "sil": rows_sil(made, due, entered) if due.policy.solver.loss == "sil" else None,
     }
 

@@ -47,12 +47,12 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
             for row in rows:
                 if row == [_LAST]:
                     return
-                if len(lines.taken) > 1 and torn("".join(lines.taken)):
+                swallowed = any(_LAST in cell for cell in row)
+                if len(lines.taken) > 1 and not swallowed and torn("".join(lines.taken)):
                     yield BROKEN
                     return
                 lines.taken.clear()
                 if row:
-                    swallowed = any(_LAST in cell for cell in row)
                     yield row if len(row) == len(header) and not swallowed else BROKEN
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(f"{path}: the compressed file is damaged or cut off") from None
@@ -131,7 +131,7 @@ def _torn(delimiter: str, quote: str) -> Callable[[str], bool]:
     if not quote:
         return lambda row: False
     sign, end = re.escape(quote), f"[^{re.escape(delimiter)}\r\n]*"
-    cell = re.compile(f"{sign}((?:[^{sign}]|{sign}{sign})*){sign}(?!{sign})({end})|{end}")
+    cell = re.compile(f"{sign}((?:[^{sign}]++|{sign}{sign})*+){sign}({end})|{end}")
 
     def torn(row: str) -> bool:
         place = 0

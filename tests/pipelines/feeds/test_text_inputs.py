@@ -94,6 +94,9 @@ CASES = {
         AB + b'1,2\n"3,4\n"5",6\n7,8\n', [["1", "2"]], 1, torn=True
     ),
     "a quote that closes two rows on": Case(AB + b'1,2\n3,"4\n5,6\n"7",8\n', [["1", "2"]], 1, torn=True),
+    "a mark before a name that ends in a delimiter": Case(
+        b'\xef\xbb\xbf"a,",b\n1,2\n3,x"y\n5,6\n', [["1", "2"], ["3", 'x"y'], ["5", "6"]]
+    ),
     "doubled quotes over lines": Case(
         AB + b'"1\n""x"" y",2\n3,"4\n"""\n', [['1\n"x" y', "2"], ["3", '4\n"']]
     ),

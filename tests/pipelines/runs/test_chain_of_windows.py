@@ -99,6 +99,18 @@ def test_what_was_read_is_refused(nights: Nights, capsys: pytest.CaptureFixture[
     assert not (nights.place / "out3" / "release").exists() or not names(nights, "out3")
 
 
+@pytest.mark.parametrize("flag", [["--individual-type", "string"], ["--people-changed"]])
+def test_flags_of_people_are_refused(
+    flag: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would do nothing, in silence: such a chain hands no people on."""
+    nights = nights_of(tmp_path / "place", [rows_of(1), rows_of(2)], policy_of("window"))
+    assert nights.anonymize("1.csv", "out1") == 0
+    assert nights.anonymize("2.csv", "out2", "--continue", "@out1", *flag) == 2
+    assert f"{flag[0]}: for a policy with cohort: lasting" in capsys.readouterr().err
+    assert nights.anonymize("2.csv", "out2", "--continue", "@out1") == 0
+
+
 def test_a_run_has_one_successor(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     """Two would give one id to two releases."""
     nights.chain(2)
