@@ -150,6 +150,7 @@ LINES = {
             37_330,
             "a torn value is told by its line; flags of people are refused where no people are handed on",
         ),
+        (37_360, "a chain whose policy changed is told so"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -187,6 +188,7 @@ CODE = [
     (54_280, "what people keep and publish exactly; how each field is published, on the certificate"),
     (54_370, "a quote that the next row's closes is found, by the run and by the audit"),
     (54_390, "a torn value is told by its line; flags of people are refused where no people are handed on"),
+    (54_410, "a chain whose policy changed is told so"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from kanonflow.pipelines.audit.chain import audit_chain
 from kanonflow.pipelines.audit.read.chain_record import chain_record
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.options.options import OptionsError
+from kanonflow.pipelines.run_records.policy_keys import told_changed
+from kanonflow.pipelines.run_records.run_summary import read_json
 
 NO_VERDICT = "no verdict is kept of several runs together; verify of one alone keeps it beside that one"
 
@@ -46,4 +49,27 @@ def verify_chain(
     """Audit them. checks: as of ``audit``. Raises as ``audit_chain``; known matches are asked of single runs."""
     if known:
         raise OptionsError("--known: of one run at a time")
-    return audit_chain(policy, inputs, outputs, **checks)
+    report = audit_chain(policy, inputs, outputs, **checks)
+    if report.passed or (changed := _changed_policy(outputs)) is None:
+        return report
+    return replace(report, failures=(changed, *report.failures))
+
+
+def _changed_policy(outputs: Sequence[str]) -> str | None:
+    """A sentence where two of the runs were made under other policies, as the digests of one secret tell; else None.
+
+    Told where the whole did not pass: a solver may change between nights, and one policy judges them all the same.
+    """
+    before: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for output in outputs:
+        record = read_json(Path(output) / "restricted" / "run.json")
+        keys = record.get("policy_keys")
+        if not isinstance(keys, dict):
+            continue
+        other, there = before.setdefault(str(record.get("secret")), (output, keys))
+        if changed := told_changed(there, keys):
+            return (
+                f"the policy of {output} is not that of {other}{changed}: one policy judges a chain as a whole, and"
+                " what follows may come of that alone; verify each run by itself, with its own policy and files"
+            )
+    return None

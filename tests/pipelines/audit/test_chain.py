@@ -345,3 +345,39 @@ def _change_state(path: Path, change: Callable[[dict[str, bytes], dict[str, Any]
     parts, meta = {name: state.take(name) for name in _names(data)}, dict(state.meta)
     change(parts, meta)
     path.write_bytes(pack(_MARK, 1, Content(meta, parts)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("ref: {role: insensitive, accept_risk: made up}", "ref: identifier", "fields.ref"),
+        ("domain: [0, 120]}", "domain: [0, 120], grid: 10}", "fields.age"),
+    ],
+)
+def test_a_chain_whose_policy_changed_is_judged_night_by_night(
+    old: str, new: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each night passes by its own policy; of the whole the keys that changed are told before all that follows."""
+    nights = nights_of(tmp_path / "place", [night_lines(night) for night in (1, 2)])
+    assert nights.anonymize("1.csv", "out1") == 0
+    policy = nights.place / "policy.yaml"
+    before = policy.read_text()
+    assert nights.verify("1.csv", "out1") == 0
+    policy.write_text(before.replace(old, new))
+    assert nights.anonymize("2.csv", "out2", "--continue", "@out1") == 0
+    assert nights.verify("2.csv", "out2") == 0
+    capsys.readouterr()
+    assert nights.verify("[12].csv", "out1", "out2") == 1
+    told = capsys.readouterr().out.splitlines()[1]
+    assert f"in {named}: one policy judges a chain as a whole" in told
+    assert "verify each run by itself, with its own policy and files" in told
+
+
+def test_another_solver_changes_no_verdict_of_a_chain(tmp_path: Path) -> None:
+    """What no audit judges may change between nights."""
+    nights = nights_of(tmp_path / "place", [night_lines(night) for night in (1, 2)])
+    assert nights.anonymize("1.csv", "out1") == 0
+    policy = nights.place / "policy.yaml"
+    policy.write_text(policy.read_text().replace("evaluations_per_row: 20", "evaluations_per_row: 30"))
+    assert nights.anonymize("2.csv", "out2", "--continue", "@out1") == 0
+    assert nights.verify("[12].csv", "out1", "out2") == 0
