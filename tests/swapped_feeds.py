@@ -95,17 +95,14 @@ class TrailFeed:
 
     def records(self, step: int) -> list[dict[str, str | None]]:
         """The rows that come at a step, as text."""
-        found = []
-        for row, owner in zip(self.rows, self.owners, strict=True):
-            if row.arrives == step:
-                person = self.people[owner]
-                cells = {
-                    **person.cells,
-                    **{name: row.said[name] for name in row.said if name in person.cells},
-                }
-                own = {"who": person.name, "when": row.when, "town": person.town, "amount": row.amount}
-                found.append({**own, "tag": row.tag, "event": row.event, **cells})
-        return found
+        return [self.record(number) for number, row in enumerate(self.rows) if row.arrives == step]
+
+    def record(self, number: int) -> dict[str, str | None]:
+        """One row, as text."""
+        row, person = self.rows[number], self.people[self.owners[number]]
+        cells = {**person.cells, **{name: row.said[name] for name in row.said if name in person.cells}}
+        own = {"who": person.name, "when": row.when, "town": person.town, "amount": row.amount}
+        return {**own, "tag": row.tag, "event": row.event, **cells}
 
 
 @dataclass
@@ -284,7 +281,7 @@ def rejected_shown(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """A rejected row without what is its person's."""
     row = record["row"]
     # Not the message: it lists what else is wrong with a row that is rejected in any case.
-    told = (record["reason"], record["field"], record["window_end"], row["when"])
+    told = (record["reason"], record["field"], record["window_end"], row.get("when"))
     return (*told, row.get("event"), row["amount"], row["tag"])
 
 
@@ -292,7 +289,7 @@ def generated_feed(seed: int, repeats: float = 0.03, **head: Any) -> TrailFeed:
     """A feed of 20 to 120 people over 5 to 20 hours, and a policy over it; the same seed, the same feed.
 
     Most are small, for a release takes the same time whatever its size, and small ones have more of what is rare.
-    repeats: share of rows that are told again with another payload. head: keys of the policy that are given.
+    repeats: share of rows that are told again with another payload. head: keys of the policy that are given, or None.
     """
     rng = np.random.default_rng(seed)
     events = bool(rng.random() < 0.7)
@@ -391,7 +388,8 @@ def _policy(
     }
     if towns:
         mapping["partition_by"] = ["town"]
-    return parse_policy(mapping | dict(head), "test", "test")
+    mapping = {key: value for key, value in (mapping | dict(head)).items() if value is not None}
+    return parse_policy(mapping, "test", "test")
 
 
 def _person(rng: np.random.Generator, number: int, policy: Policy, towns: int) -> Person:

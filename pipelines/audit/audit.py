@@ -65,6 +65,7 @@ from kanonflow.schemas.policy_source import read_policy
 
 # What is rejected so never came into a window.
 _NOT_SEEN = ("late", "ahead", "duplicate_event")
+_FAULTS = ("bad_value", "missing_value", "outside_domain")
 
 
 def audit(
@@ -190,7 +191,12 @@ def _read(
     rejected = read_rejected(folder / "restricted" / "rejected", bound, kept, settled)
     stays = released_records(records.codes, rejected.codes, findings)
     stays[stays] = released_records(records.codes[stays], left, findings, "carried")
-    outside = np.array([reason in _NOT_SEEN for reason in rejected.reasons], bool)
+    # A fault of an attribute is found where its person is seen; of any other field, before a row comes into a window.
+    unseen = {column.name for column in bound.columns if column.name not in bound.attributes}
+    told = zip(rejected.reasons, rejected.fields, strict=True)
+    outside = np.array(
+        [reason in _NOT_SEEN or (reason in _FAULTS and at in unseen) for reason, at in told], bool
+    )
     seen = released_records(records.codes, rejected.codes[outside], Findings())
     free = protection.free_quasis
     check_reasons(rejected.codes, rejected.reasons, kept, findings, free_quasis=free)

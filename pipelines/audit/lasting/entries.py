@@ -19,7 +19,12 @@ import numpy as np
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ends, release_ids
+from kanonflow.pipelines.audit.read.read_releases import (
+    ReleaseHead,
+    release_ends,
+    release_ids,
+    seen_until,
+)
 from kanonflow.schemas.policy import Policy
 
 INHERITED_MS = -(2**60)
@@ -72,8 +77,9 @@ def judge_entries(
     """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers."""
     ends = release_ends(heads)
     entry = ends[rosters.entered]
+    known = seen_until(heads)[rosters.entered]
     seen = (person >= 0) & rows.readable
-    seen[seen] &= rows.end[seen] <= entry[person[seen]]
+    seen[seen] &= rows.end[seen] <= known[person[seen]]
     count = np.bincount(person[seen], minlength=len(entry))
     here = entry > _EARLIEST
     unseen = (count == 0) & here

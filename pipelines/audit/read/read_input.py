@@ -62,10 +62,11 @@ class InputRecords:
 class RejectedRecords:
     """What the run rejected. ``codes`` int32 (r, c) as in ``InputRecords``; ``broken``: lines that are no
     rows; ``conflicts``: rows of releases that lost their slot, which are kept in published form only.
-    ``reasons``: why each of the r records was rejected."""
+    ``reasons``: why each of the r records was rejected; ``fields``: which field was at fault, None: none or all."""
 
     codes: np.ndarray
     reasons: tuple[str, ...]
+    fields: tuple[str | None, ...]
     broken: int
     conflicts: int
 
@@ -145,6 +146,7 @@ def read_rejected(
     """
     parts: list[np.ndarray] = []
     reasons: list[str] = []
+    fields: list[str | None] = []
     broken = conflicts = 0
     paths = sorted(folder.rglob("*.avro"))
     parts_in = {each.parent: RejectedParts(settled) for each in paths}
@@ -165,6 +167,7 @@ def read_rejected(
                 rows.append(record.get("row") or {})
                 came.append(frozenset(record.get("unread") or ()))
                 reasons.append(str(record.get("reason")))
+                fields.append(record.get("field"))
         parts.append(
             np.column_stack(
                 [
@@ -173,7 +176,7 @@ def read_rejected(
                 ]
             )
         )
-    return RejectedRecords(_stack(parts, len(books)), tuple(reasons), broken, conflicts)
+    return RejectedRecords(_stack(parts, len(books)), tuple(reasons), tuple(fields), broken, conflicts)
 
 
 def _cells_of(

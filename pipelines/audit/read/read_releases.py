@@ -56,6 +56,13 @@ def release_ends(heads: Sequence[ReleaseHead]) -> np.ndarray:
     return np.array([there(head.end) for head in heads], np.int64)
 
 
+def seen_until(heads: Sequence[ReleaseHead]) -> np.ndarray:
+    """Up to which window's end a release may have known of rows, int64 (releases,), ms: its own. Of a later run of a
+    chain there is no such end: a file of a run before it may have held rows of any window. Raises LookupError."""
+    later = np.array([head.place > 0 for head in heads], bool)
+    return np.where(later, np.iinfo(np.int64).max, release_ends(heads))
+
+
 def release_ids(heads: Sequence[ReleaseHead], numbers: np.ndarray) -> list[str]:
     """The ids of releases, each once, by their numbers, int (m,)."""
     return [heads[number].release_id for number in np.unique(numbers)]

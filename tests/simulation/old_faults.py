@@ -1,0 +1,264 @@
+"""Faults that were mended once, put back as they were or as somebody might write them again, to be found.
+
+A fault is a name, what tells of its mend, and what puts it back (by pytest's monkeypatch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from kanonflow.transforms.files import create_if_absent as files
+from kanonflow.transforms.lineage import committed_rosters, published_slots
+from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
+from kanonflow.transforms.lineage.published_slots import PublishedSlots
+from kanonflow.transforms.release import candidates, due
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.roster.pool import Pool
+from kanonflow.transforms.secret.seeds import _mac, encode
+from kanonflow.transforms.sinks import sinks
+from kanonflow.transforms.windows import step as steps
+from kanonflow.transforms.windows.solve_windows import _Rosters
+from tests.simulation.jobs import Job
+from tests.simulation.worlds import Schedule
+
+Patch = pytest.MonkeyPatch
+
+
+class Fault(NamedTuple):
+    """told: where its mend is told. seed: of a schedule that finds it. needs: kinds without which it cannot show."""
+
+    name: str
+    told: str
+    put_back: Callable[[Patch], None]
+    seed: int = -1
+    needs: frozenset[str] = frozenset()
+
+    def can_show(self, schedule: Schedule) -> bool:
+        """Whether a schedule may find it at all."""
+        kinds = {str(each.kind) for each in schedule.disturbances}
+        return self.needs <= kinds | {str(schedule.mode), *(["chain"] if schedule.ends else [])}
+
+
+def _arrival_decides(patch: Patch) -> None:
+    patch.setattr(candidates, "canonical_order", lambda rows, bound, secret: np.arange(rows.num_rows))
+
+
+def _names_alone_judge(patch: Patch) -> None:
+    patch.setattr(published_slots, "judge", lambda own, committed, reach: None)
+
+
+def _people_enter_again(patch: Patch) -> None:
+    patch.setattr(committed_rosters, "judge_roster", lambda own, committed: None)
+    patch.setattr(committed_rosters.CommittedRosters, "commit", lambda self, slot, people, boxes: None)
+    _names_alone_judge(patch)
+
+
+def _old_states_go_on(patch: Patch) -> None:
+    patch.setattr(EarlierReleases, "refuse_older", lambda self, partition, last_end: None)
+
+
+def _parked_for_a_moment(patch: Patch) -> None:
+    patch.setattr(PublishedSlots, "is_parked", lambda self, partition: False)
+    _names_alone_judge(patch)
+
+
+def _no_boundary(patch: Patch) -> None:
+    patch.setattr(Job, "_put", lambda self, tag, value: self._sink(tag, value))
+
+
+def _names_without_place(patch: Patch) -> None:
+    def release_id(secret: Any, policy_name: str, slot: Any) -> str:
+        return _mac(secret.lasting.derive("id"), encode(policy_name, *slot.in_its_run)).hex()
+
+    for module in (due, steps):
+        patch.setattr(module, "release_id", release_id)
+
+
+def _nights_forget_rows(patch: Patch) -> None:
+    made = steps.CarriedState
+    patch.setattr(steps, "CarriedState", lambda *values: replace(made(*values), batches=()))
+
+
+def _nights_forget_the_pool(patch: Patch) -> None:
+    made = steps.CarriedState
+
+    def carried(*values: Any) -> Any:
+        state = made(*values)
+        roster = state.warm.roster
+        if roster is None:
+            return state
+        pool = roster.pool
+        none = Pool(pool.people[:0], pool.values.slice(0, 0), pool.ends[:0], pool.changed[:0])
+        return replace(state, warm=replace(state.warm, roster=replace(roster, pool=none)))
+
+    patch.setattr(steps, "CarriedState", carried)
+
+
+def _moved_clocks_go_on(patch: Patch) -> None:
+    made = steps.PartitionStep._end
+
+    def end(self: Any, key: bytes, clock: Any, held: Any) -> Any:
+        for each in made(self, key, clock, held):
+            if isinstance(each, steps.CarriedState) and each.clock is None:
+                yield replace(each, clock=replace(clock, kept=False))
+            else:
+                yield each
+
+    patch.setattr(steps.PartitionStep, "_end", end)
+
+
+def _events_are_forgotten(patch: Patch) -> None:
+    made = steps.CarriedState
+    patch.setattr(
+        steps,
+        "CarriedState",
+        lambda *values: replace(made(*values), warm=replace(made(*values).warm, events=())),
+    )
+
+
+def _rejected_rows_share_a_file(patch: Patch) -> None:
+    def process(self: Any, rejected: Any) -> Any:
+        if rejected.records:
+            path = f"{self._directory}/{rejected.name}.avro"
+            sinks.create_if_absent(
+                path, sinks.records_file(rejected.records, self._schema, rejected.name), private=True
+            )
+            yield path
+
+    patch.setattr(sinks._WriteRejected, "process", process)
+
+
+def _uploads_replace(patch: Patch) -> None:
+    def upload(path: str, data: bytes) -> bool:
+        with files.FileSystems.create(path) as file:
+            file.write(data)
+        return True
+
+    patch.setattr(files, "_upload_unless_exists", upload)
+
+
+def _rosters_by_key_alone(patch: Patch) -> None:
+    def get(self: Any, key: bytes, head: Any) -> Any:
+        return next((roster for (own, _), roster in self._kept.items() if own == key), None)
+
+    patch.setattr(_Rosters, "get", get)
+
+
+def _claims_are_forgotten(patch: Patch) -> None:
+    made = steps.PartitionStep._built_on
+
+    def built_on(self: Any, result: Any, claims: Any, slot: Any) -> Any:
+        return made(self, result, (), slot)
+
+    patch.setattr(steps.PartitionStep, "_built_on", built_on)
+
+
+def _resumed_runs_do_not_compare(patch: Patch) -> None:
+    patch.setattr(EarlierReleases, "compare", lambda self, place, made: None)
+    patch.setattr(EarlierReleases, "compare_end", lambda self, place, parts: None)
+
+
+def _who_waits_sleeps(patch: Patch) -> None:
+    patch.setattr(ContinuedCohorts, "keys", lambda self: [])
+
+
+def _a_release_before_its_slot(patch: Patch) -> None:
+    made = sinks._WriteRelease.process
+
+    def process(self: Any, release: Any) -> Any:
+        rows = sinks.from_ipc(release.ipc)
+        data = sinks._release_file(rows, release.release_id, self._schema, self._format)
+        sinks.create_if_absent(self._place(release.release_id), data, same=sinks.same_releases)
+        yield from made(self, release)
+
+    patch.setattr(sinks._WriteRelease, "process", process)
+
+
+def _waiting_rows_stay_behind(patch: Patch) -> None:
+    made = WarmState.rest_to_bytes
+
+    def rest(self: Any, where: Any) -> bytes:
+        return made(replace(self, waiting=None, waiting_reason=()), where)
+
+    patch.setattr(WarmState, "rest_to_bytes", rest)
+
+
+FAULTS = (
+    Fault("the order of arrival decides", "decision 059", _arrival_decides),
+    Fault(
+        "releases are told apart by their names alone",
+        "decision 038",
+        _names_alone_judge,
+        needs=frozenset({"rewind"}),
+    ),
+    Fault("people are put together a second time", "decision 055", _people_enter_again),
+    Fault(
+        "a stream goes on from a state older than what is out",
+        "decision 038",
+        _old_states_go_on,
+        needs=frozenset({"older"}),
+    ),
+    Fault(
+        "a parked partition publishes on",
+        "decision 038",
+        _parked_for_a_moment,
+        needs=frozenset({"rewind"}),
+    ),
+    Fault("releases are written before their checkpoint", "decision 015", _no_boundary),
+    Fault(
+        "two releases of a chain have one name",
+        "decision 067",
+        _names_without_place,
+        needs=frozenset({"chain"}),
+    ),
+    Fault(
+        "rows that wait at a night's end are gone",
+        "decision 067",
+        _nights_forget_rows,
+        needs=frozenset({"chain"}),
+    ),
+    Fault(
+        "who waits for an intake is forgotten at a night's end",
+        "decision 067",
+        _nights_forget_the_pool,
+        needs=frozenset({"chain"}),
+    ),
+    Fault(
+        "a clock that the end has moved goes on",
+        "decision 067",
+        _moved_clocks_go_on,
+        needs=frozenset({"chain"}),
+    ),
+    Fault(
+        "events seen before a night are forgotten",
+        "decision 067",
+        _events_are_forgotten,
+        needs=frozenset({"chain"}),
+    ),
+    Fault("rejected rows of one name share a file", "decision 045", _rejected_rows_share_a_file),
+    Fault("a file that exists is replaced", "decision 066", _uploads_replace, needs=frozenset({"rewind"})),
+    Fault("a worker keeps a roster that was taken back", "decision 055", _rosters_by_key_alone),
+    Fault("a release does not say what it was built on", "decision 038", _claims_are_forgotten),
+    Fault(
+        "a run that resumes compares nothing",
+        "decision 038",
+        _resumed_runs_do_not_compare,
+        needs=frozenset({"nights"}),
+    ),
+    Fault(
+        "a partition without rows is not woken", "decision 067", _who_waits_sleeps, needs=frozenset({"chain"})
+    ),
+    Fault(
+        "a release is out before its slot is taken",
+        "decision 038",
+        _a_release_before_its_slot,
+        needs=frozenset({"rewind"}),
+    ),
+    Fault("rows that wait are not in the state", "decision 078", _waiting_rows_stay_behind),
+)

@@ -1,0 +1,244 @@
+"""A schedule, played: jobs over a feed and a store, with all that happens to them, to their end."""
+
+from __future__ import annotations
+
+import errno
+import json
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kanonflow.pipelines.chains.continued_run import EarlierRun, cohorts_record, continue_once, copy_cohorts
+from kanonflow.schemas.avro_schema import epoch_text
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
+from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
+from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
+from kanonflow.transforms.rows.element_rows import text_schema
+from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.windows.chain import Chain
+from tests.simulation.jobs import Job, Site, State
+from tests.simulation.store import BUCKET, Died, Store, Write
+from tests.simulation.worlds import Disturbance, Kind, Mode, Schedule, until_ms
+from tests.small_feeds import SECRET
+from tests.swapped_feeds import EPOCH, TrailFeed
+
+ROTATED = Secret(b"the second secret of a feed in the simulator").after([SECRET], 2)
+MOST_STARTS = 60
+
+
+@dataclass
+class Played:
+    """What came of a schedule. outputs: of each night. refused: how often an older state was refused.
+
+    stopped: a run over files that came to another release than the one that is published, and said so.
+    """
+
+    schedule: Schedule
+    feed: TrailFeed
+    bound: BoundPolicy
+    store: Store
+    outputs: list[str] = field(default_factory=list)
+    starts: int = 0
+    refused: int = 0
+    stopped: bool = False
+
+
+def play(schedule: Schedule, feed: TrailFeed, store: Store) -> Played:
+    """Play a schedule over a feed. The choices of the runner follow from the seed and from the shape of the feed."""
+    bound = bind(feed.policy, text_schema(feed.policy), text=True, source="simulation")
+    played = Played(schedule, feed, bound, store)
+    last = max(row.arrives for row in feed.rows) + 1
+    ends = tuple(end for end in schedule.ends if end < last)
+    bounds = (*ends, last)
+    course = _Course(played)
+    begin, earlier = 0, None
+    for place, end in enumerate(bounds):
+        output = f"{BUCKET}/out{place}"
+        played.outputs.append(output)
+        slow = 0.15 if schedule.mode is Mode.STREAM and not schedule.punctual else 0.0
+        site = Site(feed, bound, output, end, slow=slow, first=begin)
+        if schedule.mode is Mode.NIGHTS:
+            carry = place < len(ends) and schedule.carries[place]
+            chain = Chain(place, carry, until_ms(end - 1) if carry else None)
+            site = replace(site, at_once=True, chain=chain if schedule.protection == "lasting" else None)
+            if earlier is not None:
+                site = replace(site, continued=ContinuedCohorts(output, bound, EPOCH))
+        course.run(site, earlier)
+        store.land()
+        if site.chain is not None:
+            record = {
+                "epoch": epoch_text(EPOCH),
+                "continued": earlier is not None,
+                "chain": {"place": place, "carry": site.chain.carry},
+            }
+            store.objects[f"{output}/restricted/run.json"] = json.dumps(record).encode()
+        store.objects[f"{output}/restricted/ended"] = b""
+        earlier, begin = output, end
+    return played
+
+
+class _Course:
+    """The one course of all jobs of a schedule: ticks, and what happens at them."""
+
+    def __init__(self, played: Played) -> None:
+        self.played = played
+        self.schedule = played.schedule
+        self.rng = np.random.default_rng([played.schedule.seed, 3])
+        self.tick = 0
+        self.secret = SECRET
+        self.left = list(played.schedule.disturbances)
+        self.store = played.store
+        self.full = 0
+
+    def run(self, site: Site, earlier: str | None) -> None:
+        """One output, to the end of its feed."""
+        continued = earlier is None
+        kept: list[State] = []
+        """The checkpoints that are there, whichever job completed them."""
+        state, remake, beside = State(site.first), None if site.at_once else Remake.REFUSE, None
+        again = False
+        while True:
+            self.played.starts += 1
+            assert self.played.starts < MOST_STARTS, "the job begins again and again"
+            try:
+                if not continued:
+                    assert earlier is not None
+                    site = self._continue(site, earlier)
+                    continued = True
+                if site.at_once:
+                    remake = Remake.STOP if again else None
+                again = True
+                job = self._job(site, state, remake)
+                self._go(job, kept, beside)
+                return
+            except _StartsAgainError as asked:
+                state, remake, beside = asked.state or State(site.first), asked.remake, asked.beside
+            except OlderStateError:
+                # Whoever runs the stream reads what it says, and either has the newest state or rewinds on purpose.
+                self.played.refused += 1
+                newest = kept[-1] if kept else State(site.first)
+                remake = (
+                    Remake.REWIND if state is newest or (remake is Remake.REFUSE and not kept) else remake
+                )
+                remake = Remake.REWIND if self.played.refused > 1 else remake
+                state, beside = newest, None
+            except ReleaseConflictError:
+                self.played.stopped = True
+                return
+            except (Died, OSError):
+                # A run over files has no checkpoints.
+                state = kept[-1] if kept else State(site.first)
+                beside = None
+
+    def _continue(self, site: Site, earlier: str) -> Site:
+        bound = site.bound
+        if self.schedule.protection != "lasting":
+            return site
+        record = {"epoch": epoch_text(EPOCH), "cohorts": cohorts_record(bound), "chain": {}}
+        run = EarlierRun(earlier, record, bound)
+        continue_once(run, site.output)
+        copy_cohorts(run, site.output)
+        return replace(site, woken=tuple(ContinuedCohorts(site.output, bound, EPOCH).keys()))
+
+    def _job(self, site: Site, state: State, remake: Remake | None) -> Job:
+        workers = 1 if site.at_once else int(self.rng.integers(1, 4))
+        return Job(site, state.copy(), self.played.starts, remake, self.secret, workers, self.rng)
+
+    def _go(self, job: Job, kept: list[State], beside: State | None) -> None:
+        """Let a job run, and perhaps a second one beside it, to its end."""
+        jobs = [(job, job.ticks())]
+        if beside is not None:
+            other = self._job(job.site, beside, Remake.REFUSE)
+            jobs.append((other, other.ticks()))
+        while jobs:
+            # The first one ends the course; what a second one meets is its own affair.
+            number = int(self.rng.integers(len(jobs)))
+            chosen, ticks = jobs[number]
+            try:
+                self._happens(job, kept)
+                next(ticks)
+                if chosen is job:
+                    kept += chosen.checkpoints
+                    chosen.checkpoints.clear()
+            except StopIteration:
+                if chosen is job:
+                    kept += chosen.checkpoints
+                del jobs[number]
+            except (OSError, OlderStateError):
+                if chosen is job:
+                    raise
+                del jobs[number]
+
+    def _happens(self, job: Job, kept: list[State]) -> None:
+        self.tick += 1
+        self.rng.random()
+        if self.store.late and self.tick % 5 == 0:
+            self.store.land()
+        while self.left and self.left[0].at <= self.tick:
+            self._disturb(self.left.pop(0), job, kept)
+
+    def _disturb(self, what: Disturbance, job: Job, kept: list[State]) -> None:
+        newest = kept[-1] if kept else None
+        older = kept[-1 - what.size] if len(kept) > what.size else (kept[0] if kept else None)
+        keeps = Remake.REWIND if job.remake is Remake.REWIND else Remake.REFUSE
+        match what.kind:
+            case Kind.CRASH:
+                raise Died
+            case Kind.DIE | Kind.LOST | Kind.ZOMBIE | Kind.FULL:
+                self._trouble(what)
+            case Kind.FAIL | Kind.LAG | Kind.SLOW:
+                job.flags.add(str(what.kind))
+            case Kind.EARLY:
+                job.fire_early(what.size)
+            case Kind.RESCALE:
+                raise _StartsAgainError(newest, keeps)
+            case Kind.ROTATE:
+                self.secret = ROTATED
+                raise _StartsAgainError(newest, keeps)
+            case Kind.REWIND:
+                if older is not None:
+                    del kept[kept.index(older) + 1 :]
+                raise _StartsAgainError(older, Remake.REWIND)
+            case Kind.OLDER:
+                raise _StartsAgainError(older, keeps)
+            case Kind.BESIDE:
+                raise _StartsAgainError(newest, keeps, older or State(job.site.first))
+
+    def _trouble(self, what: Disturbance) -> None:
+        """The next writes meet what stores do."""
+        store, count = self.store, [what.size]
+
+        def quiet() -> None:
+            store.before = store.after = lambda write: None
+
+        def before(write: Write) -> None:
+            count[0] -= 1
+            if what.kind is Kind.FULL:
+                if count[0] <= 0:
+                    quiet()
+                raise OSError(errno.ENOSPC, "no space left")
+            if count[0] > 0:
+                return
+            if what.kind is Kind.DIE:
+                quiet()
+                raise Died
+            if what.kind is Kind.ZOMBIE:
+                store.late.append(write)
+                quiet()
+                raise Died
+
+        def after(write: Write) -> None:
+            if what.kind is Kind.LOST and count[0] <= 0:
+                quiet()
+                raise OSError(errno.EIO, "the answer was lost")
+
+        store.before, store.after = before, after
+
+
+class _StartsAgainError(Exception):
+    """The job ends, and another start goes on from a state. state: None: the beginning. beside: of a second job."""
+
+    def __init__(self, state: State | None, remake: Remake | None, beside: State | None = None) -> None:
+        super().__init__()
+        self.state, self.remake, self.beside = state, remake, beside

@@ -1,0 +1,174 @@
+"""What a schedule is drawn from: a feed with its policy, and what happens to the job, by one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum, auto
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tests.small_feeds import START
+from tests.swapped_feeds import NO_TEXT, TrailFeed, TrailRow, generated_feed
+
+FAR = 24 * 365 * 20
+"""Hours after which nobody looks for a row."""
+
+
+class Mode(StrEnum):
+    """How the feed is run: as a stream with checkpoints, or over files, night by night."""
+
+    STREAM = auto()
+    NIGHTS = auto()
+
+
+class Kind(StrEnum):
+    """What can happen.
+
+    CRASH       the job is gone between two things that it does; it goes on from its last checkpoint, or by --resume
+    DIE         it is gone before a write
+    LOST        a write is made, and its writer is told that it failed, or gone before it is told
+    ZOMBIE      the writer is gone, and the write lands later
+    FULL        the store has no room for some writes
+    FAIL        a bundle is done again, by the same worker
+    RESCALE     a savepoint, and another number of workers
+    REWIND      the job goes on from an older checkpoint, and is told to
+    OLDER       the same, and it is not told to
+    BESIDE      a second job from a checkpoint writes to the same output
+    EARLY       a timer fires though nothing is due
+    LAG         the watermark stays where it is for a step
+    SLOW        some rows of a step come a step later, where the feed has late rows
+    ROTATE      from the next start on the secret is another
+    """
+
+    CRASH = auto()
+    DIE = auto()
+    LOST = auto()
+    ZOMBIE = auto()
+    FULL = auto()
+    FAIL = auto()
+    RESCALE = auto()
+    REWIND = auto()
+    OLDER = auto()
+    BESIDE = auto()
+    EARLY = auto()
+    LAG = auto()
+    SLOW = auto()
+    ROTATE = auto()
+
+
+_OF_NIGHTS = (Kind.CRASH, Kind.DIE, Kind.LOST, Kind.ZOMBIE, Kind.FULL)
+
+
+class Disturbance(NamedTuple):
+    """at: the tick at which it happens. size: how far back, how many writes, which key: what the kind takes."""
+
+    at: int
+    kind: Kind
+    size: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """seed: of the feed, and of all that the runner does on its own. punctual: whether no row comes late.
+
+    ends, carries: of nights, behind the last step of each, and whether it hands on what waits.
+    """
+
+    seed: int
+    mode: Mode
+    protection: str
+    punctual: bool
+    disturbances: tuple[Disturbance, ...]
+    ends: tuple[int, ...] = ()
+    carries: tuple[bool, ...] = ()
+
+    def has(self, *kinds: Kind) -> bool:
+        """Whether something of these kinds happens in it."""
+        return any(each.kind in kinds for each in self.disturbances)
+
+    def without(self, number: int) -> Schedule:
+        """The schedule in which one disturbance does not happen."""
+        left = [each for at, each in enumerate(self.disturbances) if at != number]
+        return replace(self, disturbances=tuple(left))
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{each.kind} {each.size} at {each.at}" for each in self.disturbances) or "nothing"
+        nights = f", nights that end at {self.ends}, carried over: {self.carries}" if self.ends else ""
+        late = "" if self.punctual else ", late rows"
+        return f"seed {self.seed}: {self.mode} of {self.protection}{late}{nights}; {told}"
+
+
+PROTECTIONS: dict[str, dict[str, Any]] = {
+    "lasting": {},
+    "window": {"cohort": "window", "cohort_size": None, "intake": None},
+    "row": {"protect": "row", "cohort": None, "cohort_size": None, "intake": None},
+}
+
+
+def drawn(seed: int) -> Schedule:
+    """The schedule of a seed."""
+    rng = np.random.default_rng([seed, 1])
+    mode = Mode.STREAM if rng.random() < 0.7 else Mode.NIGHTS
+    protection = str(rng.choice(["lasting", "window", "row"], p=[0.7, 0.15, 0.15]))
+    punctual = bool(rng.random() < 0.5)
+    kinds = [each for each in Kind if mode is Mode.STREAM or each in _OF_NIGHTS]
+    if punctual and Kind.SLOW in kinds:
+        kinds.remove(Kind.SLOW)
+    ends: tuple[int, ...] = ()
+    carries: tuple[bool, ...] = ()
+    if mode is Mode.NIGHTS and protection == "lasting":
+        ends = tuple(sorted({int(each) for each in rng.integers(1, 6, size=int(rng.integers(0, 3)))}))
+        carries = tuple(bool(rng.random() < 0.7) for _ in ends)
+    # Some schedules have one kind only: what it does is not hidden by the others.
+    some = rng.choice(len(kinds), size=int(rng.integers(1, 5)), replace=False)
+    happens = [
+        Disturbance(int(rng.integers(1, 60)), kinds[int(rng.choice(some))], int(rng.integers(1, 6)))
+        for _ in range(int(rng.integers(0, 7)))
+    ]
+    return Schedule(seed, mode, protection, punctual, tuple(sorted(happens)), ends, carries)
+
+
+def feed_of(schedule: Schedule) -> TrailFeed:
+    """The rows, and the policy."""
+    rng = np.random.default_rng([schedule.seed, 2])
+    feed = generated_feed(
+        schedule.seed, repeats=0.0 if schedule.punctual else 0.03, **PROTECTIONS[schedule.protection]
+    )
+    rows: Iterable[TrailRow] = feed.rows
+    if schedule.punctual:
+        rows = (row._replace(arrives=row.hour) for row in rows)
+    if rng.random() < 0.7:
+        # What a text file can hold: such feeds are audited, too.
+        rows = (row if NO_TEXT not in row.said.values() else row._replace(said={}) for row in rows)
+    rows = list(rows)
+    if rng.random() < 0.3:
+        # Few rows an hour: many wait, and windows go without a release.
+        kept = [at for at in range(len(rows)) if rng.random() < 0.25] or [0]
+        rows, feed = [rows[at] for at in kept], replace(feed, owners=feed.owners[kept])
+    if rng.random() < 0.15:
+        # A partition that falls silent, or begins late.
+        town = "Bonn" if rng.random() < 0.5 else "Ulm"
+        hour, later = int(rng.integers(1, 5)), bool(rng.random() < 0.5)
+        kept = [
+            at
+            for at, (row, owner) in enumerate(zip(rows, feed.owners, strict=True))
+            if feed.people[owner].town != town or (row.hour >= hour) == later
+        ]
+        if len(kept) > len(rows) // 3:
+            rows, feed = [rows[at] for at in kept], replace(feed, owners=feed.owners[kept])
+    if schedule.mode is Mode.NIGHTS:
+        # A file has rows of the hours after its own.
+        early = (max(0, row.arrives - int(rng.random() < 0.15) * int(rng.integers(1, 3))) for row in rows)
+        rows = [row._replace(arrives=arrives) for row, arrives in zip(rows, early, strict=True)]
+    if not schedule.ends and rng.random() < 0.1:
+        at = int(rng.integers(len(rows)))
+        far = rows[at]
+        rows[at] = far._replace(hour=FAR, when="2044-03-01T00:30:00+00:00", said={})
+    return replace(feed, rows=tuple(rows))
+
+
+def until_ms(step: int) -> int:
+    """The end of a step, in ms of event time."""
+    return START + (step + 1) * 3_600_000
