@@ -151,6 +151,7 @@ LINES = {
             "a torn value is told by its line; flags of people are refused where no people are handed on",
         ),
         (37_360, "a chain whose policy changed is told so"),
+        (37_397, "a chain whose night was released again promises nothing from there on"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -189,6 +190,7 @@ CODE = [
     (54_370, "a quote that the next row's closes is found, by the run and by the audit"),
     (54_390, "a torn value is told by its line; flags of people are refused where no people are handed on"),
     (54_410, "a chain whose policy changed is told so"),
+    (54_431, "a chain whose night was released again promises nothing from there on"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
