@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 # Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-thorough lint bench docs proofs clean flink-test flink-up flink-down lock beam-range-test
+.PHONY: demo test test-all test-thorough lint bench docs proofs simulate clean flink-test flink-up flink-down lock beam-range-test
 
 # From nothing each time: a run that other code began must not be resumed. Its kernels stand beside the sources, where
 # kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR: whoever goes on by hand waits once. Those of
@@ -96,6 +96,12 @@ proofs:
 	cp -R proofs .proofs
 	cd .proofs && for part in Promise Step Release Extract; do coqc -w -notation-overridden,-ambiguous-paths,-extraction -R . kanonflow $$part.v || exit 1; done
 	cd .proofs && ocamlfind ocamlopt -w -a -O3 model.mli model.ml driver.ml -o model
+
+# The world simulated: so many schedules of crashes, restarts and failing stores from one seed on, about .6 s of CPU each.
+SCHEDULES ?= 200
+SEED ?= 0
+simulate: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
+	$(PY) -m tests.simulation.simulate --schedules $(SCHEDULES) --seed $(SEED)
 
 clean:
 	rm -rf .proofs demo-out site build dist .beam .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis

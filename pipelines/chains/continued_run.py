@@ -300,6 +300,13 @@ def refuse_second_successor(directory: str, output: str) -> None:
     continued = FileSystems.exists(FileSystems.join(directory, "restricted", CONTINUED_BY))
     if continued and successor(directory) != _place(output):
         raise _continued_already(directory)
+    begun = (FileSystems.join(output, "restricted", name) for name in ("run.json", "lock"))
+    if continued and not any(map(FileSystems.exists, begun)):
+        raise ContinueError(
+            f"--continue {directory}: {output} continued it already, and is not there any more: moved or removed. What"
+            " it published would be published again. Continue it where it is now; or, if nothing of it was published,"
+            f" delete {directory}/restricted/{CONTINUED_BY}"
+        )
 
 
 def successor(directory: str) -> str | None:

@@ -24,6 +24,7 @@ from kanonflow.pipelines.chains.continued_run import refuse_second_successor
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
 from kanonflow.pipelines.feeds.polled_source import PolledRows
+from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.payload_check import keep_measured
@@ -32,7 +33,7 @@ from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, on
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd, end_file
 from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
 from kanonflow.pipelines.runs.first_look import measure_payload, refuse_misfits
-from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed
+from kanonflow.pipelines.runs.input_content import input_contents, refuse_changed, refuse_twice
 from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.pipelines.runs.known_people import known_people
@@ -145,6 +146,11 @@ def anonymize_files(
     if not options.quiet and measured.line:
         tell(measured.line, terminal)
     contents = input_contents(files)
+    if policy.event_id is None:
+        refuse_twice(
+            contents,
+            lambda file: any(each.rows.num_rows for each in spread_sample([file], bound.input_columns, csv)),
+        )
     records = [content.record() for content in contents]
     secret = None if source_of_secret is None else source_of_secret.resolve()
     previous = [each.resolve() for each in replaced]

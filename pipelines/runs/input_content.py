@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.files.create_if_absent import is_local
 
 _PIECE = 1 << 20
+_NAMED = 5
 
 
 class InputChangedError(Exception):
@@ -44,6 +45,26 @@ class InputContent:
 def input_contents(files: Sequence[InputFile]) -> tuple[InputContent, ...]:
     """What each file holds. Raises InputError: one cannot be read."""
     return tuple(_look(file) for file in files)
+
+
+def refuse_twice(contents: Sequence[InputContent], has_rows: Callable[[InputFile], bool]) -> None:
+    """Raise InputError if two files hold the same: a copy, or another name of one, whose rows would be out twice.
+
+    has_rows: asked of such files alone; without rows they may be equal.
+    """
+    first: dict[str, InputFile] = {}
+    twice = [
+        (first[each.content].path, each.file.path)
+        for each in contents
+        if first.setdefault(each.content, each.file) is not each.file and has_rows(each.file)
+    ]
+    if twice:
+        told = ", ".join(f"{other} holds what {one} holds" for one, other in twice[:_NAMED])
+        more = f" and {len(twice) - _NAMED} more" if len(twice) > _NAMED else ""
+        raise InputError(
+            f"--input: {told}{more}, byte for byte, and each row would be published once for each file. Give one of"
+            " them; where both are meant, give the policy an event_id, by which repeats are told"
+        )
 
 
 def refuse_changed(contents: Sequence[InputContent]) -> None:
