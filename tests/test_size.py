@@ -151,6 +151,10 @@ LINES = {
             "a torn value is told by its line; flags of people are refused where no people are handed on",
         ),
         (37_360, "a chain whose policy changed is told so"),
+        (
+            39_630,
+            "kanonflow assess: releases are attacked, by each reader, against people who are not in them",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -174,6 +178,7 @@ LINES = {
             7_840,
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
+        (7_920, "assess: limits of what a release may give away"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -189,6 +194,7 @@ CODE = [
     (54_370, "a quote that the next row's closes is found, by the run and by the audit"),
     (54_390, "a torn value is told by its line; flags of people are refused where no people are handed on"),
     (54_410, "a chain whose policy changed is told so"),
+    (56_180, "kanonflow assess"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
