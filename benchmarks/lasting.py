@@ -1,20 +1,21 @@
-"""What do cohorts that last cost beside classes found afresh each window, and what on feeds that are odd?
+"""What do cohorts that last cost beside the other protections, and what on feeds that are odd?
 
 Data: sparkov, 91 days, in windows of a day and of a week (max_delay two windows); complete_journey in weeks; the demo's
 feed (20,000 rows, 14 days, seed 1), under their example policies, k = 5. Everything runs through ``anonymize_table``
-with one thread: people are unknown at first, newcomers wait for an intake, rows come late. ``cohort: lasting`` and
-``cohort: window`` get the same table, policy and secret.
+with one thread: people are unknown at first, newcomers wait for an intake, rows come late. ``cohort: lasting``,
+``cohort: window`` and ``protect: row`` get the same table, policy and secret.
 
 Loss: GCP of the exact hulls and of the boxes as published, mean over released rows; snapping is their difference.
 Newcomers: the loss (as published) of rows that people have in the release with which they enter, by all rows, as a
 share of all loss. Rejected: share of the feed's rows. Waiting: rows that wait at the end of a window, as a share of the
 rows at hand in it, from the fourth window on. Kept: groups that are a group of the window before as far as its cohorts
 are here, by groups. Same box: of all person-windows with an earlier one, those where the published box is that of the
-person's last one. Candidates: people of one cohort (``epoch_candidates``), over person-windows. Targets: loss that the
-simulation before the build had; besides, at most .2% rejected and 2% waiting.
+person's last one. Candidates: people of one cohort (``epoch_candidates``), over person-windows. Left alone, under
+``protect: row``: person-windows with one candidate for who links a person's rows (``linked_candidates``). Targets: loss
+that the simulation before the build had; besides, at most .2% rejected and 2% waiting.
 
 CPU us a row of the feed, in the same run: all of ``anonymize_table``; merging is ``window_groups`` (encoding of boxes
-included), search ``merge_cohorts`` in it, founding ``found``. Of ``window``: all, and ``solve`` under merging.
+included), search ``merge_cohorts`` in it, founding ``found``. Of the others: all, and ``solve`` under merging.
 
 Warm start: each window's merging posed again, in a chain of its own: from the groups of the window before, and from
 scratch, at equal evaluations a row. The ratio of losses is warm to cold, by rows over windows that have a predecessor.
@@ -61,7 +62,7 @@ from benchmarks.result_files import Findings, ResultTable, add_result_arguments,
 from benchmarks.stopwatch import Spent, timed
 from benchmarks.window_chain import SECRET
 from kanonflow.pipelines.commands.demo_feed import FeedShape, demo_feed
-from kanonflow.schemas.policy import Cohort, Policy
+from kanonflow.schemas.policy import Cohort, Policy, Protection
 from kanonflow.solvers.merging.merging import EVALUATIONS_PER_ROW, MergeTask, merge_cohorts
 from kanonflow.solvers.warm_up import warm_up_merging
 from kanonflow.transforms.one_table import AnonymizedTable, anonymize_table
@@ -76,7 +77,8 @@ DEMO = FeedShape(20_000, 14, SEED)
 COURSES = (
     "feed", "cohort", "rows", "windows", "gcp_hull", "target hull", "gcp", "target", "snapping",
     "newcomers' loss %", "rejected %", "waiting %", "people known", "intakes", "groups", "kept %", "same box %",
-    "candidates min", "candidates mean", "us/row all", "us/row merging", "us/row search", "us/row founding",
+    "candidates min", "candidates mean", "left alone %", "us/row all", "us/row merging", "us/row search",
+    "us/row founding",
 )  # fmt: skip
 WARM = ("feed", "evaluations a row", "windows", "cold", "warm", "warm / cold", "kept, cold %", "kept, warm %")
 BY_SIL = ("feed", "loss", "gcp_hull", "gcp", "sil", "gcp_hull / ncp's", "sil / ncp's", "us/row founding")
@@ -114,10 +116,14 @@ class Course:
         return [metrics for metrics in self.made.metrics if metrics["released"]]
 
 
-def course(source: Source, cohort: Cohort, cohort_size: int | None = None, loss: str = "ncp") -> Course:
-    """The whole feed, watched. cohort_size: of ``lasting``, None for k; all else by the policy's defaults."""
+def course(
+    source: Source, cohort: Cohort | None, cohort_size: int | None = None, loss: str = "ncp"
+) -> Course:
+    """The whole feed, watched. cohort: None for ``protect: row``. cohort_size: of ``lasting``, None for k; all else by
+    the policy's defaults."""
     policy = replace(
         source.policy,
+        protect=Protection.INDIVIDUAL if cohort else Protection.ROW,
         cohort=cohort,
         cohort_size=cohort_size,
         intake=None,
@@ -228,7 +234,18 @@ def _us(log: CallLog, names: tuple[str, ...], rows: int) -> float:
     return 1e6 * sum(call.cpu for name in names for call in log.of(name)) / rows
 
 
-def course_row(source: Source, cohort: Cohort, run: Course) -> tuple[Any, ...]:
+def left_alone(releases: list[dict[str, Any]]) -> float | None:
+    """Of all person-windows, the share whose rows, once linked, have one candidate; None where it is not measured."""
+    told = [
+        (each["linked_candidates"], each["individuals"]) for each in releases if each["linked_candidates"]
+    ]
+    if not told:
+        return None
+    shares, people = [each["share_one"] for each, _ in told], [count for _, count in told]
+    return float(np.average(shares, weights=people))
+
+
+def course_row(source: Source, cohort: Cohort | None, run: Course) -> tuple[Any, ...]:
     """A row of the table of courses."""
     releases, lasting = run.releases, cohort is Cohort.LASTING
     hull, published = by_rows(releases, "gcp_hull"), by_rows(releases, "gcp")
@@ -237,7 +254,7 @@ def course_row(source: Source, cohort: Cohort, run: Course) -> tuple[Any, ...]:
     last = run.made.metrics[-1] if run.made.metrics else {}
     return (
         source.name,
-        cohort.value,
+        cohort.value if cohort else "protect: row",
         run.rows,
         len(releases),
         hull,
@@ -250,10 +267,11 @@ def course_row(source: Source, cohort: Cohort, run: Course) -> tuple[Any, ...]:
         percent(waiting_share(run.made.metrics)),
         last.get("people_known"),
         sum(bool(each["people_entered"]) for each in releases) if lasting else None,
-        sum(each["classes"] for each in releases),
+        sum(each["classes"] for each in releases) if cohort else None,
         100 * sum(each["groups_kept"] for each in later) / groups if groups else None,
-        percent(same_box(published_boxes(run.log))),
+        percent(same_box(published_boxes(run.log))) if cohort else None,
         *candidates(releases),
+        percent(left_alone(releases)),
         1e6 * run.spent.cpu / run.rows,
         _us(run.log, ("window_groups",) if lasting else ("solve",), run.rows),
         _us(run.log, ("merge_cohorts",), run.rows) if lasting else None,
@@ -476,7 +494,7 @@ def _odd_feeds(table: ResultTable, days: int | None) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Cohorts that last, beside classes afresh.")
+    parser = argparse.ArgumentParser(description="Cohorts that last, beside the other protections.")
     parser.add_argument("--feeds", nargs="*", choices=list(FEEDS), default=list(FEEDS))
     parser.add_argument(
         "--odd-days", type=int, default=91, help="days of sparkov for odd feeds; 0: none of them"
@@ -486,7 +504,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     begun = environment()
     findings = Findings("lasting", __doc__ or "")
-    courses = findings.table("Lasting beside afresh", COURSES, arguments.note)
+    courses = findings.table("Lasting beside afresh and beside rows", COURSES, arguments.note)
     warm = findings.table("Merging from the last window's groups, and from scratch", WARM)
     losses = findings.table("Cohorts founded by SIL", BY_SIL)
     odd = findings.table("Odd feeds, cohort: lasting", ODD)
@@ -498,7 +516,7 @@ def main(argv: list[str] | None = None) -> int:
             findings.skipped.append(str(missing))
             continue
         small = source._replace(table=source.table.slice(0, 3_000))
-        for cohort in (Cohort.LASTING, Cohort.WINDOW):
+        for cohort in (Cohort.LASTING, Cohort.WINDOW, None):
             # Whatever is loaded at the first call is no cost of a row.
             course(small, cohort)
             run = course(source, cohort)

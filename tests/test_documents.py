@@ -90,6 +90,26 @@ def test_every_test_named_exists(document: Path) -> None:
     assert named <= known, sorted(named - known)
 
 
+NO_PROMISE = {
+    ("docs/faq.md", "Is the result anonymous in the sense of the GDPR?"): "it says that nobody can",
+    ("docs/faq.md", "How far is it from the optimum?"): "a figure, held against its file",
+    ("docs/dataflow.md", "Sizing"): "advice, from Dataflow's documents; nothing ran there",
+}
+"""Sections of pages that promise something, and have no test of their own; with the reason."""
+
+
+@pytest.mark.parametrize("page", ["faq", "choosing", "kafka", "dataflow"])
+def test_every_section_that_promises_names_its_tests(page: str) -> None:
+    """In a comment, or behind a command; sections of questions and answers are the answers."""
+    name = f"docs/{page}.md"
+    heading = r"^\*\*(.+?)\*\* " if page == "faq" else r"^## (.+)$"
+    parts = re.split(heading, (ROOT / name).read_text(), flags=re.MULTILINE)[1:]
+    assert len(parts) > 10
+    for title, text in zip(parts[::2], parts[1::2], strict=True):
+        named = re.search(r"<!-- (shown|tried): ", text) is not None
+        assert named is ((name, title) not in NO_PROMISE), title
+
+
 def anchors(document: Path) -> set[str]:
     """Of the headings of a document, as the places that show Markdown make them."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)

@@ -202,11 +202,11 @@ def test_odd_feeds_follow_from_their_seed(change: object) -> None:
     assert table.equals(sparkov_like())
 
 
-def test_a_small_feed_goes_through_both() -> None:
+def test_a_small_feed_goes_through_all_protections() -> None:
     """Every row of the table is there, and says what the courses were."""
     source = Source("small", sparkov_like(), example_policy("sparkov"), 0.1, 0.2)
     rows = {}
-    for cohort in (Cohort.LASTING, Cohort.WINDOW):
+    for cohort in (Cohort.LASTING, Cohort.WINDOW, None):
         run = lasting.course(source, cohort)
         rows[cohort] = dict(zip(lasting.COURSES, lasting.course_row(source, cohort, run), strict=True))
         if cohort is Cohort.LASTING:
@@ -222,6 +222,9 @@ def test_a_small_feed_goes_through_both() -> None:
     assert told["us/row merging"] >= told["us/row search"] > 0
     assert rows[Cohort.WINDOW]["people known"] is None
     assert rows[Cohort.WINDOW]["gcp_hull"] > 0
+    assert 0 < rows[None]["gcp_hull"] < rows[Cohort.WINDOW]["gcp_hull"]
+    assert rows[None]["left alone %"] > 0
+    assert rows[Cohort.WINDOW]["left alone %"] is None
 
 
 def test_attributes_that_change_are_counted() -> None:

@@ -6,9 +6,13 @@ A page is run as a whole, from its first block to its last, in an empty folder: 
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import gzip
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,10 +26,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 import yaml
+from apache_beam.options.pipeline_options import PipelineOptions
 
+from kanonflow.pipelines.cli import main
 from kanonflow.pipelines.commands.demo_feed import FeedShape, demo_feed
+from kanonflow.pipelines.options import table
 from tests.test_documents import ROOT, card_policy, feed
-from tests.test_runbook_marks import MARK, is_test
+from tests.test_runbook_marks import MARK, PAGES, PROGRAMS, is_test, spoken
 
 pytestmark = pytest.mark.thorough
 
@@ -42,20 +49,6 @@ RUN_WHOLE = {
 """Pages whose fenced blocks are all run, one after the other; and by which test."""
 
 LANGUAGES = ("bash", "sh", "python", "yaml", "java", "sql", "json")
-PROGRAMS = (
-    "kanonflow ",
-    "make ",
-    "python ",
-    "pip ",
-    "flink ",
-    "gcloud ",
-    "docker ",
-    "kubectl ",
-    "curl ",
-    "bash ",
-)
-PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
-PAGES += [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))]
 
 
 class Block(NamedTuple):
@@ -139,6 +132,117 @@ def run(page: str, folder: Path) -> str:
         assert ran.returncode == 0, f"{step[-1]}\n{ran.stdout}\n{ran.stderr}"
         said += ran.stdout
     return said
+
+
+STANDS_FOR = {
+    r"--individual-file FILE": "--individual-file people.txt",
+    r"\bFILE\b": "made-up/feed/transactions.csv",
+    r"\bPOLICY\b": "draft.yaml",
+    r"\bP\b": "clinic.yaml",
+    r"\bF\b": "clinic.csv",
+    r"\b(OUT|DIR)\b": "out",
+    r"\bCOMMAND\b": "demo",
+}
+"""Words in commands of sentences, and what is there in their place (``a_place``)."""
+
+
+def typed(command: str) -> int:
+    """Type a command of ours in this folder; returns its exit code."""
+    for word, there in STANDS_FOR.items():
+        command = re.sub(word, there, command)
+    arguments, _, to = command.partition(" > ")
+    try:
+        with Path(to or os.devnull).open("w") as file, contextlib.redirect_stdout(file):
+            return main(shlex.split(arguments)[1:])
+    except SystemExit as ended:  # --help
+        return int(ended.code or 0)
+
+
+@pytest.fixture(scope="module")
+def a_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the pages have it: the demo's feed and a draft, ``card.yaml`` with a run, one line of which has no
+    date, and a chain of three nights, people to forget, and a policy of another trade."""
+    place = tmp_path_factory.mktemp("place")
+    with contextlib.chdir(place):
+        assert typed("kanonflow demo --only-feed --rows 3000 --days 7 --output made-up") == 0
+        assert typed("kanonflow policy draft --input FILE > draft.yaml") == 0
+        Path("card.yaml").write_text(card_policy())
+        Path("feed").mkdir()
+        with gzip.open("feed/a.csv.gz", "wb") as file:
+            pyarrow.csv.write_csv(feed(), file)
+            file.write(b"1970-01-02 00:00:00.000Z,7,7,someday,48.7,clerk,5.00,3\n")
+        assert typed("kanonflow anonymize --policy card.yaml --input 'feed/*.csv.gz' --output out") == 0
+        Path("people.txt").write_text("7\nnobody\n")
+        Path("nights").mkdir()
+        for night in range(3):
+            rows = feed().slice(130 * night, 130)
+            pyarrow.csv.write_csv(rows, f"nights/{night}.csv")
+            command = (
+                f"kanonflow anonymize --policy card.yaml --input nights/{night}.csv --output out{night + 1}"
+            )
+            assert typed(command + (f" --continue out{night}" if night else "")) == 0
+        Path("clinic.yaml").write_text(
+            "version: 1\nk: 3\nprotect: row\nfields:\n  age: {role: quasi, type: numeric, as: int}\n"
+            "  illness: {role: sensitive}\n"
+        )
+        ill = (f"{20 + age},{'abcdefg'[age % 7]}" for age in range(60))
+        Path("clinic.csv").write_text("\n".join(("age,illness", *ill)) + "\n")
+    return place
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", [page for page in PAGES if spoken(page)])
+def test_commands_in_sentences_do_what_they_are_there_for(page: str, a_place: Path, tmp_path: Path) -> None:
+    """Those without a mark are typed as they stand, one after the other, where what they name is there."""
+    place = shutil.copytree(a_place, tmp_path / "place")
+    with contextlib.chdir(place):
+        for command in spoken(page):
+            assert typed(command) == 0, command
+
+
+OF_OTHERS = set(
+    re.findall(
+        r"\S+",
+        """
+        --yaml_pipeline_file --savepoint_path --savepointPath --drain --state_backend --max_bundle_size
+        --max_bundle_time_mills --checkpoint_timeout_millis --data-urlencode --prometheus --cohort --freeze --kinds
+        --times --minutes --additional-experiments --build-arg --data-file --enable-streaming-engine --file --image
+        --metadata-file --parameters --sdk-language --tag --template-file-gcs-location --hive_partitioning_mode
+        --hive_partitioning_source_uri_prefix --source_format --use_avro_logical_types
+        """,
+    )
+)
+"""Flags on pages that are of other programs: Flink and its job server, gcloud, docker, bq, curl, our deploy rooms."""
+
+
+def flags(text: str) -> set[str]:
+    """Names of flags."""
+    return set(re.findall(r"(?<![\w-])--[a-z][\w-]*\w", text))
+
+
+def flags_of_beam() -> set[str]:
+    """What Beam's options take, ours among them (``KanonflowOptions``)."""
+    found, kinds = set(), [PipelineOptions]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        parser = argparse.ArgumentParser(conflict_handler="resolve")
+        kind._add_argparse_args(parser)
+        found |= {name for action in parser._actions for name in action.option_strings}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_flag_of_a_page_is_one(page: str) -> None:
+    """Of a command of ours, of Beam, or listed here; behind ``kanonflow NAME`` it is one that NAME takes."""
+    text = (ROOT / page).read_text()
+    beam, ours = flags_of_beam(), {option.name for option in table.OPTIONS}
+    assert flags(text) <= ours | beam | OF_OTHERS
+    for name, behind in re.findall(r"\bkanonflow ((?:policy )?[a-z]+)((?:[^`\n]|\\\n|\n +--)*)", text):
+        if name in table.COMMANDS:
+            taken = {option.name for option in table.options_of(name)} | {"--help"}
+            more = beam | OF_OTHERS if table.COMMANDS[name].beam else set()
+            assert flags(behind) <= taken | more, (name, behind)
 
 
 def kept_secret(folder: Path) -> None:

@@ -45,6 +45,8 @@ def matching_files(pattern: str) -> list[StoredFile]:
         return [StoredFile(pattern, os.path.getsize(pattern))]
     from apache_beam.io.filesystems import FileSystems
 
+    if scheme_of(pattern) is None and not os.path.dirname(pattern):
+        pattern = os.path.join(os.curdir, pattern)  # of a bare *.csv Beam lists a folder without a name
     return [
         StoredFile(entry.path, entry.size_in_bytes) for entry in FileSystems.match([pattern])[0].metadata_list
     ]

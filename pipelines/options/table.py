@@ -650,14 +650,14 @@ def option_tables() -> str:
 
 def _section(name: str, command: Command) -> str:
     options = options_of(name)
-    if not options:
+    if not options and any(other.startswith(f"{name} ") for other in COMMANDS):
         return ""
     rows = [
         f"| `{' '.join(filter(None, (option.name, _value(option))))}` | {_told(option)} |"
         for option in options
     ]
     head = f"## {name}\n\n{command.more or command.words[0].upper() + command.words[1:] + '.'}\n"
-    return "\n".join([head, "| option | what it says |", "|---|---|", *rows, ""])
+    return "\n".join([head, *(["| option | what it says |", "|---|---|", *rows, ""] if rows else [])])
 
 
 def _value(option: Option) -> str:

@@ -27,6 +27,8 @@ def run_end_notes(
         return ()
     steps = list(records)
     pool = 0 if (figures := lasting_figures(steps)) is None else sum(people for _, people in figures.pool)
+    if chain.carry and not summary.rows_waiting:
+        return ()
     if chain.carry:
         return (
             f"{summary.rows_waiting:,} rows wait in {carried_directory(output)} for the run that continues this one"

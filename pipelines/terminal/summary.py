@@ -51,10 +51,14 @@ class RunSummary:
         return sum(self.rejected.values())
 
     @property
+    def rows_at_hand(self) -> int:
+        """Rows that were read, and those that the run before left."""
+        return self.rows_read + self.rows_carried_in
+
+    @property
     def rows_missing(self) -> int:
         """Rows that came and are neither released nor rejected nor waiting: 0, or the run is wrong."""
-        came = self.rows_read + self.rows_carried_in
-        return came - self.rows_released - self.rows_rejected - self.rows_waiting
+        return self.rows_at_hand - self.rows_released - self.rows_rejected - self.rows_waiting
 
     def problems(self) -> tuple[str, ...]:
         """Why the run must not count as done; empty when it may."""
@@ -104,9 +108,9 @@ class RunSummary:
             ("releases", f"{self.releases:,}"),
             ("rows read", f"{self.rows_read:,}"),
             *([("rows carried in", f"{self.rows_carried_in:,}")] if self.rows_carried_in else []),
-            ("rows released", f"{self.rows_released:,}{_share(self.rows_released, self.rows_read)}"),
+            ("rows released", f"{self.rows_released:,}{_share(self.rows_released, self.rows_at_hand)}"),
             ("rows waiting", f"{self.rows_waiting:,}"),
-            ("rows rejected", f"{self.rows_rejected:,}{_share(self.rows_rejected, self.rows_read)}"),
+            ("rows rejected", f"{self.rows_rejected:,}{_share(self.rows_rejected, self.rows_at_hand)}"),
         ]
         lines += [(f"  {reason}", f"{count:,}") for reason, count in sorted(self.rejected.items()) if count]
         if self.gcp is not None:

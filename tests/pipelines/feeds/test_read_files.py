@@ -287,6 +287,18 @@ def test_a_pattern_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
         find_inputs([str(tmp_path / "nothing*")])
 
 
+def test_a_pattern_without_a_folder_is_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell reads it, umlauts and all."""
+    for name in ("umsätze-1.csv", "umsätze-2.csv"):
+        (tmp_path / name).write_bytes(CSV)
+    monkeypatch.chdir(tmp_path)
+    for pattern in ("*.csv", "umsätze-?.csv", "./*.csv"):
+        assert [file.path for file in find_inputs([pattern])] == [
+            str(tmp_path / "umsätze-1.csv"),
+            str(tmp_path / "umsätze-2.csv"),
+        ]
+
+
 @pytest.mark.parametrize("open_pipeline", [bounded_pipeline, loopback_pipeline, streaming_pipeline])
 def test_the_transform_reads_all_files(tmp_path: Path, open_pipeline: Callable[..., Any]) -> None:
     """All rows of all files arrive, once, on every runner."""

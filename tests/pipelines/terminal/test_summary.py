@@ -51,6 +51,15 @@ def test_problems_name_their_numbers() -> None:
     assert any("the gate refused 5 rows" in problem for problem in refused.problems())
 
 
+def test_shares_are_of_all_rows_at_hand() -> None:
+    """Those that the run before left count, too: nothing is released of more rows than there were."""
+    metrics = [metrics_record("a", rows_released=12)]
+    counters = {"rows_read": 8, "rows_carried_in": 8, "rows_released": 12, "rows_rejected_late": 4}
+    told = summarize(counters, metrics, 1.0).render()
+    assert "12 (75.0%)" in told
+    assert "4 (25.0%)" in told
+
+
 def test_the_table_has_shares_of_time() -> None:
     """Reading, solving and publishing, each as seconds and as a share of the whole."""
     table = summarize({"read_microseconds": 500_000}, [metrics_record("a", solve_ms=1000.0)], 2.0).render()
