@@ -185,17 +185,23 @@ class Handed:
 
 
 def run_chain(
-    feed: TrailFeed, ends: Sequence[int], carries: Sequence[bool], drop: frozenset[str] = frozenset()
+    feed: TrailFeed,
+    ends: Sequence[int],
+    carries: Sequence[bool],
+    drop: frozenset[str] = frozenset(),
+    policies: Sequence[Policy] = (),
 ) -> Course:
     """The feed as runs over files that continue each other: all rows of a run come before anything is done.
 
     ends: behind the last step of each run; what comes after the last of them is of another run, which ends the chain.
     carries: whether each of them carries over. drop: rules to switch off, ``wake`` or ``state``.
+    policies: of each run; none: the feed's.
     """
-    bound = bind(feed.policy, text_schema(feed.policy), text=True, source="test")
     course, handed, begin = Course(feed), Handed(), 0
     bounds = (*ends, max(row.arrives for row in feed.rows) + 1)
     for place, (end, carry) in enumerate(zip(bounds, (*carries, False), strict=True)):
+        policy = policies[place] if policies else feed.policy
+        bound = bind(policy, text_schema(policy), text=True, source="test")
         chain = Chain(place, carry, START + end * HOUR if carry else None)
         step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH, continued=handed, chain=chain)
         woken = [] if "wake" in drop else handed.keys()

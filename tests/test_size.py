@@ -151,8 +151,9 @@ LINES = {
             "a torn value is told by its line; flags of people are refused where no people are handed on",
         ),
         (37_360, "a chain whose policy changed is told so"),
+        (37_397, "a chain whose night was released again promises nothing from there on"),
         (
-            39_630,
+            39_660,
             "kanonflow assess: releases are attacked, by each reader, against people who are not in them",
         ),
     ],
@@ -194,7 +195,8 @@ CODE = [
     (54_370, "a quote that the next row's closes is found, by the run and by the audit"),
     (54_390, "a torn value is told by its line; flags of people are refused where no people are handed on"),
     (54_410, "a chain whose policy changed is told so"),
-    (56_180, "kanonflow assess"),
+    (54_431, "a chain whose night was released again promises nothing from there on"),
+    (56_240, "kanonflow assess"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -297,15 +297,18 @@ def _refuse_rows(earlier: EarlierRun, state: CarriedState) -> None:
 
 def refuse_second_successor(directory: str, output: str) -> None:
     """Raise ContinueError if another run than that of ``output`` continues a directory: before anything is read."""
-    mark = FileSystems.join(directory, "restricted", CONTINUED_BY)
-    if not FileSystems.exists(mark):
-        return
-    try:
-        successor = json.loads(read_whole(mark))["output"]
-    except (ValueError, KeyError, TypeError):
-        successor = None
-    if successor != _place(output):
+    continued = FileSystems.exists(FileSystems.join(directory, "restricted", CONTINUED_BY))
+    if continued and successor(directory) != _place(output):
         raise _continued_already(directory)
+
+
+def successor(directory: str) -> str | None:
+    """The output of the run that continues a directory; None: none does, or nobody can tell which."""
+    mark = FileSystems.join(directory, "restricted", CONTINUED_BY)
+    try:
+        return str(json.loads(read_whole(mark))["output"]) if FileSystems.exists(mark) else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _continued_already(directory: str) -> ContinueError:

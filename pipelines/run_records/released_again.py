@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kanonflow.pipelines.run_records.replaced_file import replace_file
 from kanonflow.pipelines.run_records.run_summary import read_json
@@ -14,16 +16,23 @@ LOSS = (
     " 3.7 candidates on average instead of 5, and 7 to 19% of the payloads with a single one: those are told whose they"
     " are. Whoever gets only one of the two is no worse off."
 )
+IN_CHAIN = "released_again_in_chain"
+"""In run.json: of a run that goes on from one whose rows were released again, or from one that goes on from that."""
 _PAGES = ("certificate.html", "restricted/report.html")
 
 
 def released_again(output: str | Path) -> bool:
-    """Whether the run below ``output`` released what another run had released, or another one did so with its rows.
+    """Whether the run below ``output`` released what another run had released, or another one did so with its rows or
+    with those of a run that it goes on from, whose people are its own.
 
     As ``restricted/run.json`` says; without that file nobody knows, and the answer is no.
     """
-    record = read_json(Path(output) / "restricted" / "run.json")
-    return "second_release_of" in record or bool(record.get("second_releases"))
+    return told_again(read_json(Path(output) / "restricted" / "run.json"))
+
+
+def told_again(record: Mapping[str, Any]) -> bool:
+    """``released_again`` of a run.json."""
+    return any(record.get(name) for name in ("second_release_of", "second_releases", IN_CHAIN))
 
 
 def take_back(output: str | Path) -> None:

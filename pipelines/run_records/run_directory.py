@@ -63,6 +63,7 @@ from kanonflow.pipelines.run_records.beginning import (
 from kanonflow.pipelines.run_records.foreign_files import foreign_files, strangers_note
 from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
+from kanonflow.pipelines.run_records.released_again import IN_CHAIN, LOSS, told_again
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -83,7 +84,7 @@ from kanonflow.transforms.sinks.sinks import (
 )
 from kanonflow.transforms.windows.chain import Chain
 
-_KEPT = ("second_releases",)
+_KEPT = ("second_releases", IN_CHAIN)
 """What others have written into run.json: it stays when the run resumes."""
 
 _JUDGED = ("read", "people")
@@ -325,6 +326,9 @@ def _in_chain(
     if earlier is not None:
         judged = judge(earlier, this["input"], secret, run.continuing, this.get(BEGINS, ""))
         says, notes = says | judged.record(), judged.notes()
+        if told_again(earlier.record):
+            says |= {IN_CHAIN: True}
+            notes += (f"Rows of the runs that this one goes on from were released again. {LOSS}",)
     elif record is not None:
         says |= {name: record[name] for name in _JUDGED if name in record}
     return says, notes

@@ -4,6 +4,7 @@
     OUT/second-2/              the second one: release/ and restricted/ of its own, so that each can be audited
     OUT/restricted/run.json    names it under second_releases; its own run.json has second_release_of
     OUT/verdict.json           says so from then on; OUT/certificate.html and the report are removed, as they did not
+    NEXT/...                   the same of each run that continues OUT, now or later (released_again.IN_CHAIN)
 
 What can be seen is another policy or secret over one --output; a run into another directory cannot be.
 """
@@ -17,9 +18,10 @@ from dataclasses import replace
 from typing import Any
 
 from kanonflow.pipelines.chains.chain_record import NOTHING_ASKED, ChainAsked
+from kanonflow.pipelines.chains.continued_run import successor
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput
 from kanonflow.pipelines.options.options import RunOptions
-from kanonflow.pipelines.run_records.released_again import LOSS, take_back
+from kanonflow.pipelines.run_records.released_again import IN_CHAIN, LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (
     RunDirectory,
     RunDirectoryError,
@@ -132,19 +134,38 @@ def _record(first: str, place: str, policy: Policy) -> str:
     entry = {"directory": os.path.basename(place), "policy_name": policy.name, "secret": own.get("secret")}
     others = [each for each in there.get("second_releases", ()) if each["directory"] != entry["directory"]]
     write_record(restricted_directory(first), {**there, "second_releases": [*others, entry]})
-    try:
-        take_back(first)
-    except OSError as error:
-        raise RunDirectoryError(
-            f"--second-release: what is told of the release in {first} cannot be taken back ({error.strerror});"
-            " make its verdict.json and its pages writable"
-        ) from None
+    _take_back(first)
+    gone = _told_to_successors(first)
     same = (
         "from files of the same names and sizes"
         if same_files(own.get("input"), there.get("input"))
         else "from other files"
     )
-    return f"SECOND RELEASE, {same}, beside the one in {first}. {LOSS}"
+    return f"SECOND RELEASE, {same}, beside the one in {first}. {LOSS}{gone}"
+
+
+def _take_back(output: str) -> None:
+    try:
+        take_back(output)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"--second-release: what is told of the release in {output} cannot be taken back ({error.strerror});"
+            " make its verdict.json and its pages writable"
+        ) from None
+
+
+def _told_to_successors(first: str) -> str:
+    """Write it down in the runs that go on from the first release, of the same people; a sentence where one is not
+    where it was."""
+    before = first
+    while (after := successor(before)) is not None:
+        record = read_record(restricted_directory(after))
+        if record is None or not is_local(after):
+            return f" What is told of the run that continues {before} still promises it: it is not in {after} now."
+        write_record(restricted_directory(after), {**record, IN_CHAIN: True})
+        _take_back(after)
+        before = after
+    return ""
 
 
 def second_release_notes(output: str) -> tuple[str, ...]:
@@ -159,5 +180,7 @@ def second_release_notes(output: str) -> tuple[str, ...]:
         if others := record.get("second_releases"):
             places = ", ".join(f"{each['directory']} (policy {each['policy_name']})" for each in others)
             notes.append(f"These rows were released again: {places}. {LOSS}")
+        if record.get(IN_CHAIN):
+            notes.append(f"Rows of the runs that this one goes on from were released again. {LOSS}")
         return tuple(notes)
     return ()

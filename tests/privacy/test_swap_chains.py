@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.rows.elements import from_ipc
 from tests.privacy.test_swap import pair_of_a_generation, pair_of_two_cohorts
 from tests.small_feeds import HOUR
@@ -62,6 +63,51 @@ def test_exchanging_two_trails_shows_nothing_over_a_chain(first: int) -> None:
         assert went == came, f"feed {seed}: a row is released or rejected once in a chain"
         names = [result.metrics["release_id"] for _, _, result in course.results if result.release]
         assert len(set(names)) == len(names), f"feed {seed}: two releases have one name"
+
+
+def changed(policy: Policy, rng: np.random.Generator) -> Policy:
+    """Another policy that may continue a chain: any of the keys that leave whom a cohort holds as it is."""
+    assert policy.cohort_size is not None
+    k = int(rng.integers(2, policy.cohort_size + 1))
+    size = k + int(rng.integers(0, 3))
+    return replace(
+        policy,
+        k=k,
+        cohort_size=size,
+        intake=int(rng.choice([size, 2 * size, 200])),
+        max_outdated=float(rng.choice([0.0, 0.5])),
+        solver=replace(policy.solver, evaluations_per_row=int(rng.choice([1, 20, 60]))),
+    )
+
+
+@pytest.mark.parametrize("first", range(0, FEEDS // 2, BATCH))
+def test_exchanging_two_trails_shows_nothing_where_the_policy_changed(first: int) -> None:
+    """(S) over a chain in which each run has keys of its own: k, cohort_size, intake, and what the solver may do."""
+    for seed in range(first, first + BATCH):
+        feed, rng = generated_feed(seed), np.random.default_rng(seed + 500)
+        ends, carries = cuts(feed, np.random.default_rng(seed))
+        policies = [feed.policy]
+        while len(policies) <= len(ends):
+            # No more than the cohorts that are there have people: more is refused (``continued_run``).
+            policies.append(changed(min(policies, key=lambda each: each.cohort_size or 0), rng))
+        course = run_chain(feed, ends, carries, policies=policies)
+        changes = pair_of_a_generation(course, np.random.default_rng(seed))
+        other = run_chain(feed.exchanged(changes), ends, carries, policies=policies)
+        assert facts(other) == facts(course), f"feed {seed}"
+        came, went = rows_in(course)
+        assert went == came, f"feed {seed}: a row is released or rejected once in a chain"
+
+
+def test_a_changed_policy_changes_what_a_chain_shows() -> None:
+    """Or the test above says what the one before it says: half of the feeds come out otherwise."""
+    differing = 0
+    for seed in range(20):
+        feed, rng = generated_feed(seed), np.random.default_rng(seed + 500)
+        ends, carries = cuts(feed, np.random.default_rng(seed))
+        policies = [feed.policy, *(changed(feed.policy, rng) for _ in ends)]
+        there, here = run_chain(feed, ends, carries), run_chain(feed, ends, carries, policies=policies)
+        differing += facts(there) != facts(here)
+    assert differing >= 10
 
 
 def test_the_chains_are_full_of_what_could_go_wrong() -> None:
