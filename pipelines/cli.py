@@ -401,6 +401,31 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     return checks | ({"recipe": recipe_check(secret)} if there and arguments.matching_records else {})
 
 
+def _assess(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.assess.assess_release import assess_release, publish, write_assessment
+    from kanonflow.pipelines.assess.page import render
+    from kanonflow.pipelines.commands.policy_location import read_policy_at
+
+    outputs = [directory.rstrip("/") or "/" for directory in arguments.directories]
+    assessment = assess_release(
+        outputs,
+        read_policy_at(arguments.policy),
+        arguments.input,
+        arguments.controls,
+        population=arguments.population,
+        seed=arguments.seed,
+        tell=lambda line: tell(line, sys.stderr),
+        terminal=sys.stderr,
+        **_files_as_told(arguments),
+    )
+    tell(json.dumps(assessment.to_dict(), indent=1) if arguments.json else render(assessment))
+    tell(f"kanonflow: {write_assessment(assessment, outputs[-1])}", sys.stderr)
+    if arguments.publish_assessment:
+        tell(f"kanonflow: {publish(assessment, outputs[-1])}", sys.stderr)
+    unsure = arguments.strict and (assessment.open or assessment.odd)
+    return AUDIT_FAILED if assessment.above or unsure else DONE
+
+
 def _policy(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     if arguments.action == "schema":
         from kanonflow.schemas.policy_documents import policy_schema
@@ -498,6 +523,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "export": _export,
     "report": _report,
     "policy": _policy,
+    "assess": _assess,
     "explain": _explain,
     "compare": _compare,
 }

@@ -11,7 +11,14 @@ from typing import Any
 from kanonflow.schemas.avro_names import renamed
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.lasting_policy import LastingPolicy, there
-from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
+from kanonflow.schemas.policy_choices import (
+    AssessLimits,
+    Cohort,
+    MetricsAccess,
+    Others,
+    Protection,
+    SolverChoice,
+)
 from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 from kanonflow.schemas.promises.promise import Promise
@@ -65,6 +72,7 @@ class Policy:
     above which the run says that a renewal is due, by default 0.02.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
+    assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
 
     Raises PolicyError with all mistakes at once.
     """
@@ -90,6 +98,7 @@ class Policy:
     max_outdated: float | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
+    assess: AssessLimits | None = None
     metrics: MetricsAccess = MetricsAccess.RESTRICTED
     solver: SolverChoice = member(default_factory=SolverChoice)
 

@@ -36,6 +36,28 @@ class MetricsAccess(StrEnum):
     PUBLIC = "public"
 
 
+class JudgedBy(StrEnum):
+    """What of a figure a limit is for: the upper end of its interval, or the figure itself."""
+
+    UPPER = "upper"
+    FIGURE = "figure"
+
+
+@dataclass(frozen=True)
+class AssessLimits:
+    """What ``kanonflow assess`` lets a release give away, as shares; above one of them it ends with 1.
+
+    singling_out, linkability, inference: of the attacks by attributes, beyond what controls give. exact_uniqueness: of
+    rows that are alone in what is published exactly. by: what of the figures is judged.
+    """
+
+    singling_out: float = 0.15
+    linkability: float = 0.05
+    inference: float = 0.05
+    exact_uniqueness: float = 0.05
+    by: JudgedBy = JudgedBy.UPPER
+
+
 @dataclass(frozen=True)
 class SolverChoice:
     """Which solver runs a window, from which start, and how long.

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from kanonflow.schemas.built_hierarchies import KEYS as BUILT_KEYS
 from kanonflow.schemas.key_kinds import Group, JsonSchema, Key, keys_schema
 from kanonflow.schemas.policy_fields import Role
-from kanonflow.schemas.policy_keys import CSV, FIELD, HEAD, SOLVER
+from kanonflow.schemas.policy_keys import ASSESS, CSV, FIELD, HEAD, SOLVER
 
 _TABLES = (
     ("At the top", HEAD),
     ("Under `solver`", SOLVER),
     ("Under `csv`", CSV),
+    ("Under `assess`", ASSESS),
     ("Of a field", FIELD),
 )
 

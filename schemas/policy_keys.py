@@ -25,7 +25,15 @@ from kanonflow.schemas.key_kinds import (
     YesNo,
     plain,
 )
-from kanonflow.schemas.policy_choices import Cohort, MetricsAccess, Others, Protection, SolverChoice
+from kanonflow.schemas.policy_choices import (
+    AssessLimits,
+    Cohort,
+    JudgedBy,
+    MetricsAccess,
+    Others,
+    Protection,
+    SolverChoice,
+)
 from kanonflow.schemas.policy_fields import (
     Closeness,
     ClosenessDistance,
@@ -39,6 +47,7 @@ from kanonflow.schemas.prefix_tree import PrefixOf
 from kanonflow.schemas.text_form import Fold, csv_form
 
 __all__ = [
+    "ASSESS",
     "CSV",
     "DURATIONS",
     "FIELD",
@@ -130,6 +139,45 @@ SOLVER = (
         "suppression",
         default=0.0,
         written=Written.CHANGED,
+    ),
+)
+
+_SHARE = Number("a share, from 0 to 1", least=0, most=1)
+ASSESS = (
+    Key(
+        "singling_out",
+        _SHARE,
+        "Share of predicates out of released attributes that match exactly one person.",
+        "singling_out",
+        default=0.15,
+    ),
+    Key(
+        "linkability",
+        _SHARE,
+        "Share of people of whom two halves of their attributes are linked by a released row.",
+        "linkability",
+        default=0.05,
+    ),
+    Key(
+        "inference",
+        _SHARE,
+        "Share of payload values that are guessed from attributes, of the field that is guessed best.",
+        "inference",
+        default=0.05,
+    ),
+    Key(
+        "exact_uniqueness",
+        _SHARE,
+        "Share of rows that are alone in what is published exactly and may be known of people.",
+        "exact_uniqueness",
+        default=0.05,
+    ),
+    Key(
+        "by",
+        Choice(JudgedBy),
+        "What is judged: upper ends of 95% intervals, or figures.",
+        "by",
+        default=JudgedBy.UPPER,
     ),
 )
 
@@ -489,6 +537,14 @@ HEAD = (
         " a stream raises an alert.",
         "max_rejected",
         default_told="0.05",
+    ),
+    Key(
+        "assess",
+        Group(ASSESS, AssessLimits),
+        "What `kanonflow assess` lets a release give away beyond what people give who are not in it; above, it ends"
+        " with 1.",
+        "assess",
+        default_told="singling_out 0.15, the others 0.05",
     ),
     Key(
         "metrics",

@@ -152,6 +152,10 @@ LINES = {
         ),
         (37_360, "a chain whose policy changed is told so"),
         (37_397, "a chain whose night was released again promises nothing from there on"),
+        (
+            39_660,
+            "kanonflow assess: releases are attacked, by each reader, against people who are not in them",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -175,6 +179,7 @@ LINES = {
             7_840,
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
+        (7_920, "assess: limits of what a release may give away"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -191,6 +196,7 @@ CODE = [
     (54_390, "a torn value is told by its line; flags of people are refused where no people are handed on"),
     (54_410, "a chain whose policy changed is told so"),
     (54_431, "a chain whose night was released again promises nothing from there on"),
+    (56_240, "kanonflow assess"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -76,6 +76,15 @@ def read_release(
     return ReleasedTable(table, files.form, hierarchies)
 
 
+def hierarchies_of(bound: BoundPolicy) -> dict[str, Hierarchy | str | os.PathLike[str]]:
+    """The listed hierarchies of a policy by published name, as ``read_release`` takes them."""
+    return {
+        column.published_name: column.field.quasi.hierarchy
+        for column in bound.quasis
+        if column.field.quasi and column.field.quasi.hierarchy
+    }
+
+
 class ReleasedTable:
     """Rows of releases. form: what their columns are. hierarchies: those that were given, by published name."""
 
@@ -92,12 +101,8 @@ class ReleasedTable:
     @classmethod
     def of(cls, released: pa.Table, bound: BoundPolicy) -> ReleasedTable:
         """The released rows of ``anonymize_table``, with the policy as bound to its input."""
-        trees = {
-            column.published_name: column.field.quasi.hierarchy
-            for column in bound.quasis
-            if column.field.quasi and column.field.quasi.hierarchy
-        }
-        return cls(released, release_form(release_avro_schema(bound), with_epoch=False), trees)
+        form = release_form(release_avro_schema(bound), with_epoch=False)
+        return cls(released, form, hierarchies_of(bound))
 
     def __len__(self) -> int:
         """Rows."""

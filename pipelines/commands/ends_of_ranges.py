@@ -30,3 +30,19 @@ def ends_of_ranges_notes(policy: Policy) -> tuple[str, ...]:
                 " grid (grid: 5) hides them."
             )
     return tuple(notes)
+
+
+def singling_out_note(policy: Policy) -> str:
+    """What lowers the rates at which a box and one detail of it are one person's (``kanonflow assess``)."""
+    kinds = [
+        (field.name, quasi, KINDS[quasi.type])
+        for field in policy.quasis
+        if (quasi := field.quasi) is not None
+    ]
+    sets = [name for name, quasi, kind in kinds if not kind.in_ranges and kind.tree(quasi) is None]
+    return (
+        "Somebody can be singled out without a name: a box with one value of its set, or with the end of its range, is"
+        " often one person's (kanonflow assess counts it). What lowers that: a coarser grid for ranges, type: hierarchy"
+        f" for {', '.join(sets) or 'sets'}, whose first level are blocks of 5 of a closed list, and a larger"
+        f" {'cohort_size' if policy.cohort_size else 'k'}."
+    )

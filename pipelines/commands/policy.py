@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TextIO
 import pyarrow as pa
 import pyarrow.csv
 
-from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes
+from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes, singling_out_note
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
@@ -192,7 +192,7 @@ def _notes(policy: Policy) -> list[str]:
         )
     if policy.time is None:
         notes.append("No time field: the whole input is one window.")
-    notes += ends_of_ranges_notes(policy)
+    notes += [*ends_of_ranges_notes(policy), singling_out_note(policy)]
     kinds = [
         (field, quasi, KINDS[quasi.type]) for field in policy.quasis if (quasi := field.quasi) is not None
     ]

@@ -87,6 +87,13 @@ COMMANDS = {
         " value. --to writes the rows themselves as they came, for their owner only.",
     ),
     "verify": Command("audit a release against its input"),
+    "assess": Command(
+        "say what releases give away: singling out, linking, inferring, by attacks on them",
+        "Attacks the releases in OUT as readers would who know everybody's attributes, or some of what people did, and"
+        " tells what that finds of people beyond what it finds of people who are not in them. Exits with 1 where a"
+        " figure is above the limit of the policy (assess:). Writes OUT/restricted/assessment.html and .json"
+        " (docs/assess.md).",
+    ),
     "export": Command(
         "write releases as one Parquet data set or CSV file",
         "Writes the releases that are in DIR now with one value a cell, for polars, DuckDB, pandas, Spark and others"
@@ -117,7 +124,7 @@ COMMANDS = {
 """In the order of the help."""
 
 _RUNS = "demo anonymize stream"
-_OVER_INPUT = "anonymize verify compare explain"
+_OVER_INPUT = "anonymize verify compare explain assess"
 _SWITCH = {"action": "store_true"}
 _FILE = {"metavar": "FILE"}
 _DIR = {"metavar": "DIR"}
@@ -137,6 +144,12 @@ OPTIONS = (
         "export",
         "the --output of a run, finished or not; several of one policy that continue each other",
         {"nargs": "+", **_DIR},
+    ),
+    Option(
+        "directories",
+        "assess",
+        "the --output of a run that is over; several that continue each other, with the input of all",
+        {"nargs": "+", "metavar": "OUT"},
     ),
     Option(
         "directory",
@@ -187,6 +200,19 @@ OPTIONS = (
         "rejected",
         "the run's input, to look up rows there that were rejected once they were in a window",
         {"metavar": "GLOB"} | _MANY,
+    ),
+    Option(
+        "--controls",
+        "assess",
+        "files of people of the same kind who are not in the release, 200 or more; without them half of the people"
+        " are released once more, and the others are the controls",
+        {"metavar": "GLOB"} | _MANY,
+    ),
+    Option(
+        "--population",
+        "assess",
+        "how many people there are of whom the input's are a part: how many would be unique among them is estimated",
+        {"type": positive(int)},
     ),
     Option(
         "--source",
@@ -250,6 +276,12 @@ OPTIONS = (
     Option("--seed", "demo", "seed of the feed (default: %(default)s)", {"type": natural, "default": 1}),
     Option(
         "--format", "demo", "of the feed (default: %(default)s)", {"choices": INPUT_FORMATS, "default": "csv"}
+    ),
+    Option(
+        "--seed",
+        "assess",
+        "of all that is drawn by chance (default: %(default)s)",
+        {"type": natural, "default": 1},
     ),
     Option("--only-feed", "demo", "write the feed and stop", _SWITCH),
     # how it runs
@@ -369,6 +401,19 @@ OPTIONS = (
         "--strict",
         "verify",
         "an audit that passed in part ends with exit code 1, as one that failed",
+        _SWITCH,
+    ),
+    Option(
+        "--publish-assessment",
+        "assess",
+        "tell the figures that have a limit beside the releases and on the certificate, in hundredths and with their"
+        " intervals",
+        _SWITCH,
+    ),
+    Option(
+        "--strict",
+        "assess",
+        "a limit for which there is no figure ends with exit code 1, as one that is passed",
         _SWITCH,
     ),
     Option(
@@ -538,7 +583,7 @@ OPTIONS = (
     Option("--quiet", "stop", "no table", _SWITCH),
     Option(
         "--json",
-        f"{_RUNS} stop forget rejected verify export policy-check compare explain",
+        f"{_RUNS} stop forget rejected verify export policy-check compare explain assess",
         "print what the table says as JSON",
         _SWITCH,
     ),

@@ -10,6 +10,7 @@ from kanonflow.pipelines.report.public_facts import PublicFacts
 from kanonflow.pipelines.report.steps import Record, added, in_order, steps, still_waiting
 from kanonflow.pipelines.report.told_promise import no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
+from kanonflow.pipelines.run_records.public_assessment import PublicAssessment
 from kanonflow.pipelines.terminal.summary import mean_of
 from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, rows_of, share
 from kanonflow.schemas.promises.promises import promise_of
@@ -29,6 +30,7 @@ def certificate(facts: PublicFacts) -> Page:
         Section("fields", "What is published of each field", tuple(_fields(facts))),
         *(over_time if facts.metrics else ()),
         Section("risk", "Risk", tuple(_risk(facts))),
+        *(_assessed(facts.assessed) if facts.assessed is not None else ()),
         Section("settings", "Settings", tuple(_settings(facts))),
     )
     name = _head(facts).get("policy")
@@ -142,6 +144,38 @@ def _risk(facts: PublicFacts) -> Iterator[Block]:
     )
     rows: list[tuple[Cell, ...]] = [("k", count(head["k"])), ("highest risk promised", share(1 / head["k"]))]
     yield Table("risk", "Risk as promised", ("", "value"), rows_of(rows), folded=False)
+
+
+def _assessed(assessment: PublicAssessment) -> Iterator[Section]:
+    rows = rows_of(
+        (
+            each.question,
+            each.attack,
+            decimal(each.figure, 2),
+            f"{each.low:.2f} to {each.high:.2f}",
+            decimal(each.limit, 2),
+        )
+        for each in assessment.lines
+    )
+    yield Section(
+        "assessed",
+        "What attacks found",
+        (
+            Paragraph(
+                "The owner of these releases had them attacked by somebody who has everybody's attributes, and tells"
+                " what was found of people beyond what was found of people who are not in them; at least"
+                f" {assessment.people:,} of either. Counts were rounded first, to k or a hundredth, so intervals are"
+                " wider than the 95% that they are for."
+            ),
+            Table(
+                "assessed",
+                "Shares beyond chance",
+                ("", "of", "figure", "interval", "limit"),
+                rows,
+                folded=False,
+            ),
+        ),
+    )
 
 
 def _settings(facts: PublicFacts) -> Iterator[Block]:

@@ -1,9 +1,10 @@
 """What a certificate may say: an allow-list, and the only door through which anything comes to one.
 
 Read are ``OUT/metrics``, whose files must have no fields but those that metrics.avsc calls public, and
-``OUT/verdict.json``, of which the members of ``Verdict``; whether there is an ``OUT/promise.json``; what the schema of
-a release in ``OUT/release`` says of its fields, and without metrics what all of them say of the promise. Whether the
-public files are those that were judged takes their bytes, of which nothing but the answer comes through.
+``OUT/verdict.json``, of which the members of ``Verdict``; ``OUT/assessment.json``, where the owner published it;
+whether there is an ``OUT/promise.json``; what the schema of a release in ``OUT/release`` says of its fields, and
+without metrics what all of them say of the promise. Whether the public files are those that were judged takes their
+bytes, of which nothing but the answer comes through.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.report.run_files import StatedField, read_records, stated_fields, stated_promise
+from kanonflow.pipelines.run_records.public_assessment import PublicAssessment, read_assessment
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
 from kanonflow.schemas.avro_schema import metrics_schema
 from kanonflow.transforms.release.public_metrics import public_metrics_schema
@@ -24,7 +26,8 @@ from kanonflow.transforms.sinks.divided_people import promise_is_made
 class PublicFacts:
     """metrics: the public records of releases. stated: what releases say of their promise, {} where metrics or nothing
     does. fields: those of the releases. verdict: of the last audit, None without one; stands: whether the files that it
-    judged are those that are there. divided: whether ``promise.json`` says that there is none over releases."""
+    judged are those that are there. divided: whether ``promise.json`` says that there is none over releases. assessed:
+    what the owner published."""
 
     metrics: tuple[Mapping[str, Any], ...]
     stated: Mapping[str, Any]
@@ -32,6 +35,7 @@ class PublicFacts:
     stands: bool
     divided: bool = False
     fields: tuple[StatedField, ...] = ()
+    assessed: PublicAssessment | None = None
 
     @property
     def released_again(self) -> bool:
@@ -52,4 +56,5 @@ def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
     verdict = read_verdict(output)
     stated = {} if metrics else stated_promise(output / "release")
     divided, fields = not promise_is_made(str(output)), stated_fields(output / "release")
-    return PublicFacts(metrics, stated, verdict, stands(verdict, judged), divided, fields)
+    assessed = read_assessment(output, judged)
+    return PublicFacts(metrics, stated, verdict, stands(verdict, judged), divided, fields, assessed)

@@ -44,7 +44,9 @@ def check_digest(policy: Policy) -> str:
     fields = tuple(
         replace(field, accept_risk=_ACCEPTED if field.accept_risk else None) for field in policy.fields
     )
-    digest = policy_digest(replace(policy, solver=SolverChoice(), fields=fields, max_rejected=None))
+    digest = policy_digest(
+        replace(policy, solver=SolverChoice(), fields=fields, max_rejected=None, assess=None)
+    )
     return hashlib.sha256(digest).hexdigest()
 
 

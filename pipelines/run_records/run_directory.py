@@ -486,7 +486,9 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
     # Neither the number of threads, nor the reason why a risk is accepted, nor how many rows may be rejected changes a
     # release.
     fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
-    fixed = replace(policy, solver=replace(policy.solver, threads=None), fields=fields, max_rejected=None)
+    fixed = replace(
+        policy, solver=replace(policy.solver, threads=None), fields=fields, max_rejected=None, assess=None
+    )
     return {
         "kanonflow": version("kanonflow"),
         "versions": {name: version(name) for name in _SOLVING},

@@ -115,7 +115,7 @@ def candidates_left(reader: Reader, bundles: CohortRows, seed: int = 0) -> Candi
     if windows.present:
         offered.append((here, _Known(here.person, here.key), windows.present))
     if purchases is not None:
-        key = dense_ranks([at, *_purchased(purchases, bundles.rows, inside)])
+        key = dense_ranks([at, *purchase_keys(purchases, bundles.rows, inside)])
         offered.append((_facts(key, person), _Known(person, key), purchases.count))
     if not offered and not windows.absent:
         known = _Known(*(np.unique(person),) * 2)
@@ -128,8 +128,8 @@ def candidates_left(reader: Reader, bundles: CohortRows, seed: int = 0) -> Candi
     return CandidatesLeft(np.maximum(left - reader.known_people, 1), known.person)
 
 
-def _purchased(purchases: KnownPurchases, rows: pa.Table, inside: Numbers) -> Keys:
-    """Integer keys of what is known of each row but its window."""
+def purchase_keys(purchases: KnownPurchases, rows: pa.Table, inside: Numbers) -> Keys:
+    """Integer keys of what is known of each row of ``inside``, int64, but its window."""
     at = pa.array(inside)
     return [
         key

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes
+from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes, singling_out_note
 from kanonflow.schemas.grid import snap_outward
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
@@ -115,6 +115,14 @@ def test_the_ends_of_each_field_are_told() -> None:
     assert "below 20 units" in age
     assert born.startswith("born: grid: auto")
     assert pay == "pay: grid: exact publishes people's own values as ends of ranges."
+
+
+def test_what_lowers_singling_out_is_said() -> None:
+    """In a line that names the fields released as sets."""
+    fields = {"age": {"role": "quasi", "type": "numeric"}, "job": {"role": "quasi", "type": "categorical"}}
+    note = singling_out_note(parse_policy({"version": 1, "k": 3, "fields": fields}, "", "t"))
+    for words in ("grid", "type: hierarchy for job", "blocks of 5", "a larger k"):
+        assert words in note
 
 
 def test_ends_of_narrow_ranges_are_the_values_themselves() -> None:
