@@ -13,7 +13,6 @@ from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE
 
 
 def explain_input(
@@ -57,6 +56,7 @@ def write_page(found: Explanation, policy: str, target: Path) -> None:
     """The explanation as HTML in a file that only its owner may read: it tells of the input. policy: where it is; its
     name is the page's. Raises InputError, MissingExtraError."""
     from kanonflow.pipelines.explain.page import explanation_page
+    from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE  # imports Beam
 
     page = explanation_page(found, read_policy(policy).name)
     try:
