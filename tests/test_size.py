@@ -156,6 +156,10 @@ LINES = {
             39_660,
             "kanonflow assess: releases are attacked, by each reader, against people who are not in them",
         ),
+        (
+            39_710,
+            "copies beside each other and successors that are gone are refused; false alarms of the audit mended",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),

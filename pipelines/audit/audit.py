@@ -193,9 +193,9 @@ def _read(
     stays[stays] = released_records(records.codes[stays], left, findings, "carried")
     # A fault of an attribute is found where its person is seen; of any other field, before a row comes into a window.
     unseen = {column.name for column in bound.columns if column.name not in bound.attributes}
-    told = zip(rejected.reasons, rejected.fields, strict=True)
+    faults = zip(rejected.reasons, rejected.fields, strict=True)
     outside = np.array(
-        [reason in _NOT_SEEN or (reason in _FAULTS and at in unseen) for reason, at in told], bool
+        [reason in _NOT_SEEN or (reason in _FAULTS and at in unseen) for reason, at in faults], bool
     )
     seen = released_records(records.codes, rejected.codes[outside], Findings())
     free = protection.free_quasis

@@ -59,10 +59,10 @@ def refuse_twice(contents: Sequence[InputContent], has_rows: Callable[[InputFile
         if first.setdefault(each.content, each.file) is not each.file and has_rows(each.file)
     ]
     if twice:
-        told = ", ".join(f"{other} holds what {one} holds" for one, other in twice[:_NAMED])
+        names = ", ".join(f"{other} holds what {one} holds" for one, other in twice[:_NAMED])
         more = f" and {len(twice) - _NAMED} more" if len(twice) > _NAMED else ""
         raise InputError(
-            f"--input: {told}{more}, byte for byte, and each row would be published once for each file. Give one of"
+            f"--input: {names}{more}, byte for byte, and each row would be published once for each file. Give one of"
             " them; where both are meant, give the policy an event_id, by which repeats are told"
         )
 

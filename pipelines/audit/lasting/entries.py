@@ -77,9 +77,9 @@ def judge_entries(
     """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers."""
     ends = release_ends(heads)
     entry = ends[rosters.entered]
-    known = seen_until(heads)[rosters.entered]
+    latest = seen_until(heads)[rosters.entered]
     seen = (person >= 0) & rows.readable
-    seen[seen] &= rows.end[seen] <= known[person[seen]]
+    seen[seen] &= rows.end[seen] <= latest[person[seen]]
     count = np.bincount(person[seen], minlength=len(entry))
     here = entry > _EARLIEST
     unseen = (count == 0) & here
