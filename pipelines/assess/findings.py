@@ -57,7 +57,7 @@ class Line:
         if self.why or self.outcome is not None or self.rate is None:
             return self.why
         least = min(each.trials for each in (self.rate, self.control) if each is not None)
-        return f"{least:,.0f} cases on a side, fewer than {LEAST}: no figure"
+        return f"{least:,.0f} cases on a side, fewer than {LEAST}"
 
     @property
     def odd(self) -> bool:

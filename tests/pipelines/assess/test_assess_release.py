@@ -6,10 +6,12 @@ import json
 import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kanonflow.pipelines import cli
+from tests.page_checks import SCHEMES, WIDTHS, check_fits, check_keyboard, opened
 from tests.pipelines.assess.small_feeds import COLUMNS, FEED, people, write
 
 FIELDS = tuple(name for name in COLUMNS if name not in ("area", "town"))
@@ -132,3 +134,15 @@ def test_nights_that_continue_each_other_are_assessed_together(tmp_path: Path) -
     ones = [line for line in figures["lines"] if line["attack"] == "boxes of one person"]
     assert ones[0]["figure"] == 0
     assert cli.main([*ask, "--input", str(tmp_path / "one.csv")]) == 2
+
+
+@pytest.mark.browser
+def test_the_pages_are_readable_in_a_browser(browser: Any, ran: Path) -> None:
+    """Assessment and certificate, which have no drawing; on a phone and on a screen, in light and dark, by keyboard."""
+    assess(ran, "--controls", str(ran / "others.csv"), "--publish-assessment")
+    for page in (ran / "out" / "restricted" / "assessment.html", ran / "out" / "certificate.html"):
+        for width in WIDTHS:
+            for scheme in SCHEMES:
+                with opened(browser, page, width, scheme) as tab:
+                    check_fits(tab, width)
+                    check_keyboard(tab)
