@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
+import importlib
 import os
 import re
 import shlex
@@ -170,7 +171,7 @@ def a_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("feed").mkdir()
         with gzip.open("feed/a.csv.gz", "wb") as file:
             pyarrow.csv.write_csv(feed(), file)
-            file.write(b"1970-01-02 00:00:00.000Z,7,7,someday,48.7,clerk,5.00,3\n")
+            file.write(b"someday,7,7,1973-04-15,48.7,clerk,5.00,3\n")
         assert typed("kanonflow anonymize --policy card.yaml --input 'feed/*.csv.gz' --output out") == 0
         Path("people.txt").write_text("7\nnobody\n")
         Path("nights").mkdir()
@@ -222,6 +223,9 @@ def flags(text: str) -> set[str]:
 
 def flags_of_beam() -> set[str]:
     """What Beam's options take, ours among them (``KanonflowOptions``)."""
+    importlib.import_module(
+        "kanonflow.pipelines.own_pipelines.pipeline_options"
+    )  # only what is loaded is found
     found, kinds = set(), [PipelineOptions]
     while kinds:
         kind = kinds.pop()
