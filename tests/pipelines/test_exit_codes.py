@@ -346,14 +346,15 @@ def test_every_way_to_end_is_known(
 
 
 def test_only_a_verdict_ends_with_one() -> None:
-    """In the source: the code 1 is returned once, by verify, and no error of ours claims it."""
+    """In the source: the code 1 is returned by verify and assess, each once, and no error of ours claims it."""
     root = Path(cli.__file__).parent
     source = Path(cli.__file__).read_text()
-    assert source.count("AUDIT_FAILED") == 2
+    assert source.count("AUDIT_FAILED") == 3
     assert (
         "enough = report.in_full if arguments.strict else report.passed\n    return DONE if enough else AUDIT_FAILED"
         in source
     )
+    assert "return AUDIT_FAILED if assessment.above or unsure else DONE" in source
     for folder in ("pipelines", "transforms", "solvers", "schemas"):
         for path in sorted((root.parent / folder).rglob("*.py")):
             assert not re.search(
