@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -25,7 +26,7 @@ from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
-from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.policy_source import policy_of
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.local_runners import BuiltFor, check_local_runner
 from kanonflow.transforms.release.rejected import at_places
@@ -55,6 +56,7 @@ from kanonflow.transforms.windows.state_bytes import most_state_bytes
 from kanonflow.transforms.windows.step import EarlierCohorts
 
 BATCH_ROWS = 4096
+_LOGGER = logging.getLogger(__name__)
 
 
 class _Outputs(NamedTuple):
@@ -89,8 +91,8 @@ class Anonymized(_Outputs):
 class KAnonymize(BuiltFor):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
-    policy: what every field is, or the path of its file (``read_policy``); or a policy that is bound to the records,
-    and its solver checked, already (then without ``input_schema``).
+    policy: what every field is, the path of its file, or a mapping as the file holds it (``policy_of``); or a policy
+    that is bound to the records, and its solver checked, already (then without ``input_schema``).
     secret: where workers get what all publishing randomness is derived from (``SecretFile``...); a Secret itself on
     local runners only, for a pickled pipeline holds what is given here: ``expand`` raises SecretError where the job
     graph would go elsewhere with it.
@@ -128,7 +130,7 @@ class KAnonymize(BuiltFor):
 
     def __init__(
         self,
-        policy: Policy | BoundPolicy | str | os.PathLike[str],
+        policy: Policy | BoundPolicy | Mapping[str, Any] | str | os.PathLike[str],
         secret: SecretSource,
         *,
         input_schema: pa.Schema | type | None = None,
@@ -146,8 +148,7 @@ class KAnonymize(BuiltFor):
     ) -> None:
         super().__init__()
         check_source(secret)
-        policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
-        self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy, input_schema, text)
+        self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy_of(policy), input_schema, text)
         # Of elements whose type nobody has told yet: the collection may know it.
         self._open = not isinstance(policy, BoundPolicy) and input_schema is None
         self._was_told = False
@@ -297,8 +298,6 @@ class KAnonymize(BuiltFor):
 
 
 def _bind(policy: Policy, schema: pa.Schema | type | None, text: bool) -> BoundPolicy:
-    if not isinstance(policy, Policy):
-        raise PolicyError([f"expected a Policy or the path of one's file, not {type(policy).__name__}"])
     check_solver(policy)
     if schema is None:
         return bind(policy, text_schema(policy), text=True, source="the PCollection")
@@ -374,7 +373,7 @@ class _ClassifyAndSplit(beam.DoFn):
         self._bound = bound
         self._source = secret
         self._on_unfit = on_unfit
-        self._over = False
+        self._over = self._is_said = False
         self._valid = Metrics.counter(NAMESPACE, "rows_valid")
 
     def setup(self) -> None:
@@ -407,11 +406,16 @@ class _ClassifyAndSplit(beam.DoFn):
             yield partition_key(self._secret, values), (window, to_ipc(rows), told)
 
     def _judge(self, rows: int, rejected: Iterable[Mapping[str, Any]], good: pa.Table) -> None:
-        """Tell what share of the last rows does not fit, and once when it comes to be above the limit."""
+        """Tell what share of the last rows does not fit; once, and in the log, when it comes to be above the limit."""
         self._last.add(rows, count_unfit(rejected) + count_faults(good))
         share, limit = self._last.share, self._bound.policy.rejected_limit
         Metrics.gauge(NAMESPACE, "unfit_millionths").set(round(share * MILLIONTHS))
         Metrics.gauge(NAMESPACE, "unfit_over_limit").set(int(share > limit))
-        if share > limit and not self._over and self._on_unfit is not None:
+        over = share > limit
+        if over and not self._over and self._on_unfit is not None:
             self._on_unfit(self._last)
-        self._over = share > limit
+        # Of a feed too small to be judged: nothing fits, which is a mistake whatever the limit is.
+        over_or_all = over or (0 < self._last.rows == self._last.unfit.total())
+        if over_or_all and not self._is_said:
+            _LOGGER.error(self._last.words())
+        self._over, self._is_said = over, over_or_all

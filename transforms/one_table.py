@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.policy_source import policy_of
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.first_partitions import FirstPartitions, Sightings, refusal
 from kanonflow.transforms.rows.classify import classify
@@ -33,7 +34,7 @@ class AnonymizedTable(NamedTuple):
 
 def anonymize_table(
     table: Any,
-    policy: Policy | str | os.PathLike[str],
+    policy: Policy | Mapping[str, Any] | str | os.PathLike[str],
     secret: Secret,
     *,
     text: bool = False,
@@ -44,7 +45,7 @@ def anonymize_table(
 
     table: an Arrow table, a pandas or polars DataFrame, or another frame that gives itself as an Arrow stream
     (``rows/data_frames.py`` says what becomes of nulls, categories and times). The index of pandas is ignored.
-    policy: or the path of its file. text: all columns are text, as from CSV.
+    policy: or the path of its file, or a mapping as the file holds it. text: all columns are text, as from CSV.
     epoch: with ``cohort: lasting``, of the promise, a number of 63 bits; every
     call begins with nobody known, so that two calls over the same people are two epochs, whatever it says.
 
@@ -54,7 +55,7 @@ def anonymize_table(
     not accept that.
     """
     check_source(secret)
-    policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
+    policy = policy_of(policy)
     check_solver(policy)
     rows = as_table(table)
     bound = bind(policy, rows.schema, text=text, source="the table")

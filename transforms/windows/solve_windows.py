@@ -67,6 +67,7 @@ from kanonflow.transforms.windows.bags import Bags
 from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
+from kanonflow.transforms.windows.released_nothing import ReleasedNothing
 from kanonflow.transforms.windows.state_bytes import StateSizes, most_state_bytes
 from kanonflow.transforms.windows.state_cells import with_cells
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
@@ -210,6 +211,7 @@ class SolveWindows(beam.DoFn):
         self._carried_in = Metrics.counter(NAMESPACE, "rows_carried_in")
         self._carried_out = Metrics.counter(NAMESPACE, "rows_carried_out")
         self._gauges = WindowGauges()
+        self._nothing = ReleasedNothing()
 
     def setup(self) -> None:
         """Get the secret, and load the kernels of the policy's shape before the first window waits for them.
@@ -219,6 +221,10 @@ class SolveWindows(beam.DoFn):
         self._step = self.partition_step()
         with _LOADING:
             _load_kernels(needed_kernels(self._bound))
+
+    def finish_bundle(self) -> None:
+        """Say it where nothing goes out."""
+        self._nothing.say()
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""
@@ -335,6 +341,7 @@ class SolveWindows(beam.DoFn):
 
     def _emit(self, key: bytes, result: WindowResult, action: Action) -> Iterator[Any]:
         """Outputs inside the window that closed, so that windowing them again finds it."""
+        self._nothing.closed(result.metrics["rows_released"], result.rejected)
         self._gauges.finished(result.metrics, self._step.window_end(action))
         stamp = Timestamp(micros=(action.at - 1) * 1000)
         metrics = {**result.metrics, "job_start": self._job_start or 0}

@@ -40,6 +40,13 @@ def test_losses_are_means_over_released_rows() -> None:
     summary = summarize({}, metrics, 1.0)
     assert summary.gcp == pytest.approx(0.2)
     assert summary.lower_bound == pytest.approx(0.05)
+    assert "mean GCP         0.2000\n  never below    0.0500" in summary.render()
+
+
+def test_a_bound_that_says_nothing_is_not_told() -> None:
+    """No loss is below 0."""
+    metrics = [metrics_record("a", rows_released=30, gcp=0.1, lower_bound=0.00004)]
+    assert "never below" not in summarize({}, metrics, 1.0).render()
 
 
 def test_problems_name_their_numbers() -> None:
