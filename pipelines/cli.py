@@ -327,6 +327,13 @@ def _reported(summary: "RunSummary", policy: "Policy", output: str) -> str:  # t
 
 
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.terminal.compile_notice import told_compiling
+
+    with told_compiling(sys.stderr):
+        return _audited(arguments)
+
+
+def _audited(arguments: argparse.Namespace) -> int:
     from kanonflow.pipelines.audit.audit import audit
     from kanonflow.pipelines.commands.verify_chain import NO_VERDICT, newest_output, outputs_of, verify_chain
     from kanonflow.pipelines.kafka.address import is_kafka_address

@@ -26,7 +26,9 @@ def policy_of(policy: Policy | Mapping[str, Any] | str | os.PathLike[str]) -> Po
         return parse_policy(policy, "the policy", "policy")
     if isinstance(policy, str | os.PathLike):
         return read_policy(os.fspath(policy))
-    raise PolicyError([f"expected a Policy, the path of one's file or a mapping, not {type(policy).__name__}"])
+    raise PolicyError(
+        [f"expected a Policy, the path of one's file or a mapping, not {type(policy).__name__}"]
+    )
 
 
 def read_policy(path: str | Path) -> Policy:

@@ -160,6 +160,10 @@ LINES = {
             39_710,
             "copies beside each other and successors that are gone are refused; false alarms of the audit mended",
         ),
+        (
+            39_850,
+            "flags before places in every command; what is compiled, and how long explain takes, is said before",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -169,6 +173,7 @@ LINES = {
         (14_000, "type: prefix, with its gate"),
         (14_050, "windows that an older build told are told once"),
         (14_060, "cohorts that last are founded by SIL, too"),
+        (14_145, "a pipeline that releases nothing says so; progress is told before anything is written"),
     ],
     "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [
@@ -184,6 +189,7 @@ LINES = {
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
         (7_920, "assess: limits of what a release may give away"),
+        (7_935, "a policy may be a mapping"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -201,6 +207,7 @@ CODE = [
     (54_410, "a chain whose policy changed is told so"),
     (54_431, "a chain whose night was released again promises nothing from there on"),
     (56_240, "kanonflow assess"),
+    (56_415, "manners: what releases nothing, compiles or takes long says so; one spelling of arguments"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -148,7 +148,9 @@ class KAnonymize(BuiltFor):
     ) -> None:
         super().__init__()
         check_source(secret)
-        self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy_of(policy), input_schema, text)
+        self._bound = (
+            policy if isinstance(policy, BoundPolicy) else _bind(policy_of(policy), input_schema, text)
+        )
         # Of elements whose type nobody has told yet: the collection may know it.
         self._open = not isinstance(policy, BoundPolicy) and input_schema is None
         self._was_told = False

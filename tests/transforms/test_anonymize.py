@@ -207,9 +207,18 @@ SECRETIVE = "Quetzal"
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"age": SECRETIVE}, "12 of the last 12 rows do not fit the policy and are rejected: age bad_value 12."),
-        ({"when": None}, "12 of the last 12 rows do not fit the policy and are rejected: when missing_value 12."),
-        ({"who": "p1", "town": SECRETIVE}, "none of the 12 rows of the windows that were closed was released:"),
+        (
+            {"age": SECRETIVE},
+            "12 of the last 12 rows do not fit the policy and are rejected: age bad_value 12.",
+        ),
+        (
+            {"when": None},
+            "12 of the last 12 rows do not fit the policy and are rejected: when missing_value 12.",
+        ),
+        (
+            {"who": "p1", "town": SECRETIVE},
+            "none of the 12 rows of the windows that were closed was released:",
+        ),
     ],
 )
 def test_a_pipeline_that_releases_nothing_says_so_loudly(

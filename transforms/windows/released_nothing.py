@@ -1,4 +1,4 @@
-"""A worker whose windows release nothing says so in its log, once: nobody looks at rejected rows of a quiet pipeline."""
+"""A worker whose windows release nothing says so in its log, once: nobody looks at what a quiet pipeline rejects."""
 
 from __future__ import annotations
 

@@ -57,6 +57,7 @@ from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.protections.needed_kernels import Kernels, needed_kernels
 from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.done_here import DONE_HERE
 from kanonflow.transforms.release.due import Clock
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
@@ -341,7 +342,9 @@ class SolveWindows(beam.DoFn):
 
     def _emit(self, key: bytes, result: WindowResult, action: Action) -> Iterator[Any]:
         """Outputs inside the window that closed, so that windowing them again finds it."""
-        self._nothing.closed(result.metrics["rows_released"], result.rejected)
+        rows = result.metrics["rows_released"]
+        DONE_HERE.add(windows=int(rows > 0), rows_solved=rows)
+        self._nothing.closed(rows, result.rejected)
         self._gauges.finished(result.metrics, self._step.window_end(action))
         stamp = Timestamp(micros=(action.at - 1) * 1000)
         metrics = {**result.metrics, "job_start": self._job_start or 0}
