@@ -24,6 +24,7 @@ from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
+from kanonflow.pipelines.chains.run_identity import copy_words, original_of, place_of
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import (
@@ -125,14 +126,16 @@ def earlier_run(
     record: its run.json, None: there is none. individual_type: what --individual-type says of it.
 
     Raises ContinueError: its cohorts last and the policy's do not, or the other way round; people or boxes mean
-    something else there; or it has not ended.
+    something else there; it is a copy; or it has not ended.
     """
-    if _place(directory) == _place(output):
+    if place_of(directory) == place_of(output):
         raise ContinueError(
             "--continue: DIR is --output itself; to go on with a run that stopped say --resume"
         )
     if record is None:
         raise ContinueError(f"--continue {directory}: no run's output, it has no restricted/run.json")
+    if (original := original_of(directory, record)) is not None:
+        raise ContinueError(f"--continue {directory}: {copy_words(original)}")
     ended = FileSystems.exists(FileSystems.join(directory, "restricted", ENDED))
     if "job" in record and not ended:
         raise ContinueError(
@@ -298,7 +301,7 @@ def _refuse_rows(earlier: EarlierRun, state: CarriedState) -> None:
 def refuse_second_successor(directory: str, output: str) -> None:
     """Raise ContinueError if another run than that of ``output`` continues a directory: before anything is read."""
     continued = FileSystems.exists(FileSystems.join(directory, "restricted", CONTINUED_BY))
-    if continued and successor(directory) != _place(output):
+    if continued and successor(directory) != place_of(output):
         raise _continued_already(directory)
     begun = (FileSystems.join(output, "restricted", name) for name in ("run.json", "lock"))
     if continued and not any(map(FileSystems.exists, begun)):
@@ -332,7 +335,7 @@ def continue_once(earlier: EarlierRun, output: str) -> None:
     itself, and what both publish of one person is not covered together. A run that begins again may.
     """
     mark = FileSystems.join(earlier.directory, "restricted", CONTINUED_BY)
-    mine = json.dumps({"output": _place(output)}).encode()
+    mine = json.dumps({"output": place_of(output)}).encode()
     if create_if_absent(mark, mine, private=True) is Outcome.DIFFERENT:
         raise _continued_already(earlier.directory)
 
@@ -420,7 +423,3 @@ def _files_of(folder: str) -> tuple[int, str | None]:
     numbers = [int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))]
     ends = [(int(match[2] or 0), int(match[1]), name) for name in names if (match := _GROUPS.fullmatch(name))]
     return max(numbers, default=-1) + 1, max(ends)[2] if ends else None
-
-
-def _place(directory: str) -> str:
-    return os.path.realpath(directory) if is_local(directory) else directory.rstrip("/")

@@ -52,6 +52,7 @@ from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.chains.read_before import keyed
+from kanonflow.pipelines.chains.run_identity import copy_words, identity_record, original_of
 from kanonflow.pipelines.run_records.beginning import (
     Beginning,
     Found,
@@ -170,7 +171,7 @@ def open_run_directory(
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
-            secret or version, or is a stream without its state, or goes on; somebody else is writing.
+            secret or version, or is a copy, or a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
         ContinueError: the run to continue does not fit this one, or has read this input, or what is asked of the chain
             does not fit.
@@ -184,6 +185,8 @@ def open_run_directory(
     )
     record = there if begins.used else None
     if record is not None:
+        if (original := original_of(output, record)) is not None:
+            raise RunDirectoryError(f"{output} cannot be resumed: {copy_words(original)}")
         refuse_continued(output)
     earlier = None
     if continues is not None and begins is Beginning.CONTINUE:
@@ -201,7 +204,7 @@ def open_run_directory(
             forget_divided_people(output)
         secret, notes = _secret(run, restricted, secret)
         notes += strangers_note(output, strangers)
-        this = _record_of(policy, inputs, secret) | fed
+        this = _record_of(policy, inputs, secret) | identity_record(output, record) | fed
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
         chain, told = chain_of(asked, policy, record, earlier)
