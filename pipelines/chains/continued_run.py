@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
 from kanonflow.pipelines.chains.run_identity import copy_words, original_of, place_of
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
@@ -105,6 +105,10 @@ def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dic
             [column.name, _kind(column.field.quasi), str(column.arrow_type)] for column in bound.quasis
         ],
         "partition_by": list(policy.partition_by),
+        "partition_types": {name: _spelled(bound.column(name)) for name in policy.partition_by},
+        "event_id": None
+        if policy.event_id is None
+        else [policy.event_id.name, _spelled(bound.column(policy.event_id.name))],
         "cohort_size": size,
         **type_on_record(bound),
     }
@@ -112,6 +116,12 @@ def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dic
 
 def _kind(quasi: Any) -> str:
     return str(quasi.type)
+
+
+def _spelled(column: BoundColumn) -> str:
+    """What decides how values are spelled: 7 and 007 are two texts, and one number of any width."""
+    kind = column.values.id_type
+    return str(column.arrow_type) if kind == "bytes" else kind
 
 
 def earlier_run(
@@ -184,6 +194,15 @@ def earlier_run(
     if names or list(there) != list(here):
         fields = ", ".join(names) or "their order"
         differences.append(f"the quasi-identifiers or their types ({fields})")
+    types = before.get("partition_types", {})  # an earlier build did not write them down
+    differences += [
+        f"the type of {name} in partition_by ({kind} there, {now['partition_types'][name]} here)"
+        for name, kind in types.items()
+        if now["partition_types"].get(name, kind) != kind
+    ]
+    if (events := before.get("event_id")) not in (None, now["event_id"]):
+        there_and_here = ("none" if each is None else ", ".join(each) for each in (events, now["event_id"]))
+        differences.append("the event_id ({} there, {} here)".format(*there_and_here))
     if bound.policy.k > before["cohort_size"]:
         differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
     if differences:
@@ -346,6 +365,19 @@ def refuse_continued(output: str) -> None:
         raise ContinueError(
             f"{output}: another run continues its cohorts (restricted/{CONTINUED_BY} names its output), and both would"
             " take newcomers in. Go on with that one, or, if nothing of it was published, delete that file"
+        )
+
+
+def refuse_other_beginning(directory: str, output: str, record: Mapping[str, Any]) -> None:
+    """Raise ContinueError if a run that resumes did not begin with what --continue names; what is gone may be it.
+
+    record: its run.json. Why: who says it believes that what both publish is covered together.
+    """
+    there = FileSystems.exists(FileSystems.join(directory, "restricted", "run.json"))
+    if not record.get("continued") or (there and successor(directory) != place_of(output)):
+        raise ContinueError(
+            f"--continue {directory}: the run in {output} did not begin with that one, and a run that resumes goes on"
+            " with what it began with; leave --continue out"
         )
 
 

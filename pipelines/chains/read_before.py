@@ -24,6 +24,11 @@ KEY = "read"
 _NAMED = 5
 """Files that a message names at most."""
 
+BY_BYTES_ONLY = (
+    "Without an event_id in the policy a file is known as read by its bytes alone: rows that an earlier run released"
+    " would be published again if they came in another format, cut otherwise or in another order."
+)
+
 Files = list[dict[str, str]]
 
 

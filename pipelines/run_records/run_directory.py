@@ -46,6 +46,7 @@ from kanonflow.pipelines.chains.continued_run import (
     earlier_run,
     refuse_cohorts,
     refuse_continued,
+    refuse_other_beginning,
 )
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
@@ -163,7 +164,7 @@ def open_run_directory(
         previous: secrets that the run used before ``secret``; a stream may take up a new one (``secret_lineage``).
         bound: the policy, bound to the input; needed with ``cohort: lasting``.
         continues: the output of a run whose cohorts this one begins with (``continued_run``); one that resumes has
-            them already, and what is given then does not count.
+            them already.
         continuing: how the input of a run that continues another is judged; None: it is not.
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
@@ -188,6 +189,8 @@ def open_run_directory(
         if (original := original_of(output, record)) is not None:
             raise RunDirectoryError(f"{output} cannot be resumed: {copy_words(original)}")
         refuse_continued(output)
+        if continues is not None:
+            refuse_other_beginning(continues, output, record)
     earlier = None
     if continues is not None and begins is Beginning.CONTINUE:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
@@ -621,7 +624,8 @@ def lock_directory(restricted: str) -> Iterator[None]:
 
 
 def _remove_leftovers(output: str) -> None:
-    """Temporary files of a process that was killed while it wrote."""
+    """Temporary files of a process that was killed while it wrote; not those of an output in another folder here."""
     if is_local(output):
-        for leftover in glob.glob(os.path.join(glob.escape(output), "**", ".*.tmp"), recursive=True):
-            os.unlink(leftover)
+        for place in ("", "release", "metrics", os.path.join("restricted", "**")):
+            for leftover in glob.glob(os.path.join(glob.escape(output), place, ".*.tmp"), recursive=True):
+                os.unlink(leftover)
