@@ -160,6 +160,10 @@ LINES = {
             39_710,
             "copies beside each other and successors that are gone are refused; false alarms of the audit mended",
         ),
+        (
+            39_850,
+            "copies of outputs, and copies in a watched folder, are told; what else may not change in a chain",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -201,6 +205,10 @@ CODE = [
     (54_410, "a chain whose policy changed is told so"),
     (54_431, "a chain whose night was released again promises nothing from there on"),
     (56_240, "kanonflow assess"),
+    (
+        56_330,
+        "copies of outputs, and copies in a watched folder, are told; what else may not change in a chain",
+    ),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

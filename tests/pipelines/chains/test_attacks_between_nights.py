@@ -25,10 +25,9 @@ pytestmark = pytest.mark.thorough
 EPOCH = ("--epoch", "00000000000000ab")
 EVENTS = POLICY.replace("  ref: {role: insensitive, accept_risk: made up}", "  ref: {role: event_id}")
 SET_BACK = """
-import sys, time
-now, now_ns = time.time, time.time_ns
-time.time = lambda: now() - 90_000_000
-time.time_ns = lambda: now_ns() - 90_000_000 * 10**9
+import sys
+from tests.set_back_clock import set_back
+set_back()
 from kanonflow.pipelines import cli
 sys.exit(cli.main(sys.argv[1:]))
 """
