@@ -164,6 +164,7 @@ LINES = {
             39_850,
             "copies of outputs, and copies in a watched folder, are told; what else may not change in a chain",
         ),
+        (39_940, "files that say the same rows in other bytes are known"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -209,6 +210,7 @@ CODE = [
         56_330,
         "copies of outputs, and copies in a watched folder, are told; what else may not change in a chain",
     ),
+    (56_390, "files that say the same rows in other bytes are known"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

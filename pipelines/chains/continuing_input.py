@@ -48,7 +48,7 @@ class Judged(NamedTuple):
     def notes(self) -> tuple[str, ...]:
         """What to tell before the run: which rows it would not know, and of a feed that goes on, for which no count at
         its end is made, whom."""
-        blind = () if self.events or not self.read else (read_before.BY_BYTES_ONLY,)
+        blind = () if self.events or not self.read else (read_before.BY_WHOLE_FILES,)
         return (*blind, self.people.line()) if self.people is not None and self.people.part else blind
 
     def record(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.chains import feeds_read
+from kanonflow.pipelines.chains import feeds_read, read_before
 from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
     ChainAsked,
@@ -52,7 +52,6 @@ from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
-from kanonflow.pipelines.chains.read_before import keyed
 from kanonflow.pipelines.chains.run_identity import copy_words, identity_record, original_of
 from kanonflow.pipelines.run_records.beginning import (
     Beginning,
@@ -504,7 +503,7 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
         "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
-        "input": [keyed(each, secret) for each in inputs],
+        "input": [read_before.keyed(each, secret) for each in inputs],
         "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
 
@@ -515,7 +514,7 @@ def same_files(one: object, other: object) -> bool:
 
 
 def _without_content(inputs: Any) -> list[dict[str, Any]]:
-    return [{name: value for name, value in each.items() if name != "content"} for each in inputs or ()]
+    return [{name: each[name] for name in each if name not in read_before.DIGESTS} for each in inputs or ()]
 
 
 def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Secret:

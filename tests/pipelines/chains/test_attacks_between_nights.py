@@ -3,6 +3,7 @@ told before it is written."""
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import subprocess
@@ -12,6 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from kanonflow.pipelines.analysis.released_table import read_release
@@ -106,6 +111,45 @@ def test_an_event_id_may_be_added(nights: Nights) -> None:
     assert nights.anonymize("2.csv", "out2", "--continue", "@out1") == 0
     policy(nights, POLICY)
     assert nights.anonymize("3.csv", "out3", "--continue", "@out2") == 2
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv.gz", "sorted.csv", "crlf.csv"])
+def test_the_last_night_in_other_bytes_is_refused(nights: Nights, form: str, capsys: Any) -> None:
+    """Converted, compressed, sorted or with other line ends it says the same rows: they would have been out twice."""
+    nights.chain(1)
+    header, *lines = (nights.place / "in/1.csv").read_text().splitlines()
+    path = nights.place / f"in/again.{form}"
+    if form == "parquet":
+        types = {"when": pa.timestamp("us"), "age": pa.int64(), "amount": pa.decimal128(9, 2)}
+        convert = pyarrow.csv.ConvertOptions(column_types=types)
+        table = pyarrow.csv.read_csv(nights.place / "in/1.csv", convert_options=convert)
+        when = pc.assume_timezone(table.column("when"), "UTC")
+        pq.write_table(table.set_column(table.schema.get_field_index("when"), "when", when), path)
+    elif form == "csv.gz":
+        path.write_bytes(gzip.compress((nights.place / "in/1.csv").read_bytes()))
+    else:
+        end = "\r\n" if form == "crlf.csv" else "\n"
+        path.write_text(end.join([header, *(sorted(lines) if form == "sorted.csv" else lines)]), newline="")
+    assert nights.anonymize(path.name, "out2", "--continue", "@out1") == 2
+    assert f"have read the input already: again.{form} (then 1.csv)" in capsys.readouterr().err
+    assert not list((nights.place / "out2").glob("release/*"))
+
+
+@pytest.mark.parametrize("change", ["one more", "one less", "one cell", "two cells change rows"])
+def test_other_rows_are_another_file(nights: Nights, change: str, capsys: Any) -> None:
+    """A single cell is enough. That rows of a file that is cut otherwise are not known is said before it writes."""
+    nights.chain(1)
+    one, other, *lines = [each.split(",") for each in night_lines(1)]
+    if change == "one more":
+        lines.append([*one[:-1], "more"])
+    elif change == "one cell":
+        other[-2] = "999.99"
+    elif change == "two cells change rows":
+        one[-2], other[-2] = other[-2], one[-2]
+    rows = [other, *lines] if change == "one less" else [one, other, *lines]
+    written(nights, "2.csv", [",".join(each) for each in rows])
+    assert nights.anonymize("2.csv", "out2", "--continue", "@out1") == 0
+    assert "Without an event_id in the policy only whole files are known" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [(), ("--carry",)], ids=["closing", "carry"])
