@@ -28,7 +28,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.chains import feeds_read
+from kanonflow.pipelines.chains import feeds_read, read_before
 from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
     ChainAsked,
@@ -46,12 +46,13 @@ from kanonflow.pipelines.chains.continued_run import (
     earlier_run,
     refuse_cohorts,
     refuse_continued,
+    refuse_other_beginning,
 )
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
-from kanonflow.pipelines.chains.read_before import keyed
+from kanonflow.pipelines.chains.run_identity import copy_words, identity_record, original_of
 from kanonflow.pipelines.run_records.beginning import (
     Beginning,
     Found,
@@ -162,7 +163,7 @@ def open_run_directory(
         previous: secrets that the run used before ``secret``; a stream may take up a new one (``secret_lineage``).
         bound: the policy, bound to the input; needed with ``cohort: lasting``.
         continues: the output of a run whose cohorts this one begins with (``continued_run``); one that resumes has
-            them already, and what is given then does not count.
+            them already.
         continuing: how the input of a run that continues another is judged; None: it is not.
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
@@ -170,7 +171,7 @@ def open_run_directory(
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
-            secret or version, or is a stream without its state, or goes on; somebody else is writing.
+            secret or version, or is a copy, or a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
         ContinueError: the run to continue does not fit this one, or has read this input, or what is asked of the chain
             does not fit.
@@ -184,7 +185,11 @@ def open_run_directory(
     )
     record = there if begins.used else None
     if record is not None:
+        if (original := original_of(output, record)) is not None:
+            raise RunDirectoryError(f"{output} cannot be resumed: {copy_words(original)}")
         refuse_continued(output)
+        if continues is not None:
+            refuse_other_beginning(continues, output, record)
     earlier = None
     if continues is not None and begins is Beginning.CONTINUE:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
@@ -201,7 +206,7 @@ def open_run_directory(
             forget_divided_people(output)
         secret, notes = _secret(run, restricted, secret)
         notes += strangers_note(output, strangers)
-        this = _record_of(policy, inputs, secret) | fed
+        this = _record_of(policy, inputs, secret) | identity_record(output, record) | fed
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
         chain, told = chain_of(asked, policy, record, earlier)
@@ -498,7 +503,7 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
         "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
-        "input": [keyed(each, secret) for each in inputs],
+        "input": [read_before.keyed(each, secret) for each in inputs],
         "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
 
@@ -509,7 +514,7 @@ def same_files(one: object, other: object) -> bool:
 
 
 def _without_content(inputs: Any) -> list[dict[str, Any]]:
-    return [{name: value for name, value in each.items() if name != "content"} for each in inputs or ()]
+    return [{name: each[name] for name in each if name not in read_before.DIGESTS} for each in inputs or ()]
 
 
 def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Secret:
@@ -618,7 +623,8 @@ def lock_directory(restricted: str) -> Iterator[None]:
 
 
 def _remove_leftovers(output: str) -> None:
-    """Temporary files of a process that was killed while it wrote."""
+    """Temporary files of a process that was killed while it wrote; not those of an output in another folder here."""
     if is_local(output):
-        for leftover in glob.glob(os.path.join(glob.escape(output), "**", ".*.tmp"), recursive=True):
-            os.unlink(leftover)
+        for place in ("", "release", "metrics", os.path.join("restricted", "**")):
+            for leftover in glob.glob(os.path.join(glob.escape(output), place, ".*.tmp"), recursive=True):
+                os.unlink(leftover)

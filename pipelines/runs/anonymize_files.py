@@ -37,6 +37,7 @@ from kanonflow.pipelines.runs.input_content import input_contents, refuse_change
 from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.pipelines.runs.known_people import known_people
+from kanonflow.pipelines.runs.rows_digest import with_rows
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -145,7 +146,7 @@ def anonymize_files(
     measured = measure_payload(files, bound, csv)
     if not options.quiet and measured.line:
         tell(measured.line, terminal)
-    contents = input_contents(files)
+    contents = with_rows(input_contents(files), bound, csv)
     if policy.event_id is None:
         refuse_twice(
             contents,
