@@ -125,7 +125,7 @@ ASKS = {
             "protection.lasts",
         ),
     ),
-    "release format": Asks(files=5, places=7, names=frozenset({"ReleaseFormat", "SUFFIXES"})),
+    "release format": Asks(files=5, places=6, names=frozenset({"ReleaseFormat", "SUFFIXES"})),
 }
 
 MOST_ARGUMENTS = 9
