@@ -184,6 +184,7 @@ LINES = {
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
         (7_920, "assess: limits of what a release may give away"),
+        (7_930, "each promise says whether it is proved, or tested only"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
