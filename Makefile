@@ -171,12 +171,14 @@ kernel-list: $(VENV)/.installed-cli
 	$(PY) -m deploy.wheel.record_kernels
 
 # A wheel for this Python and numba that carries the kernels as machine code (decision 058). Ten minutes of two cores;
-# with WHEEL_SETS='classes ncp,merging' it carries those of the default policies alone, in two.
+# with WHEEL_SETS='classes ncp,merging' it carries those of the default policies alone, in two. Files have the time of
+# the commit, so that whoever builds it again from the same locks has the same bytes.
 WHEEL_SETS ?=
+COMMITTED := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 wheel: $(VENV)/.installed-cli
 	rm -rf build dist
 	$(PY) -m deploy.wheel.carry_kernels build/kernels/compiled $(if $(WHEEL_SETS),--sets '$(WHEEL_SETS)')
-	KANONFLOW_COMPILED=build/kernels/compiled $(PIP_INSTALL_WHEEL) --wheel-dir dist .
+	SOURCE_DATE_EPOCH=$(COMMITTED) KANONFLOW_COMPILED=build/kernels/compiled $(PIP_INSTALL_WHEEL) --wheel-dir dist .
 	@ls -l dist
 
 PIP_INSTALL_WHEEL = $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation

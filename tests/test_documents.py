@@ -152,7 +152,9 @@ def test_the_page_says_what_is_proved_as_the_policies_do() -> None:
         (line,) = (line for line in lines if line.startswith(f"| {each}"))
         assert line.endswith("| tested, not proved |")
     for key in ("diversity", "closeness"):
-        (entry,) = (line for line in (ROOT / "docs" / "policy.md").read_text().splitlines() if f"| `{key}` |" in line)
+        (entry,) = (
+            line for line in (ROOT / "docs" / "policy.md").read_text().splitlines() if f"| `{key}` |" in line
+        )
         assert entry.endswith("Tested, not proved. |")
 
 

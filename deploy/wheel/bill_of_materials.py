@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-_PINNED = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==([^\s;]+)(?:\s*;[^\\]*)?((?:\s*\\\n\s*--hash=sha256:[0-9a-f]{64})*)", re.M)
+_PINNED = re.compile(
+    r"^([\w.-]+)(?:\[[\w,-]+\])?==([^\s;]+)(?:\s*;[^\\]*)?((?:\s*\\\n\s*--hash=sha256:[0-9a-f]{64})*)", re.M
+)
 
 
 class Locked(NamedTuple):

@@ -195,14 +195,20 @@ def read_parquet(
     """
     with _open(path) as stream:
         try:
-            yield from _parquet(path, stream).iter_batches(
+            batches = _parquet(path, stream).iter_batches(
                 ROWS_PER_BATCH, columns=list(columns), row_groups=None if groups is None else list(groups)
             )
+            for batch in batches:
+                # Arrow takes bytes for text that are none, and Python would fail at them much later.
+                batch.validate(full=True)
+                yield batch
         except MemoryError:  # Arrow's is an ArrowException too
             raise
         except (pa.ArrowException, OSError):  # pyarrow reports damaged pages as OSError
             stream.blame_storage()
-            raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
+            raise InputError(
+                f"{path}: the Parquet file is damaged or cut off, or holds text that is not UTF-8"
+            ) from None
 
 
 class _AvroBlocks:
