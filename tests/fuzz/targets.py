@@ -161,6 +161,8 @@ def _csv_seeds() -> list[bytes]:
         b"\2" + text.replace(",", "\t").encode("utf-16"),
         b"\3" + text.replace('"', "").encode() + b"a,b\n" + b"NA,-,\0,\x1a,\xff,1,2,3\n",
         b'\0who,when\na,"open\nb,2024-01-01\n',
+        # Of an encoding that needs a mark in front, without one.
+        b"\2" + text.encode("utf-16-le"),
     ]
 
 
@@ -184,7 +186,8 @@ def _avro_seeds() -> list[bytes]:
     stream = io.BytesIO()
     odd = {"type": "record", "name": "R", "fields": [{"name": "who", "type": ["null", "string", "long"]}]}
     fastavro.writer(stream, odd, [{"who": 1}, {"who": "a"}], sync_marker=bytes(16))
-    return [*seeds, stream.getvalue()]
+    twice = seeds[0].replace(b'"name": "note"', b'"name": "who" ')
+    return [*seeds, stream.getvalue(), twice]
 
 
 def read_parquet(data: bytes) -> None:
@@ -198,7 +201,8 @@ def _parquet_seeds() -> list[bytes]:
         stream = io.BytesIO()
         pq.write_table(_rows(), stream, **settings)
         seeds.append(stream.getvalue())
-    return seeds
+    # Text that is none: of the values and, by chance of its name, of a column.
+    return [*seeds, seeds[1].replace(b"cook", b"c\xffok"), seeds[1].replace(b"note", b"n\xffte")]
 
 
 def read_policies(data: bytes) -> None:
@@ -214,7 +218,7 @@ def _policy_seeds() -> list[bytes]:
     head = {"k": 2, "window": "1d", "others": "drop"}
     fields = [{"name": name, "type": "string", "kanonflow": how} for name, how in _FIELDS.items()]
     schema = {"type": "record", "name": "R", "kanonflow": head, "fields": fields}
-    return [*texts, b"\0" + json.dumps(schema).encode()]
+    return [*texts, b"? [a]\n: 1\n", b"\0" + json.dumps(schema).encode()]
 
 
 def read_hierarchies(data: bytes) -> None:
@@ -305,6 +309,11 @@ def _state_seeds() -> list[bytes]:
     for number in (3, 5, 4):
         clock = clock.arrive(number, policy, 1).clock
     seeds.append(b"\2" + clock.to_bytes())
+    # Values of other kinds, and what no parser goes down into.
+    values = json.loads(clock.to_bytes())
+    for name in values.keys() - {"version"}:
+        seeds += [b"\2" + json.dumps({**values, name: other}).encode() for other in (7.5, "x", [[7], {}])]
+    seeds += [bytes([kind]) + b"[" * 99_999 for kind in (2, 3)]
     seeds.append(b"\7" + batch_header(3, True) + to_ipc(_rows()))
     return list(dict.fromkeys(seeds))
 
@@ -331,6 +340,10 @@ def _roster_seeds() -> list[bytes]:
             assert result.warm.roster is not None
             groups = groups_file(result.warm.roster.last)
             seeds.append(_BETWEEN.join((entered.people, entered.boxes, groups)))
+            # People whose header is another's.
+            seeds.append(
+                _BETWEEN.join((entered.people.replace(b"kanonflow", b"kanonflaw"), entered.boxes, groups))
+            )
     return seeds
 
 
@@ -416,15 +429,16 @@ def _registry() -> str:
 def read_registries(data: bytes) -> None:
     """What a registry answers to each question, and messages of such a schema."""
     _Registry.answer = data
+    registry = SchemaRegistry(_registry(), tries=1, timeout_s=5.0)
     for ask in (
-        lambda registry: registry.latest("rows-value"),
-        lambda registry: registry.register("rows-value", _schema()),
-        lambda registry: RegistryValues(_schema(), list(_FIELDS), registry).decode(
+        lambda: registry.latest("rows-value"),
+        lambda: registry.register("rows-value", _schema()),
+        lambda: RegistryValues(_schema(), list(_FIELDS), registry).decode(
             [b"\0\0\0\0\1" + bytes(9), b"\0\0\0\0\1\2a", b""]
         ),
     ):
         with contextlib.suppress(SchemaError, RegistryUnavailableError):
-            ask(SchemaRegistry(_registry(), tries=1, timeout_s=5.0))
+            ask()
 
 
 def _registry_seeds() -> list[bytes]:
