@@ -47,8 +47,8 @@ class Promise(ABC):
     an epoch, which they name; then who came once is known for good, and runs go on from each other.
     members: of ``OF_LASTING``, those that such a policy has. group_columns: columns of a release, of type long, that
     name the group of each row. evidence: whether it is proved, or tested.
-    candidates, over_releases: words of a page, for the people of whom a person's rows are, and for what several releases
-    leave of them.
+    candidates, over_releases: words of a page, for the people of whom a person's rows are, and for what several
+    releases leave of them.
     """
 
     protect: ClassVar[str]
