@@ -324,13 +324,13 @@ FIELD = (
     Key(
         "diversity",
         Group(_DIVERSITY, Diversity, example="{kind: frequency, l: 3}", whole=True),
-        "Of a sensitive field: how many different values every class must show (l-diversity).",
+        "Of a sensitive field: how many different values every class must show (l-diversity). Tested, not proved.",
         "diversity",
     ),
     Key(
         "closeness",
         Group(_CLOSENESS, Closeness, example="{distance: equal, t: 0.2}", whole=True),
-        "Of a sensitive field: how near every class must be to the whole release (t-closeness).",
+        "Of a sensitive field: how near every class must be to the whole release (t-closeness). Tested, not proved.",
         "closeness",
     ),
 )

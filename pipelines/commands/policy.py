@@ -174,7 +174,7 @@ def renamed_note(policy: Policy) -> list[str]:
 
 
 def _notes(policy: Policy) -> list[str]:
-    notes = list(policy.promise.covered(policy))
+    notes = [*policy.promise.covered(policy), policy.promise.evidence]
     if policy.ruled:
         notes.append(_RULED.format(fields=", ".join(field.name for field in policy.ruled)))
     if policy.by_levels:
