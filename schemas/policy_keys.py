@@ -453,6 +453,14 @@ CSV = (
         '"',
         written=Written.CHANGED,
     ),
+    Key(
+        "header",
+        Text("numbered"),
+        "numbered: columns without a name, or with one that is there already, are called by their number (column_4).",
+        "header",
+        default_told="such files are refused",
+        written=Written.CHANGED,
+    ),
 )
 
 HEAD = (
