@@ -28,8 +28,8 @@ JSON messages, and files of JSON lines
 
 Workbooks (.xlsx)
     The first sheet. Its first row that is not blank is the header (as of CSV files); blank rows say nothing.
-    Cells       numbers as JSON's; true, false; days as ``YYYY-MM-DD``, times of a day as ``YYYY-MM-DD HH:MM:SS[.f]``, both
-                as the calendar of the workbook has them; of a formula what it gave when the workbook was stored.
+    Cells       numbers as JSON's; true, false; days as ``YYYY-MM-DD``, instants as ``YYYY-MM-DD HH:MM:SS[.f]``, both as
+                the workbook's calendar has them; of a formula what it gave when the workbook was stored.
                 Cells that a row lacks at its end are null.
     What ``csv`` says of ``decimal``, ``thousands`` and ``nulls`` goes for their texts, and for those of JSON lines.
 

@@ -157,7 +157,7 @@ def _first_row(path: str, encoding: str, dialect: Mapping[str, Any]) -> list[str
 
 
 def header_names(path: str, cells: Sequence[str], form: CsvForm) -> tuple[str, ...]:
-    """The names of columns that a header says, each its own. Raises InputError: it does not, and the form allows none."""
+    """The names of columns, each its own. Raises InputError: the header does not say them, and ``form`` neither."""
     if form.header == NUMBERED:
         taken: set[str] = set(cells)
         names: list[str] = []
@@ -330,10 +330,11 @@ class _RememberedLines:
     """A stream that remembers its last blocks, to tell the line number of a row that turns out to be broken.
 
     pyarrow's streaming reader does not know line numbers. Rows must be asked for in the order of the file.
-    Three things are changed on the way. A header under which columns have no names of their own is written anew. A byte that is not UTF-8 is handed on as SUB, and so is NUL: the reader fails
-    the whole file for the former in a row of another width, and behind the latter it overlooks delimiters (where
-    cells are long, it looks for them with an instruction for C's strings). And behind the last line comes a row of
-    ``_END``, in the same block, so that batches are what they were: only a quoted value that does not end swallows it.
+    Three things are changed on the way. A header under which columns have no names of their own is written anew. A byte
+    that is not UTF-8 is handed on as SUB, and so is NUL: the reader fails the whole file for the former in a row of
+    another width, and behind the latter it overlooks delimiters (where cells are long, it looks for them with an
+    instruction for C's strings). And behind the last line comes a row of ``_END``, in the same block, so that batches
+    are what they were: only a quoted value that does not end swallows it.
     """
 
     closed = False

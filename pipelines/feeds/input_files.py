@@ -114,10 +114,9 @@ def input_schema(files: Sequence[InputFile], form: CsvForm = PLAIN) -> InputSche
     Raises InputError: a file is not what its name says, or two files have different columns or types.
     """
     first = files[0]
-    columns = file_schema(first, form)
     if first.format is FileFormat.JSON:  # an object lacks what it has no value of, and so may a file
-        schemas = [columns, *(file_schema(file, form) for file in files[1:])]
-        return InputSchema(pa.schema(_all_columns(schemas)), text=True, csv=True)
+        return InputSchema(json_schema([file.path for file in files]), text=True, csv=True)
+    columns = file_schema(first, form)
     expected = dict(zip(columns.names, columns.types, strict=True))
     for file in files[1:]:
         other = file_schema(file, form)
@@ -145,17 +144,8 @@ def file_schema(file: InputFile, form: CsvForm = PLAIN) -> pa.Schema:
         case FileFormat.XLSX:
             names = sheet_columns(file.path, form)
         case FileFormat.JSON:
-            return json_schema(file.path)
+            return json_schema([file.path])
     return pa.schema([(name, pa.string()) for name in names])
-
-
-def _all_columns(schemas: Sequence[pa.Schema]) -> list[pa.Field]:
-    """The columns of any of the schemas, each as where it comes first; text, where it is that anywhere."""
-    columns: dict[str, pa.Field] = {}
-    for field in (field for schema in schemas for field in schema):
-        if field.name not in columns or field.type == pa.string():
-            columns[field.name] = field
-    return list(columns.values())
 
 
 def _match(pattern: str) -> list[StoredFile]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,44 +23,40 @@ _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _LISTS = pa.list_(pa.string())
 
 
-def json_schema(path: str) -> pa.Schema:
-    """The paths of all objects in the file, in the order in which they come first; of lists only where one holds
-    nothing else.
+def json_schema(paths: Sequence[str]) -> pa.Schema:
+    """The paths of all objects in the files, in the order in which they come first.
 
-    O(the file): an object may lack what others have. Raises InputError: no line is an object, or damaged gzip.
+    Text; of paths that hold lists alone, lists; of those that hold nothing, null, and none of them above another.
+    O(the files): an object may lack what others have. Raises InputError: a file has no object, or damaged gzip.
     """
     columns: dict[str, pa.DataType] = {}
-    empty: dict[str, None] = {}
-    objects = False
-    for _, line in _lines(path):
-        try:
-            record = json.loads(line.decode(errors="replace"), strict=False)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            objects = True
-            _note(record, "", columns, empty)
-    if not objects:
-        raise InputError(f"{path}: no line is a JSON object, so it has no columns")
-    for name in empty:
-        if not any(other.startswith(f"{name}.") for other in columns):
-            columns.setdefault(name, pa.string())
-    return pa.schema(list(columns.items()))
+    for path in paths:
+        objects = False
+        for _, line in _lines(path):
+            try:
+                record = json.loads(line.decode(errors="replace"), strict=False)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict):
+                objects = True
+                _note(record, "", columns)
+        if not objects:
+            raise InputError(f"{path}: no line is a JSON object, so it has no columns")
+    above = {name[: point.start()] for name in columns for point in re.finditer(r"\.", name)}
+    return pa.schema([each for each in columns.items() if each[1] != pa.null() or each[0] not in above])
 
 
-def _note(
-    record: Mapping[str, Any], before: str, columns: dict[str, pa.DataType], empty: dict[str, None]
-) -> None:
+def _note(record: Mapping[str, Any], before: str, columns: dict[str, pa.DataType]) -> None:
     for key, value in record.items():
         name = before + key
         if isinstance(value, dict) and value:
-            _note(value, f"{name}.", columns, empty)
+            _note(value, f"{name}.", columns)
         elif value is None or value == {}:
-            empty[name] = None
+            columns.setdefault(name, pa.null())
         elif not isinstance(value, list):
             columns[name] = pa.string()
-        else:
-            columns.setdefault(name, _LISTS)
+        elif columns.get(name) != pa.string():
+            columns[name] = _LISTS
 
 
 def read_json(path: str, columns: Sequence[str], attributes: Collection[str] = ()) -> Iterator[TextRows]:

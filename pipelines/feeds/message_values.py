@@ -48,7 +48,8 @@ class ValueDecoder(Protocol):
 class JsonValues:
     """One JSON object a message, or a line, as columns of text (like CSV; the policy says the types).
 
-    Fields of objects within it are columns by their path, such as ``customer.birth`` (schemas/text_inputs.py). Numbers are written in one way whatever way they came (1, 1.0 and 1e0 are 1), with all their digits. What an
+    Fields of objects within it are columns by their path, such as ``customer.birth`` (schemas/text_inputs.py).
+    Numbers are written in one way whatever way they came (1, 1.0 and 1e0 are 1), with all their digits. What an
     object lacks is null; nested values, NUL and SUB are broken rows.
 
     attributes: columns of which a cell that is no value is ``NO_VALUE``, and does not break its row. Where there are

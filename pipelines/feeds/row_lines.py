@@ -149,7 +149,9 @@ class LineOrigins:
     def of(self, rows: Sequence[int]) -> list[RowOrigin]:
         """As of ``RowOrigins``."""
         return [
-            RowOrigin(self.source, self.lines[row], None if self.values is None else _as_text(self.values[row]))
+            RowOrigin(
+                self.source, self.lines[row], None if self.values is None else _as_text(self.values[row])
+            )
             for row in rows
         ]
 

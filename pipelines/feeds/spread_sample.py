@@ -5,8 +5,9 @@ rows are taken from places spread over all of it, at most ``MOST_ROWS`` of them,
 
     Parquet  row groups spread over each file       Avro  blocks behind byte offsets spread over each file
     CSV      lines behind byte offsets spread over each file. Small feeds are read through. So are files in which a byte
-             offset means nothing: JSON lines, workbooks, compressed ones, those whose encoding hides line ends, and those whose rows cannot
-             be told from lines in quotes. Of these no more than ``MOST_READ`` bytes are read, from the front.
+             offset means nothing: JSON lines, workbooks, compressed ones, those whose encoding hides line ends, and
+             those whose rows cannot be told from lines in quotes. Of these no more than ``MOST_READ`` bytes are read,
+             from the front.
 """
 
 from __future__ import annotations

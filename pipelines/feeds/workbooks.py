@@ -77,7 +77,9 @@ def _header(path: str, rows: Iterator[tuple[int, list[str]]], form: CsvForm) -> 
     """The names of the first row that is not blank, as far as its last cell. ``rows`` goes on behind it."""
     _, cells = next(rows, (0, []))
     if not cells:
-        raise InputError(f"{path}: the first sheet of the workbook is empty; its first row must name the columns")
+        raise InputError(
+            f"{path}: the first sheet of the workbook is empty; its first row must name the columns"
+        )
     return header_names(path, cells, form)
 
 
@@ -103,9 +105,7 @@ def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
         except (MemoryError, GeneratorExit):
             raise
         except Exception as error:  # whatever the decoder trips over, the file is none
-            raise InputError(
-                f"{path}: not a workbook (.xlsx), or damaged ({type(error).__name__})"
-            ) from None
+            raise InputError(f"{path}: not a workbook (.xlsx), or damaged ({type(error).__name__})") from None
 
 
 def _text(value: Any) -> str:

@@ -275,7 +275,10 @@ OPTIONS = (
     Option("--days", "demo", "days (default: %(default)s)", {"type": positive(int), "default": 14}),
     Option("--seed", "demo", "seed of the feed (default: %(default)s)", {"type": natural, "default": 1}),
     Option(
-        "--format", "demo", "of the feed (default: %(default)s)", {"choices": INPUT_FORMATS[:3], "default": "csv"}
+        "--format",
+        "demo",
+        "of the feed (default: %(default)s)",
+        {"choices": INPUT_FORMATS[:3], "default": "csv"},
     ),
     Option(
         "--seed",
