@@ -534,7 +534,7 @@ HEAD = (
     Key(
         "csv",
         Group(CSV, csv_form),
-        "How CSV files of the input are written.",
+        "How CSV files of the input are written; nulls and signs of numbers also go for JSON lines and workbooks.",
         "csv",
         default_told="UTF-8, decimal point, empty cells are null",
     ),

@@ -171,7 +171,7 @@ OPTIONS = (
     Option(
         "--input",
         _OVER_INPUT,
-        "Avro, Parquet, CSV or CSV.gz files; may be given several times",
+        "files: CSV, JSON lines, Avro, Parquet, .xlsx; -: standard input; may be given several times",
         {"metavar": "GLOB", "action": "append"} | _NEEDED,
     ),
     Option("--input", "policy-draft", None, {"action": "append"} | _FILE | _NEEDED),

@@ -252,9 +252,11 @@ def test_a_compressed_file_has_the_encoding_of_the_plain_one(tmp_path: Path) -> 
 
 
 def test_rows_that_end_with_a_delimiter_are_no_empty_file(tmp_path: Path) -> None:
-    """Every row is none then: said with a way on, not drafted as columns without values."""
+    """Every row would be none: a header that is one column longer is proposed; where rows are longer still, it is said."""
     feed = tmp_path / "feed.csv"
     feed.write_text("who;amount\n" + "".join(f"{n};{n};\n" for n in range(50)))
+    assert 'header: "numbered"' in draft_from_input([str(feed)])
+    feed.write_text("who;amount\n" + "".join(f"{n};{n};;\n" for n in range(50)))
     with pytest.raises(InputError, match="no row has as many cells as the header"):
         draft_from_input([str(feed)])
 
