@@ -160,6 +160,10 @@ LINES = {
             39_710,
             "copies beside each other and successors that are gone are refused; false alarms of the audit mended",
         ),
+        (
+            40_470,
+            "inputs of JSON lines, records within records, workbooks and standard input, by both readers",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -184,6 +188,7 @@ LINES = {
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
         (7_920, "assess: limits of what a release may give away"),
+        (7_945, "what JSON lines, workbooks and numbered headers say"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -201,6 +206,7 @@ CODE = [
     (54_410, "a chain whose policy changed is told so"),
     (54_431, "a chain whose night was released again promises nothing from there on"),
     (56_240, "kanonflow assess"),
+    (56_820, "inputs of JSON lines, records within records, workbooks and standard input, by both readers"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

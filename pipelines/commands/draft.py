@@ -80,7 +80,7 @@ def draft_from_input(
     columns = _typed(rows, schema.columns)
     if schema.text:
         texts, csv = found_types(rows, csv, signs=files[0].format is FileFormat.CSV)
-        columns = {name: texts.get(name, found) for name, found in columns.items()}
+        columns = {name: texts.get(name, typed) for name, typed in columns.items()}
     if individual is not None and individual not in columns:
         raise InputError(
             f"--individual {individual}: {files[0].path} has no such field; it has {', '.join(columns)}"

@@ -55,7 +55,7 @@ def _note(record: Mapping[str, Any], before: str, columns: dict[str, pa.DataType
             columns.setdefault(name, pa.null())
         elif not isinstance(value, list):
             columns[name] = pa.string()
-        elif columns.get(name) != pa.string():
+        elif columns.get(name, pa.null()) == pa.null():
             columns[name] = _LISTS
 
 
