@@ -192,7 +192,6 @@ def _visits(rows: int) -> dict[str, list[Any]]:
 ODD = {
     "list": pa.array([[1, 2]] * 400),
     "large_list": pa.array([["a"]] * 400, pa.large_list(pa.string())),
-    "struct": pa.array([{}] * 400, pa.struct([])),
     "structs": pa.array([[{"a": 1}]] * 400),
     "map": pa.array([[("a", 1)]] * 400, pa.map_(pa.string(), pa.int64())),
     "binary": pa.array([b"\x00\xff"] * 400),
