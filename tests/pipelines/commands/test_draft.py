@@ -252,7 +252,7 @@ def test_a_compressed_file_has_the_encoding_of_the_plain_one(tmp_path: Path) -> 
 
 
 def test_rows_that_end_with_a_delimiter_are_no_empty_file(tmp_path: Path) -> None:
-    """Every row would be none: a header that is one column longer is proposed; where rows are longer still, it is said."""
+    """Every row would be none: a header of one column more is proposed; where rows are longer still, it is said."""
     feed = tmp_path / "feed.csv"
     feed.write_text("who;amount\n" + "".join(f"{n};{n};\n" for n in range(50)))
     assert 'header: "numbered"' in draft_from_input([str(feed)])
