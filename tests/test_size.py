@@ -164,6 +164,7 @@ LINES = {
             40_470,
             "inputs of JSON lines, records within records, workbooks and standard input, by both readers",
         ),
+        (40_540, "names by shape, ids of other people, groups of a few rows are drafted as what they are"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -207,6 +208,7 @@ CODE = [
     (54_431, "a chain whose night was released again promises nothing from there on"),
     (56_240, "kanonflow assess"),
     (56_820, "inputs of JSON lines, records within records, workbooks and standard input, by both readers"),
+    (56_870, "names by shape, ids of other people, groups of a few rows are drafted as what they are"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

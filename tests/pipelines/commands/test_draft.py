@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.trade_feeds import bank
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.pipelines.commands.draft import draft_from_input
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_fields import Role
 from kanonflow.schemas.policy_file import load_policy
-from tests.pipelines.fit.trades import bank
 
 pytestmark = pytest.mark.thorough
 
