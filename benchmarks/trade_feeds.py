@@ -83,7 +83,8 @@ def _soiled(column: list[str], kind: str, rng: np.random.Generator) -> list[str]
     words = rng.choice(["", "NULL", "n/a", "-", "None"], size=len(column))
     spelled = []
     for row, cell in enumerate(column):
-        cell = cell.translate(_UMLAUTS) if kind in ("contact", "attribute") and "@" not in cell else cell
+        if kind in ("contact", "attribute") and "@" not in cell and cell not in nothing_said:
+            cell = cell.translate(_UMLAUTS)
         gone = kind not in ("time", "where") and nothing[row] < (0.005 if kind == "person" else 0.02)
         spelled.append(str(words[row]) if gone else cell + " " * int(blanks[row] < 0.03))
     return spelled
