@@ -135,7 +135,7 @@ $(VENV)/.installed-test: setup.py pyproject.toml locks/test.lock | $(PY)
 	$(call install,test,test)
 	touch $(VENV)/.installed-cli $@
 
-RUN_EXTRAS := cli,kafka,report
+RUN_EXTRAS := cli,kafka,report,xlsx
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 LOCKS_FIT = $(PY) -c "import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != 'linux')"
 # uv installs what pip would, by the same hashes, in seconds; it asks the index that pip is set to. INSTALLER=pip does
@@ -165,7 +165,7 @@ LOCK := $(COMPILE_LOCK) setup.py locks/build.in
 lock:
 	$(COMPILE_LOCK) locks/installer.in --output-file locks/installer.lock
 	$(COMPILE_LOCK) locks/fuzz.in --output-file locks/fuzz.lock
-	$(LOCK) --extra cli --extra kafka --extra report --output-file locks/run.lock
+	$(LOCK) --extra cli --extra kafka --extra report --extra xlsx --output-file locks/run.lock
 	$(LOCK) --extra gcp --extra kafka --output-file locks/dataflow.lock
 	$(LOCK) --extra test --output-file locks/test.lock
 

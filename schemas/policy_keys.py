@@ -453,6 +453,14 @@ CSV = (
         '"',
         written=Written.CHANGED,
     ),
+    Key(
+        "header",
+        Text("numbered"),
+        "numbered: columns without a name, or with one that is there already, are called by their number (column_4).",
+        "header",
+        default_told="such files are refused",
+        written=Written.CHANGED,
+    ),
 )
 
 HEAD = (
@@ -526,7 +534,7 @@ HEAD = (
     Key(
         "csv",
         Group(CSV, csv_form),
-        "How CSV files of the input are written.",
+        "How CSV files of the input are written; nulls and signs of numbers also go for JSON lines and workbooks.",
         "csv",
         default_told="UTF-8, decimal point, empty cells are null",
     ),
