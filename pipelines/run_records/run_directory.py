@@ -28,7 +28,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.chains import feeds_read
+from kanonflow.pipelines.chains import feeds_read, people_file
 from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
     ChainAsked,
@@ -50,6 +50,7 @@ from kanonflow.pipelines.chains.continued_run import (
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
+from kanonflow.pipelines.chains.people_file import PeopleFile
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.chains.read_before import keyed
 from kanonflow.pipelines.run_records.beginning import (
@@ -83,6 +84,7 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.expected_people import expected_states
 
 _KEPT = ("second_releases", IN_CHAIN)
 """What others have written into run.json: it stays when the run resumes."""
@@ -118,6 +120,7 @@ class RunDirectory:
     chain: which of its chain it is.
     job_start: of a stream, how often its job had begun before.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
+    expects: whether a file of people said who is known from the start.
     """
 
     output: str
@@ -130,6 +133,7 @@ class RunDirectory:
     begins: str = ""
     chain: Chain | None = None
     job_start: int = 0
+    expects: bool = False
 
 
 @contextlib.contextmanager
@@ -148,6 +152,7 @@ def open_run_directory(
     continuing: ContinuingInput | None = None,
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
     asked: ChainAsked = NOTHING_ASKED,
+    people: PeopleFile | None = None,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -167,6 +172,7 @@ def open_run_directory(
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
         asked: what is asked of the run in its chain (``chain_record``).
+        people: who is known from the start; None: nobody by a file.
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
@@ -217,8 +223,13 @@ def open_run_directory(
             continue_once(earlier, output)
         notes += told
         this |= _of_feed(run, elsewhere=elsewhere)
+        if people is not None:
+            this |= {people_file.KEY: keyed(people.record, secret)}
+            notes += (people.note,)
         if record is not None:
             notes += _resumed(run, record, this)
+        elif people is not None and bound is not None:
+            people_file.write_expected(output, expected_states(people.rows, bound, secret, epoch))
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
@@ -227,7 +238,6 @@ def open_run_directory(
                 this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
             ]
             digest = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            people = people_of_record(this.get("people"))
             yield RunDirectory(
                 output,
                 secret,
@@ -235,10 +245,11 @@ def open_run_directory(
                 digest,
                 epoch,
                 continued,
-                people,
+                people_of_record(this.get("people")),
                 fed.get(BEGINS, ""),
                 chain,
                 int(this.get(_STARTS, 0)),
+                people is not None,
             )
         except NotBegunError as error:
             if is_local(restricted) and not begins.used and not holds_output(output):
@@ -484,10 +495,15 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
 
 def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
     # Neither the number of threads, nor the reason why a risk is accepted, nor how many rows may be rejected changes a
-    # release.
+    # release; nor where a file of people is, whose content is on record by itself.
     fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
     fixed = replace(
-        policy, solver=replace(policy.solver, threads=None), fields=fields, max_rejected=None, assess=None
+        policy,
+        solver=replace(policy.solver, threads=None),
+        fields=fields,
+        max_rejected=None,
+        assess=None,
+        people=None,
     )
     return {
         "kanonflow": version("kanonflow"),
@@ -549,6 +565,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         differences.append(
             f"its releases are {before} files, and these would be {now} (--release-format {before} goes on with it)"
         )
+    if there.get(people_file.KEY, {}).get("content") != this.get(people_file.KEY, {}).get("content"):
+        differences.append("the file of people (people) is another one, or has other content")
     if there.get("sink", this.get("sink")) != this.get("sink"):
         differences.append("the releases went to another place")
     if not same_files(there.get("input"), this["input"]):

@@ -20,6 +20,7 @@ from typing import Any
 from kanonflow.pipelines.chains.chain_record import NOTHING_ASKED, ChainAsked
 from kanonflow.pipelines.chains.continued_run import successor
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput
+from kanonflow.pipelines.chains.people_file import PeopleFile
 from kanonflow.pipelines.options.options import RunOptions
 from kanonflow.pipelines.run_records.released_again import IN_CHAIN, LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (
@@ -80,6 +81,7 @@ def open_release_directory(
     bound: BoundPolicy | None = None,
     continuing: ContinuingInput | None = None,
     asked: ChainAsked = NOTHING_ASKED,
+    people: PeopleFile | None = None,
 ) -> Iterator[RunDirectory]:
     """``open_run_directory`` of a run over files; of a second release it is recorded in both directories.
 
@@ -104,6 +106,7 @@ def open_release_directory(
                 continuing=continuing,
                 release_format=options.release_format,
                 asked=asked,
+                people=people,
             )
         )
         if first is not None:

@@ -69,7 +69,8 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
     """Who is known, who has been seen, and whether the pool enters now. gathered: canonical rows in canonical order.
 
     An intake hangs on count and deadline only, and comes only with a release: one that nobody can see would leave a
-    segment that no release vouches for. So who would enter waits on where nothing goes out.
+    segment that no release vouches for. So who would enter waits on where nothing goes out. Whom a file of people names
+    enters with the first that does, and all newcomers with them.
     """
     bound, policy, cohorts, began = due.bound, due.policy, due.policy.cohorts, due.clock()
     rows, unreleased = in_time(due, gathered)
@@ -83,9 +84,9 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
         pool = pool.having_seen(digests[person[seen]], own_ends(rows, bound)[seen], picked(rows, seen), bound)
     waits = (cohort < 0) & np.isin(digests, pool.people)
     end = due.slot.window_end
-    must = False
+    must = pool.due_first
     if end is not None and waits.any():
-        must = bool((deadlines(rows, bound)[waits[person]] <= end).any())
+        must = must or bool((deadlines(rows, bound)[waits[person]] <= end).any())
     size = pool.people.size
     enough = size >= max(cohorts.cohort_size, policy.k) and int(((cohort >= 0) | waits).sum()) >= policy.k
     kept = out = Standing(roster, pool, domains)

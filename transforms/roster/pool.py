@@ -15,6 +15,8 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
 _NEVER = np.iinfo(np.int64).min
+FROM_START = np.iinfo(np.int64).max
+"""In the place of a window's end: of values that a file of people tells, which no row replaces."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Pool:
 
     values: p rows, the quasi-identifiers as they stand: of each field the value that its person's rows of the latest
     window had that had one, the least of them; null where none had one.
-    ends: int64 (p, d), the end of that window in ms.
+    ends: int64 (p, d), the end of that window in ms, or ``FROM_START``.
     changed: bool (p,), whether rows of the person had two different values of a field since it was first seen.
     """
 
@@ -31,6 +33,11 @@ class Pool:
     values: pa.Table
     ends: NDArray[np.int64]
     changed: NDArray[np.bool_]
+
+    @property
+    def due_first(self) -> bool:
+        """Whether somebody is in it who was known from the start: they enter with the first release."""
+        return bool((self.ends == FROM_START).any())
 
     def having_seen(
         self, digests: NDArray[np.uint64], ends: NDArray[np.int64], rows: pa.Table, bound: BoundPolicy

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
+from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.lineage.release_lineage import Claim, Slot, reach_ms, within_reach
 from kanonflow.transforms.protections.protection import Protection
 from kanonflow.transforms.protections.protection_of import protection_of
@@ -34,7 +35,7 @@ from kanonflow.transforms.release.due import Clock, Due
 from kanonflow.transforms.release.rejected import at_places, rejected_records
 from kanonflow.transforms.release.stages import Before
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.roster.continued import Continued, domains_of
+from kanonflow.transforms.roster.continued import Continued, domains_of, having_expected
 from kanonflow.transforms.roster.pool import empty_pool
 from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
 from kanonflow.transforms.roster.roster_state import RosterState
@@ -169,14 +170,26 @@ class PartitionStep:
         Raises StateError: what was carried over cannot be read, or does not fit the cohorts.
         """
         earlier = None if self.continued is None else self.continued.of(key)
-        if earlier is None or earlier.carried is None:
+        if earlier is None or (earlier.carried is None and earlier.expected is None):
             return None
-        state, roster = carried_from_bytes(earlier.carried), earlier.roster
-        refuse_other_roster(state, key, roster.head)
-        warm = replace(state.warm, domains=domains_of(roster, self.bound) or state.warm.domains)
-        clock = PartitionClock() if state.clock is None else state.clock.carried_over()
+        roster, clock, rows = earlier.roster, PartitionClock(), 0
+        batches: tuple[Batch, ...] = ()
+        warm = WarmState(roster=RosterState(roster.head, empty_pool(self.bound), earlier.last))
+        if earlier.carried is not None:
+            state = carried_from_bytes(earlier.carried)
+            refuse_other_roster(state, key, roster.head)
+            warm, batches, rows = state.warm, state.batches, state.rows
+            clock = clock if state.clock is None else state.clock.carried_over()
+        warm = replace(warm, domains=domains_of(roster, self.bound) or warm.domains)
+        if earlier.expected is not None:
+            named = carried_from_bytes(earlier.expected)
+            waits = warm.roster or RosterState(roster.head, empty_pool(self.bound))
+            if named.partition != key or named.warm.roster is None:
+                raise damaged("file of expected people", "it is of another partition")
+            pool = having_expected(waits.pool, named.warm.roster.pool, roster, self.bound)
+            warm = replace(warm, roster=replace(waits, pool=pool))
         segments = tuple(segment.to_bytes() for segment in earlier.segments)
-        return Begun(self._kept(clock), warm, roster, segments, state.batches, state.rows)
+        return Begun(self._kept(clock), warm, roster, segments, batches, rows)
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
         """Where a batch of rows of a window goes, and the clock after it."""
