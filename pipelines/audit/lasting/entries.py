@@ -30,6 +30,10 @@ from kanonflow.schemas.policy import Policy
 INHERITED_MS = -(2**60)
 """Ends of releases from here to the first real one are those of a run that this one continues; its input is not
 here."""
+SEEN_BEFORE_MS = -(2**58)
+"""Of whom only the pool tells: the end of a window before every release of this run, and long over."""
+EXPECTED_MS = SEEN_BEFORE_MS + 1
+"""Of whom a file of people names, the same."""
 _EARLIEST = INHERITED_MS // 2
 _NEVER = np.iinfo(np.int64).max
 # A row whose time is unknown has an end before this.
@@ -108,6 +112,12 @@ def judge_entries(
     due[due] &= (over == entry[person[due]]) | (closing & (over < entry[person[due]]))
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
     came = np.bincount(rosters.entered, minlength=len(heads))
+    # Whom a file of people names enters with the first release that there is, and everybody with him.
+    expected = (person >= 0) & (rows.end == EXPECTED_MS)
+    forced |= np.bincount(rosters.entered[person[expected]], minlength=len(heads)) > 0
+    _judge_expected_values(
+        rows, person, expected, rosters, here & ~rosters.forgotten, heads, fields, findings
+    )
     early = (came > 0) & (came < (policy.intake or 0)) & ~forced & (ends > _EARLIEST)
     if early.any():
         findings.add(
@@ -116,6 +126,27 @@ def judge_entries(
         )
     if bounded:
         _judge_put_off(rows, person, rosters, heads, partition_of, policy, findings)
+
+
+def _judge_expected_values(
+    rows: InputRows,
+    person: np.ndarray,
+    expected: np.ndarray,
+    rosters: Rosters,
+    told: np.ndarray,
+    heads: Sequence[ReleaseHead],
+    fields: Sequence[str],
+    findings: Findings,
+) -> None:
+    """A value that the file of people has is the frozen one, whatever rows say. told: bool, whose values are there."""
+    who, values = person[expected], rows.values[expected]
+    for place, name in enumerate(fields):
+        other = told[who] & (values[:, place] >= 0) & (rosters.values[who, place] != values[:, place])
+        if other.any():
+            findings.add(
+                f"field {name}: {int(other.sum())} people have another frozen value than the file of people says",
+                *release_ids(heads, np.unique(rosters.entered[who[other]])),
+            )
 
 
 def _judge_put_off(
@@ -142,6 +173,8 @@ def _judge_put_off(
     entry = np.full(count, _NEVER)
     known = person[readable] >= 0
     entry[who[known]] = ends[rosters.entered[person[readable][known]]]
+    named = np.zeros(count, bool)
+    named[who[end == EXPECTED_MS]] = True
     # Rows of newcomers whose time was over before these had entered: with them all of the pool had to enter.
     over = end + policy.waiting_ms < entry[who]
     had_to = np.unique(np.column_stack([partition[who], end + policy.waiting_ms])[over], axis=0)
@@ -150,20 +183,23 @@ def _judge_put_off(
     borders = np.searchsorted(partition[order], np.arange(int(partition.max(initial=0)) + 2))
     intakes = np.bincount(rosters.entered, minlength=len(heads)) > 0
     left_out, put_off = [], []
-    sorted_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    sorted_of: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     for number, (at, own) in enumerate(zip(ends.tolist(), partition_of, strict=True)):
         if own < 0 or own + 1 >= len(borders) or heads[number].closing:
             continue
         if own not in sorted_of:
             members = order[borders[own] : borders[own + 1]]
-            sorted_of[own] = np.sort(first[members]), np.sort(np.maximum(entry[members], first[members]))
-        seen, entered = sorted_of[own]
+            entries = np.sort(np.maximum(entry[members], first[members]))
+            sorted_of[own] = np.sort(first[members]), entries, np.sort(entry[members[named[members]]])
+        seen, entered, waited = sorted_of[own]
         pool = int(np.searchsorted(seen, at, side="right") - np.searchsorted(entered, at, side="right"))
         if intakes[number]:
             if pool:
                 left_out.append(number)
         elif pool >= max(policy.cohort_size or 0, policy.k) and (
-            pool >= (policy.intake or 0) or (own, at) in held
+            pool >= (policy.intake or 0)
+            or (own, at) in held
+            or len(waited) > int(np.searchsorted(waited, at, side="right"))
         ):
             put_off.append(number)
     if left_out:

@@ -26,7 +26,12 @@ from typing import Any
 import numpy as np
 
 from kanonflow.pipelines.audit.judge.people_counted import judge_people
-from kanonflow.pipelines.audit.lasting.carried_people import judge_carried, judge_seen, with_pool
+from kanonflow.pipelines.audit.lasting.carried_people import (
+    judge_carried,
+    judge_expected,
+    judge_seen,
+    with_pool,
+)
 from kanonflow.pipelines.audit.lasting.class_floor import InputPeople, judge_floor
 from kanonflow.pipelines.audit.lasting.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
@@ -62,6 +67,8 @@ class LastingEvidence:
     bounded: the run read files to their end, so that all rows of a window were there when it was released.
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
+    named: one row for each person whom the file of people names, named_individual: int32 (p,), their codes; None:
+    there is no file, or it is not judged.
     """
 
     policy: Policy
@@ -79,6 +86,8 @@ class LastingEvidence:
     carried: Carried
     seen: np.ndarray
     record: ChainRecord | None
+    named: InputRows | None = None
+    named_individual: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,8 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     inherited = any(segment.inherited for segment in evidence.segments)
     # Of who waited before this run only the pool tells.
     inherited |= any(len(came.pool) for came in evidence.carried.came.values())
+    # Nor is there a row of everybody whom a file of people names.
+    inherited |= bool(evidence.carried.expected)
     people = InputPeople(evidence.rows, evidence.individual, explains=not inherited)
     judge_floor(ground, people, _payloads(evidence), findings)
     held = _judge_boxes(ground, findings)
@@ -135,6 +146,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     numbers = {
         key: number for key, number in zip(keys, evidence.partition_of, strict=True) if key is not None
     }
+    if evidence.named is not None:
+        named = replace(evidence.named, digest=evidence.digest_of_code[evidence.named_individual])
+        judge_expected(evidence.carried, named.digest, named.values, named.partition, numbers, findings)
     seen = with_pool(rows, evidence.carried, numbers)
     judge_entries(
         seen,
