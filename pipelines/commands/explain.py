@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.explain.explanation import Explanation, explain
+from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
@@ -36,7 +37,8 @@ def explain_input(
         raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
     if not quick:
         _compile_first(bound)
-    return explain(rows, bound, quick=quick)
+    people = read_people(bound, path)
+    return explain(rows, bound, quick=quick, expected=None if people is None else people.rows)
 
 
 def _compile_first(bound: BoundPolicy) -> None:

@@ -51,11 +51,13 @@ class Explanation:
         return explanation_text(self)
 
 
-def explain(rows: pa.Table, bound: BoundPolicy, *, quick: bool = False) -> Explanation:
+def explain(
+    rows: pa.Table, bound: BoundPolicy, *, quick: bool = False, expected: pa.Table | None = None
+) -> Explanation:
     """Look at a feed under a policy. Deterministic.
 
     rows: canonical rows of the whole feed. quick: count, and solve nothing: O(n log n) a field, and O(f^3 p log p) of f
-    quasi-identifiers and p people.
+    quasi-identifiers and p people. expected: people who are known from the start, as of ``Feed``.
     """
     plain = plain_statistics(rows, bound)
     follows = [each.dependent for each in redundant(plain.follows)]
@@ -64,5 +66,5 @@ def explain(rows: pa.Table, bound: BoundPolicy, *, quick: bool = False) -> Expla
         # Solvers take longer to load than a small feed to be counted.
         from kanonflow.pipelines.explain.solved import solve_variants
 
-        solved = solve_variants(rows, bound, follows)
+        solved = solve_variants(rows, bound, follows, expected=expected)
     return Explanation(plain, solved, recommendations(plain, solved, bound))

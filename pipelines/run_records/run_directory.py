@@ -28,7 +28,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.chains import feeds_read, people_file
+from kanonflow.pipelines.chains import feeds_read
 from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
     ChainAsked,
@@ -48,11 +48,12 @@ from kanonflow.pipelines.chains.continued_run import (
     refuse_continued,
 )
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
+from kanonflow.pipelines.chains.expected_people import PEOPLE_FILE, write_expected
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
-from kanonflow.pipelines.chains.people_file import PeopleFile
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.chains.read_before import keyed
+from kanonflow.pipelines.feeds.people_file import PeopleFile
 from kanonflow.pipelines.run_records.beginning import (
     Beginning,
     Found,
@@ -224,12 +225,12 @@ def open_run_directory(
         notes += told
         this |= _of_feed(run, elsewhere=elsewhere)
         if people is not None:
-            this |= {people_file.KEY: keyed(people.record, secret)}
+            this |= {PEOPLE_FILE: keyed(people.record, secret)}
             notes += (people.note,)
         if record is not None:
             notes += _resumed(run, record, this)
         elif people is not None and bound is not None:
-            people_file.write_expected(output, expected_states(people.rows, bound, secret, epoch))
+            write_expected(output, expected_states(people.rows, bound, secret, epoch))
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
@@ -565,7 +566,7 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         differences.append(
             f"its releases are {before} files, and these would be {now} (--release-format {before} goes on with it)"
         )
-    if there.get(people_file.KEY, {}).get("content") != this.get(people_file.KEY, {}).get("content"):
+    if there.get(PEOPLE_FILE, {}).get("content") != this.get(PEOPLE_FILE, {}).get("content"):
         differences.append("the file of people (people) is another one, or has other content")
     if there.get("sink", this.get("sink")) != this.get("sink"):
         differences.append("the releases went to another place")

@@ -21,10 +21,10 @@ from apache_beam.transforms.window import GlobalWindows
 
 from kanonflow.pipelines.chains.chain_record import ChainAsked
 from kanonflow.pipelines.chains.continued_run import refuse_second_successor
-from kanonflow.pipelines.chains.people_file import read_people
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
+from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import bind_input

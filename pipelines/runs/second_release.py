@@ -20,7 +20,7 @@ from typing import Any
 from kanonflow.pipelines.chains.chain_record import NOTHING_ASKED, ChainAsked
 from kanonflow.pipelines.chains.continued_run import successor
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput
-from kanonflow.pipelines.chains.people_file import PeopleFile
+from kanonflow.pipelines.feeds.people_file import PeopleFile
 from kanonflow.pipelines.options.options import RunOptions
 from kanonflow.pipelines.run_records.released_again import IN_CHAIN, LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (

@@ -84,7 +84,7 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
         pool = pool.having_seen(digests[person[seen]], own_ends(rows, bound)[seen], picked(rows, seen), bound)
     waits = (cohort < 0) & np.isin(digests, pool.people)
     end = due.slot.window_end
-    must = pool.due_first
+    must = bool(pool.from_start.any())
     if end is not None and waits.any():
         must = must or bool((deadlines(rows, bound)[waits[person]] <= end).any())
     size = pool.people.size

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
 _NEVER = np.iinfo(np.int64).min
@@ -35,9 +36,9 @@ class Pool:
     changed: NDArray[np.bool_]
 
     @property
-    def due_first(self) -> bool:
-        """Whether somebody is in it who was known from the start: they enter with the first release."""
-        return bool((self.ends == FROM_START).any())
+    def from_start(self) -> NDArray[np.bool_]:
+        """Who was known from the start, bool (p,): they enter with the first release."""
+        return (self.ends == FROM_START).any(axis=1)
 
     def having_seen(
         self, digests: NDArray[np.uint64], ends: NDArray[np.int64], rows: pa.Table, bound: BoundPolicy
@@ -85,3 +86,10 @@ def empty_pool(bound: BoundPolicy) -> Pool:
     nobody = np.empty(0, dtype=np.uint64)
     ends = np.empty((0, len(bound.quasis)), dtype=np.int64)
     return Pool(nobody, quasi_schema(bound).empty_table(), ends, np.empty(0, dtype=np.bool_))
+
+
+def named_twice(count: int) -> InputError:
+    """count: rows of people who stand there already."""
+    return InputError(
+        f"people: {count:,} rows name a person who stands there already; write one row a person, in one partition"
+    )
