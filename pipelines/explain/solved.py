@@ -82,7 +82,8 @@ def solve_variants(
 ) -> Solved:
     """Try every variant of a policy on stretches of the feed. Deterministic.
 
-    rows: canonical rows of the whole feed. follows: of ``variants``. expected: as of ``Feed``. workers: threads; None: one a core.
+    rows: canonical rows of the whole feed. follows: of ``variants``. expected: as of ``Feed``. workers: threads; None:
+    one a core.
     """
     feed = feed_of(rows, bound, expected).first_people(bound, MOST_PEOPLE)
     lengths = [] if bound.policy.window_ms is None else lengths_within(feed.rows, bound)

@@ -85,7 +85,6 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
-from kanonflow.transforms.windows.expected_people import expected_states
 
 _KEPT = ("second_releases", IN_CHAIN)
 """What others have written into run.json: it stays when the run resumes."""
@@ -226,11 +225,10 @@ def open_run_directory(
         this |= _of_feed(run, elsewhere=elsewhere)
         if people is not None:
             this |= {PEOPLE_FILE: keyed(people.record, secret)}
-            notes += (people.note,)
         if record is not None:
             notes += _resumed(run, record, this)
         elif people is not None and bound is not None:
-            write_expected(output, expected_states(people.rows, bound, secret, epoch))
+            notes += write_expected(output, people, bound, secret, epoch, chain.place)
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)

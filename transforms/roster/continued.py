@@ -47,7 +47,12 @@ def domains_of(roster: Roster, bound: BoundPolicy) -> dict[str, RangeDomain | Se
 
 
 def having_expected(pool: Pool, expected: Pool, roster: Roster, bound: BoundPolicy) -> Pool:
-    """The pool with those whom a file of people names and who are in no cohort. O(n log n)."""
+    """The pool with those whom a file of people names and who are in no cohort, if these can be cohorts of their own.
+
+    O(n log n).
+    """
     new = roster.cohorts_of(expected.people) < 0
+    if new.sum() < bound.policy.cohorts.cohort_size:
+        return pool
     ends = np.full(int(new.sum()), FROM_START, dtype=np.int64)
     return pool.having_seen(expected.people[new], ends, expected.values.filter(pa.array(new)), bound)

@@ -40,6 +40,11 @@ class Pool:
         """Who was known from the start, bool (p,): they enter with the first release."""
         return (self.ends == FROM_START).any(axis=1)
 
+    def of(self, people: NDArray[np.bool_]) -> Pool:
+        """Some of them, bool (p,)."""
+        values = self.values.filter(pa.array(people))
+        return Pool(self.people[people], values, self.ends[people], self.changed[people])
+
     def having_seen(
         self, digests: NDArray[np.uint64], ends: NDArray[np.int64], rows: pa.Table, bound: BoundPolicy
     ) -> Pool:

@@ -4,8 +4,8 @@
     expected_states(rows, bound, secret, epoch)             {partition key: CarriedState}
 
 A state is what an earlier run would have left that had seen these people and released nothing: they wait in the pool of
-their partition, and enter with its first release, together with whoever is new in it. That is an intake by count alone:
-nothing that rows say decides who is in it, so the swap condition holds as for any intake.
+their partition, and enter with its first release, in cohorts of their own. Nothing that rows say decides who is in
+these, so the swap condition holds; in one cohort with somebody who was seen it would not.
 """
 
 from __future__ import annotations
@@ -126,9 +126,13 @@ def _bound(
 
 
 def expected_states(
-    rows: pa.Table, bound: BoundPolicy, secret: Secret, epoch: int
+    rows: pa.Table, bound: BoundPolicy, secret: Secret, epoch: int, place: int = 0
 ) -> dict[bytes, CarriedState]:
-    """The pool of each partition. rows: one a person, canonical values of ``expected_columns``.
+    """The pool of each partition. rows: one a person, canonical values of ``expected_columns``. place: of the run in its
+    chain.
+
+    Left out is who is in a partition with fewer than a cohort of them: these people are known by their rows, as others
+    are.
 
     Raises InputError: a person stands there twice. O(p log p).
     """
@@ -141,10 +145,12 @@ def expected_states(
     states = {}
     for number, names in enumerate(values):
         own = np.flatnonzero(partition == number)
+        if own.size < policy.cohorts.cohort_size:
+            continue
         ends = np.full(own.size, FROM_START, dtype=np.int64)
         pool = empty_pool(bound).having_seen(digests[person[own]], ends, rows.take(pa.array(own)), bound)
         key, warm = partition_key(secret, names), WarmState(roster=RosterState(RosterHead(epoch), pool))
-        states[key] = CarriedState(key, epoch, 0, windows_of(policy), None, warm)
+        states[key] = CarriedState(key, epoch, place, windows_of(policy), None, warm)
     return states
 
 

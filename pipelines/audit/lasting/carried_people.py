@@ -133,7 +133,7 @@ def with_pool(rows: InputRows, carried: Carried, partition_of: Mapping[str, int]
     partition_of: the number of each partition, as rows are numbered; others are left out.
     """
     before = [(SEEN_BEFORE_MS, each) for each in carried.came.values()]
-    for end, came in (*before, *((EXPECTED_MS, each) for each in carried.expected)):
+    for end, came in (*before, *((EXPECTED_MS + each.place, each) for each in carried.expected)):
         number = partition_of.get(came.partition)
         if number is None or not len(came.pool):
             continue
@@ -208,7 +208,8 @@ def judge_expected(
         )
         return
     at = np.argsort(named)[np.searchsorted(np.sort(named), digests)]
-    other = int((kept != values[at]).any(axis=1).sum())
+    # Of who is forgotten no value is kept.
+    other = int(((kept != values[at]) & (kept >= 0).any(axis=1, keepdims=True)).any(axis=1).sum())
     if other:
         findings.add(
             f"{other} people were known from the start with other values than the file of people has"

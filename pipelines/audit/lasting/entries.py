@@ -33,7 +33,7 @@ here."""
 SEEN_BEFORE_MS = -(2**58)
 """Of whom only the pool tells: the end of a window before every release of this run, and long over."""
 EXPECTED_MS = SEEN_BEFORE_MS + 1
-"""Of whom a file of people names, the same."""
+"""Of whom a file of people names the same, plus the place of that run in its chain."""
 _EARLIEST = INHERITED_MS // 2
 _NEVER = np.iinfo(np.int64).max
 # A row whose time is unknown has an end before this.
@@ -51,6 +51,13 @@ class InputRows:
     end: np.ndarray
     values: np.ndarray
     readable: np.ndarray
+
+
+def rows_of(rows: InputRows, some: np.ndarray) -> InputRows:
+    """Some of the rows, bool (n,)."""
+    return InputRows(
+        rows.digest[some], rows.partition[some], rows.end[some], rows.values[some], rows.readable[some]
+    )
 
 
 def people_of_rows(rows: InputRows, rosters: Rosters) -> np.ndarray:
@@ -76,9 +83,11 @@ def judge_entries(
     fields: Sequence[str],
     findings: Findings,
     *,
+    expected: np.ndarray,
     bounded: bool,
 ) -> None:
-    """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers."""
+    """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers.
+    expected: bool (p,), who entered because he was known from the start, which is no intake."""
     ends = release_ends(heads)
     entry = ends[rosters.entered]
     latest = seen_until(heads)[rosters.entered]
@@ -106,18 +115,13 @@ def judge_entries(
             )
     # Also by a row whose values cannot be read: its person had been seen, and waited.
     due = (person >= 0) & (rows.end > _NOWHERE)
+    due[due] &= ~expected[person[due]]
     over = rows.end[due] + policy.waiting_ms
     closing = np.array([head.closing for head in heads], bool)[rosters.entered[person[due]]]
     # A closing release takes what was due before it, and comes for nothing else.
     due[due] &= (over == entry[person[due]]) | (closing & (over < entry[person[due]]))
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
-    came = np.bincount(rosters.entered, minlength=len(heads))
-    # Whom a file of people names enters with the first release that there is, and everybody with him.
-    expected = (person >= 0) & (rows.end == EXPECTED_MS)
-    forced |= np.bincount(rosters.entered[person[expected]], minlength=len(heads)) > 0
-    _judge_expected_values(
-        rows, person, expected, rosters, here & ~rosters.forgotten, heads, fields, findings
-    )
+    came = np.bincount(rosters.entered[~expected], minlength=len(heads))
     early = (came > 0) & (came < (policy.intake or 0)) & ~forced & (ends > _EARLIEST)
     if early.any():
         findings.add(
@@ -125,28 +129,8 @@ def judge_entries(
             *release_ids(heads, np.flatnonzero(early)),
         )
     if bounded:
-        _judge_put_off(rows, person, rosters, heads, partition_of, policy, findings)
-
-
-def _judge_expected_values(
-    rows: InputRows,
-    person: np.ndarray,
-    expected: np.ndarray,
-    rosters: Rosters,
-    told: np.ndarray,
-    heads: Sequence[ReleaseHead],
-    fields: Sequence[str],
-    findings: Findings,
-) -> None:
-    """A value that the file of people has is the frozen one, whatever rows say. told: bool, whose values are there."""
-    who, values = person[expected], rows.values[expected]
-    for place, name in enumerate(fields):
-        other = told[who] & (values[:, place] >= 0) & (rosters.values[who, place] != values[:, place])
-        if other.any():
-            findings.add(
-                f"field {name}: {int(other.sum())} people have another frozen value than the file of people says",
-                *release_ids(heads, np.unique(rosters.entered[who[other]])),
-            )
+        others = (person < 0) | ~expected[person]
+        _judge_put_off(rows_of(rows, others), person[others], rosters, heads, partition_of, policy, findings)
 
 
 def _judge_put_off(
@@ -173,8 +157,6 @@ def _judge_put_off(
     entry = np.full(count, _NEVER)
     known = person[readable] >= 0
     entry[who[known]] = ends[rosters.entered[person[readable][known]]]
-    named = np.zeros(count, bool)
-    named[who[end == EXPECTED_MS]] = True
     # Rows of newcomers whose time was over before these had entered: with them all of the pool had to enter.
     over = end + policy.waiting_ms < entry[who]
     had_to = np.unique(np.column_stack([partition[who], end + policy.waiting_ms])[over], axis=0)
@@ -183,23 +165,20 @@ def _judge_put_off(
     borders = np.searchsorted(partition[order], np.arange(int(partition.max(initial=0)) + 2))
     intakes = np.bincount(rosters.entered, minlength=len(heads)) > 0
     left_out, put_off = [], []
-    sorted_of: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    sorted_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for number, (at, own) in enumerate(zip(ends.tolist(), partition_of, strict=True)):
         if own < 0 or own + 1 >= len(borders) or heads[number].closing:
             continue
         if own not in sorted_of:
             members = order[borders[own] : borders[own + 1]]
-            entries = np.sort(np.maximum(entry[members], first[members]))
-            sorted_of[own] = np.sort(first[members]), entries, np.sort(entry[members[named[members]]])
-        seen, entered, waited = sorted_of[own]
+            sorted_of[own] = np.sort(first[members]), np.sort(np.maximum(entry[members], first[members]))
+        seen, entered = sorted_of[own]
         pool = int(np.searchsorted(seen, at, side="right") - np.searchsorted(entered, at, side="right"))
         if intakes[number]:
             if pool:
                 left_out.append(number)
         elif pool >= max(policy.cohort_size or 0, policy.k) and (
-            pool >= (policy.intake or 0)
-            or (own, at) in held
-            or len(waited) > int(np.searchsorted(waited, at, side="right"))
+            pool >= (policy.intake or 0) or (own, at) in held
         ):
             put_off.append(number)
     if left_out:

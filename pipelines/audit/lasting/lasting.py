@@ -6,7 +6,7 @@ judge_lasting(evidence, key, findings) -> LastingFigures
     classes against the input, whoever stands in them                       class_floor.py
     boxes against the cohorts that lie in them                              points_in_boxes.py
     with the key of people's digests, against the input:
-        who entered, when, with which frozen values                         entries.py
+        who entered, when, with which frozen values                         entries.py, expected_entries.py
         which rows can be in no group of theirs                             lasting_groups.py
         whose rows are in each group, and under which box and window        followed_groups.py
         with matching records exactly                                       lasting_records.py
@@ -33,7 +33,18 @@ from kanonflow.pipelines.audit.lasting.carried_people import (
     with_pool,
 )
 from kanonflow.pipelines.audit.lasting.class_floor import InputPeople, judge_floor
-from kanonflow.pipelines.audit.lasting.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
+from kanonflow.pipelines.audit.lasting.entries import (
+    INHERITED_MS,
+    InputRows,
+    judge_entries,
+    people_of_rows,
+    rows_of,
+)
+from kanonflow.pipelines.audit.lasting.expected_entries import (
+    are_too_few,
+    entered_as_expected,
+    judge_expected_entries,
+)
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
@@ -150,18 +161,27 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         named = replace(evidence.named, digest=evidence.digest_of_code[evidence.named_individual])
         judge_expected(evidence.carried, named.digest, named.values, named.partition, numbers, findings)
     seen = with_pool(rows, evidence.carried, numbers)
+    its = people_of_rows(seen, rosters)
+    counts = ~are_too_few(seen, its, rosters, heads, policy)
+    seen, its = rows_of(seen, counts), its[counts]
+    expected = np.zeros(len(rosters.person), bool)
+    expected[its[entered_as_expected(seen, its, rosters, heads)]] = True
+    fields = [book.book.column.name for book in evidence.box_books]
     judge_entries(
         seen,
-        people_of_rows(seen, rosters),
+        its,
         rosters,
         heads,
         evidence.partition_of,
         policy,
-        [book.book.column.name for book in evidence.box_books],
+        fields,
         findings,
+        expected=expected,
         # Repeats of an event are in the input, and nobody is seen by one.
         bounded=evidence.bounded and policy.event_id is None and not waiting,
     )
+    if evidence.named is not None:
+        judge_expected_entries(seen, its, rosters, heads, evidence.partition_of, fields, findings)
     if not waiting:
         entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
