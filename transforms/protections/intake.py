@@ -130,13 +130,13 @@ def _waiting(before: Before, due: Due) -> Pool:
 
 
 def _entering(
-    pool: Pool, known: int, here: NDArray[np.uint64], must: set[int], due: Due
+    pool: Pool, others: int, here: NDArray[np.uint64], must: set[int], due: Due
 ) -> NDArray[np.bool_]:
     """Who of a pool enters, bool (p,): of those who were seen all or nobody, by count or because a row of one must
     leave; of those who are known from the start all, with the first release.
 
-    others: people with rows here who are in cohorts. here: digests of those who wait and have rows here. must: of whom a
-    row must leave now.
+    others: people with rows here who are in cohorts. here: digests of those who wait and have rows here. must: of whom
+    a row must leave now.
     """
     cohorts, k = due.policy.cohorts, due.policy.k
     first, rest = pool.from_start, ~pool.from_start

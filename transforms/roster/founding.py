@@ -61,7 +61,8 @@ def found(
     """The cohorts of a pool.
 
     pool: at least ``cohort_size`` people, and at most ``MOST``, of each kind that is in it: seen, known from the start.
-    head: of the roster so far; the cohorts' numbers go on from it. domains: those of the partition. seed: of the search.
+    head: of the roster so far; the cohorts' numbers go on from it. domains: those of the partition. seed: of the
+    search.
 
     Postcondition: every person is in one cohort of at least ``cohort_size``; a function of the arguments but for
     ``threads``, which has no say. Time: that of the solver.

@@ -128,8 +128,8 @@ def _bound(
 def expected_states(
     rows: pa.Table, bound: BoundPolicy, secret: Secret, epoch: int, place: int = 0
 ) -> dict[bytes, CarriedState]:
-    """The pool of each partition. rows: one a person, canonical values of ``expected_columns``. place: of the run in its
-    chain.
+    """The pool of each partition. rows: one a person, canonical values of ``expected_columns``. place: of the run in
+    its chain.
 
     Left out is who is in a partition with fewer than a cohort of them: these people are known by their rows, as others
     are.
