@@ -129,20 +129,25 @@ def judge_entries(
             *release_ids(heads, np.flatnonzero(early)),
         )
     if bounded:
-        others = (person < 0) | ~expected[person]
-        _judge_put_off(rows_of(rows, others), person[others], rosters, heads, partition_of, policy, findings)
+        others = np.ones(len(person), bool)
+        others[person >= 0] = ~expected[person[person >= 0]]
+        its = rows_of(rows, others), person[others]
+        _judge_put_off(*its, rosters, came > 0, heads, partition_of, policy, findings)
 
 
 def _judge_put_off(
     rows: InputRows,
     person: np.ndarray,
     rosters: Rosters,
+    intakes: np.ndarray,
     heads: Sequence[ReleaseHead],
     partition_of: Sequence[int],
     policy: Policy,
     findings: Findings,
 ) -> None:
-    """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold."""
+    """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold.
+
+    intakes: bool, with which releases some of them did."""
     readable = rows.readable & (rows.end > _NOWHERE)
     people, who, _ = group_rows(
         np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)])
@@ -163,7 +168,6 @@ def _judge_put_off(
     held = set(map(tuple, had_to.tolist()))
     order = np.argsort(partition, kind="stable")
     borders = np.searchsorted(partition[order], np.arange(int(partition.max(initial=0)) + 2))
-    intakes = np.bincount(rosters.entered, minlength=len(heads)) > 0
     left_out, put_off = [], []
     sorted_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for number, (at, own) in enumerate(zip(ends.tolist(), partition_of, strict=True)):
