@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.kinds.domains import RangeDomain, SetDomain
-from kanonflow.transforms.roster.pool import FROM_START, Pool
+from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import Roster, Segment, empty_roster
 from kanonflow.transforms.roster.window_groups import LastGroups
 
@@ -54,5 +53,4 @@ def having_expected(pool: Pool, expected: Pool, roster: Roster, bound: BoundPoli
     new = roster.cohorts_of(expected.people) < 0
     if new.sum() < bound.policy.cohorts.cohort_size:
         return pool
-    ends = np.full(int(new.sum()), FROM_START, dtype=np.int64)
-    return pool.having_seen(expected.people[new], ends, expected.values.filter(pa.array(new)), bound)
+    return pool.expecting(expected.people[new], expected.values.filter(pa.array(new)), bound)

@@ -38,7 +38,27 @@ class Pool:
     @property
     def from_start(self) -> NDArray[np.bool_]:
         """Who was known from the start, bool (p,): they enter with the first release."""
-        return (self.ends == FROM_START).any(axis=1)
+        return (self.ends == FROM_START).all(axis=1)
+
+    def expecting(self, people: NDArray[np.uint64], values: pa.Table, bound: BoundPolicy) -> Pool:
+        """The pool with people who are known from the start, in the place of what rows said of them.
+
+        people: uint64 (m,), digests, none twice. values: m rows, canonical; a null stands for good: that a row says
+        more would tell that there was one. O((p + m) log(p + m)).
+        """
+        stays = ~np.isin(self.people, people)
+        every = np.concatenate([self.people[stays], people])
+        order = np.argsort(every, kind="stable")
+        told = values.select([column.name for column in bound.quasis]).cast(quasi_schema(bound))
+        table = pa.concat_tables([self.values.filter(pa.array(stays)), told]).take(pa.array(order))
+        ends = np.full((people.size, len(bound.quasis)), FROM_START, dtype=np.int64)
+        changed = np.concatenate([self.changed[stays], np.zeros(people.size, dtype=np.bool_)])
+        return Pool(
+            every[order],
+            table.combine_chunks(),
+            np.concatenate([self.ends[stays], ends])[order],
+            changed[order],
+        )
 
     def of(self, people: NDArray[np.bool_]) -> Pool:
         """Some of them, bool (p,)."""
@@ -56,8 +76,11 @@ class Pool:
         Postcondition: the order of the rows, and in how many calls they came, changes nothing; nor do rows that are
         seen again. Why: what a person's frozen values are must be the same on a retry, and must not follow from
         payload or arrival. Of ``changed`` that holds because the value that is kept is one of those seen: values that
-        each equal it are equal to each other. O(d n log n).
+        each equal it are equal to each other. Rows of people who are known from the start say nothing. O(d n log n).
         """
+        others = ~np.isin(digests, self.people[self.from_start])
+        if not others.all():
+            digests, ends, rows = digests[others], ends[others], rows.filter(pa.array(others))
         people, owner = np.unique(np.concatenate([self.people, digests]), return_inverse=True)
         latest = np.full((people.size, len(bound.quasis)), _NEVER, dtype=np.int64)
         changed = np.zeros(people.size, dtype=np.bool_)
@@ -78,6 +101,7 @@ class Pool:
             pick[owner[order[first]]] = order[first]
             latest[pick >= 0, number] = when[pick[pick >= 0]]
             columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
+        latest[np.isin(people, self.people[self.from_start])] = FROM_START  # also where the value is a null
         return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed)
 
 

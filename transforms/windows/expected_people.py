@@ -24,7 +24,7 @@ from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.continued import Continued
-from kanonflow.transforms.roster.pool import FROM_START, empty_pool, named_twice
+from kanonflow.transforms.roster.pool import empty_pool, named_twice
 from kanonflow.transforms.roster.roster import RosterHead
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import no_groups
@@ -147,8 +147,7 @@ def expected_states(
         own = np.flatnonzero(partition == number)
         if own.size < policy.cohorts.cohort_size:
             continue
-        ends = np.full(own.size, FROM_START, dtype=np.int64)
-        pool = empty_pool(bound).having_seen(digests[person[own]], ends, rows.take(pa.array(own)), bound)
+        pool = empty_pool(bound).expecting(digests[person[own]], rows.take(pa.array(own)), bound)
         key, warm = partition_key(secret, names), WarmState(roster=RosterState(RosterHead(epoch), pool))
         states[key] = CarriedState(key, epoch, place, windows_of(policy), None, warm)
     return states

@@ -1,6 +1,6 @@
 """Did those who were known from the start enter as such? They stand among the rows as one long before all others.
 
-values     a value that the file of people has is the frozen one, whatever rows say
+values     what the file of people has is the frozen value, a null as well, whatever rows say
 apart      no cohort has people who were seen and people who were known from the start
 first      they entered with the first release of their partition
 """
@@ -60,8 +60,7 @@ def judge_expected_entries(
     named = entered_as_expected(rows, person, rosters, heads)
     who, values = person[named], rows.values[named]
     for place, name in enumerate(fields):
-        other = ~rosters.forgotten[who] & (values[:, place] >= 0)
-        other &= rosters.values[who, place] != values[:, place]
+        other = ~rosters.forgotten[who] & (rosters.values[who, place] != values[:, place])
         if other.any():
             findings.add(
                 f"field {name}: {int(other.sum())} people have another frozen value than the file of people says",
