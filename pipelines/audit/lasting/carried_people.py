@@ -184,13 +184,19 @@ def judge_expected(
     values: np.ndarray,
     partition: np.ndarray,
     partition_of: Mapping[str, int],
+    cohort_size: int,
     findings: Findings,
 ) -> None:
-    """With the secret: the people whom the run expected are those of the file of people.
+    """With the secret: the people whom the run expected are those of the file of people, where these are a cohort.
 
     named: uint64 (p,), digests of the file's people; values: int32 (p, d), codes of their quasi-identifiers;
     partition: int32 (p,), of each. partition_of: as of ``with_pool``; only of these can be told which partition it is.
     """
+    if len(np.unique(named)) < len(named):
+        findings.add("a person stands twice in the file of people")
+        return
+    many = np.bincount(partition, minlength=1)[partition] >= cohort_size
+    named, values, partition = named[many], values[many], partition[many]
     numbered = [partition_of.get(each.partition, -1) for each in carried.expected]
     sizes = [len(each.pool) for each in carried.expected]
     digests = _joined([each.pool for each in carried.expected])
@@ -199,7 +205,7 @@ def judge_expected(
     )
     where = np.repeat(np.array(numbered, np.int64), sizes)
     strange, lost = int((~np.isin(digests, named)).sum()), int((~np.isin(named, digests)).sum())
-    if len(np.unique(digests)) < len(digests) or len(np.unique(named)) < len(named):
+    if len(np.unique(digests)) < len(digests):
         findings.add("a person stands twice among those known from the start")
     if strange or lost:
         findings.add(

@@ -159,7 +159,8 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     }
     if evidence.named is not None:
         named = replace(evidence.named, digest=evidence.digest_of_code[evidence.named_individual])
-        judge_expected(evidence.carried, named.digest, named.values, named.partition, numbers, findings)
+        told = (named.digest, named.values, named.partition)
+        judge_expected(evidence.carried, *told, numbers, policy.cohorts.cohort_size, findings)
     seen = with_pool(rows, evidence.carried, numbers)
     its = people_of_rows(seen, rosters)
     counts = ~are_too_few(seen, its, rosters, heads, policy)
