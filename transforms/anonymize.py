@@ -329,8 +329,6 @@ def _refuse_people(policy: Policy, people: beam.PCollection | None, continued: E
     if people is None:
         if policy.people is not None and continued is None:
             mistake = "a pipeline of one's own hands them in as a collection: KAnonymize(..., people=...)"
-    elif not policy.promise.epochs:
-        mistake = "people are known from the start with cohort: lasting only; leave the collection out"
     elif continued is not None:
         mistake = "an earlier run's cohorts come with the people whom they know; leave the collection out"
     elif not people.is_bounded:

@@ -97,8 +97,6 @@ def _expected(
                 ["people: a table of them is handed in: anonymize_table(..., people=...)"], bound.policy.name
             )
         return None
-    if not bound.policy.promise.epochs:
-        raise PolicyError(["people: are known from the start with cohort: lasting only"], bound.policy.name)
     table = as_table(people)
     rows = PeopleRows(bound, table.schema, "the table of people", text=text)
     rows.add(table)

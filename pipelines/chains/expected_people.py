@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.feeds.people_file import PeopleFile
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory
 from kanonflow.transforms.lineage.committed_rosters import EXPECTED, cohorts_directory, partition_cohorts
 from kanonflow.transforms.secret.seeds import Secret
-from kanonflow.transforms.windows.expected_people import expected_states
+from kanonflow.transforms.windows.expected_people import PeopleFile, expected_states
 
 PEOPLE_FILE = "people_file"
 """In run.json: what the file of people held."""

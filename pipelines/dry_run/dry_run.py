@@ -141,7 +141,7 @@ def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 
     Time: that of releasing the rows that are played.
     """
     continued = None
-    if feed.expected is not None and bound.policy.promise.epochs:
+    if feed.expected is not None and bound.policy.people is not None:
         continued = ExpectedCohorts(feed.expected, bound, NOT_SECRET, 0)
     step = PartitionStep(bound, NOT_SECRET, threads, continued=continued, compressed=False)
     places = np.flatnonzero(stretch.played)

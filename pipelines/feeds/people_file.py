@@ -8,10 +8,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from kanonflow.pipelines.feeds.input_files import InputFile, find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
@@ -21,22 +18,7 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.rows.elements import from_ipc
-from kanonflow.transforms.windows.expected_people import PeopleRows
-
-
-@dataclass(frozen=True)
-class PeopleFile:
-    """path: where it is. record: its name, size and content, as an input's. rows: one a person, canonical values of
-    ``expected_columns``."""
-
-    path: str
-    record: Mapping[str, Any]
-    rows: pa.Table
-
-    @property
-    def note(self) -> str:
-        """For the terminal."""
-        return f"People known from the start, of {self.path}: {self.rows.num_rows:,}."
+from kanonflow.transforms.windows.expected_people import PeopleFile, PeopleRows
 
 
 def people_location(policy: Policy, policy_file: str) -> str:

@@ -53,7 +53,6 @@ from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.chains.read_before import keyed
-from kanonflow.pipelines.feeds.people_file import PeopleFile
 from kanonflow.pipelines.run_records.beginning import (
     Beginning,
     Found,
@@ -85,6 +84,7 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.expected_people import PeopleFile
 
 _KEPT = ("second_releases", IN_CHAIN)
 """What others have written into run.json: it stays when the run resumes."""

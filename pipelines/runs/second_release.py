@@ -20,7 +20,6 @@ from typing import Any
 from kanonflow.pipelines.chains.chain_record import NOTHING_ASKED, ChainAsked
 from kanonflow.pipelines.chains.continued_run import successor
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput
-from kanonflow.pipelines.feeds.people_file import PeopleFile
 from kanonflow.pipelines.options.options import RunOptions
 from kanonflow.pipelines.run_records.released_again import IN_CHAIN, LOSS, take_back
 from kanonflow.pipelines.run_records.run_directory import (
@@ -38,6 +37,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.secret.seeds import Secret
 from kanonflow.transforms.sinks.sinks import restricted_directory
+from kanonflow.transforms.windows.expected_people import PeopleFile
 
 _WITHIN = ("FnApiRunner", "DirectRunner", "BundleBasedDirectRunner")
 """Runners that end with the process."""

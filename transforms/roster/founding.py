@@ -90,9 +90,9 @@ def _apart(
         own = np.flatnonzero(mask)
         if own.size:
             part = table if own.size == table.records else _rows_of(table, own)
-            found, loss = _labels(part, policy, size, seed, threads)
-            labels[own] = found + classes
-            classes += int(found.max()) + 1
+            its, loss = _labels(part, policy, size, seed, threads)
+            labels[own] = its + classes
+            classes += int(its.max()) + 1
             lost += loss * own.size
     return labels, lost / table.records
 

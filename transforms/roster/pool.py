@@ -49,8 +49,8 @@ class Pool:
         stays = ~np.isin(self.people, people)
         every = np.concatenate([self.people[stays], people])
         order = np.argsort(every, kind="stable")
-        told = values.select([column.name for column in bound.quasis]).cast(quasi_schema(bound))
-        table = pa.concat_tables([self.values.filter(pa.array(stays)), told]).take(pa.array(order))
+        stated = values.select([column.name for column in bound.quasis]).cast(quasi_schema(bound))
+        table = pa.concat_tables([self.values.filter(pa.array(stays)), stated]).take(pa.array(order))
         ends = np.full((people.size, len(bound.quasis)), FROM_START, dtype=np.int64)
         changed = np.concatenate([self.changed[stays], np.zeros(people.size, dtype=np.bool_)])
         return Pool(

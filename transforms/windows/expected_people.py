@@ -11,7 +11,8 @@ these, so the swap condition holds; in one cohort with somebody who was seen it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,34 @@ from kanonflow.transforms.secret.seeds import Secret, partition_key, people_key
 from kanonflow.transforms.windows.chain import CarriedState, windows_of
 
 
+@dataclass(frozen=True)
+class PeopleFile:
+    """path: where it is. record: its name, size and content, as an input's. rows: one a person, canonical values of
+    ``expected_columns``."""
+
+    path: str
+    record: Mapping[str, Any]
+    rows: pa.Table
+
+    @property
+    def note(self) -> str:
+        """For the terminal."""
+        return f"People known from the start, of {self.path}: {self.rows.num_rows:,}."
+
+
 def expected_columns(bound: BoundPolicy) -> tuple[BoundColumn, ...]:
-    """What is read of each person: the individual, the quasi-identifiers, and what the feed is partitioned by."""
+    """What is read of each person: the individual, the quasi-identifiers, and what the feed is partitioned by.
+
+    Raises PolicyError: people do not enter for good.
+    """
     policy = bound.policy
-    wanted = {policy.cohorts.individual.name, *policy.partition_by} | {field.name for field in policy.quasis}
+    try:
+        individual = policy.cohorts.individual
+    except LookupError:
+        raise PolicyError(
+            ["people: are known from the start with cohort: lasting only"], policy.name
+        ) from None
+    wanted = {individual.name, *policy.partition_by} | {field.name for field in policy.quasis}
     return tuple(column for column in bound.columns if column.name in wanted)
 
 
@@ -87,13 +112,13 @@ class PeopleRows:
         nobody is left out.
         """
         if self._faults:
-            told = []
+            mistakes = []
             for (field, reason), count in sorted(self._faults.items()):
                 first = self._first.get((field, reason))
                 at = "" if first is None else f", the first in row {first}"
-                told.append(f"{field}: {reason} in {count:,} rows{at}")
+                mistakes.append(f"{field}: {reason} in {count:,} rows{at}")
             raise InputError(
-                f"people: {self._source}: {'; '.join(told)}. Nobody who is named may be left out: mend them (rows are"
+                f"people: {self._source}: {'; '.join(mistakes)}. Nobody named may be left out: mend them (rows are"
                 " counted from 1, without a header)"
             )
         if not self._count:

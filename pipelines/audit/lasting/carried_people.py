@@ -200,7 +200,7 @@ def judge_expected(
     numbered = [partition_of.get(each.partition, -1) for each in carried.expected]
     sizes = [len(each.pool) for each in carried.expected]
     digests = _joined([each.pool for each in carried.expected])
-    kept = np.concatenate(
+    pooled = np.concatenate(
         [np.zeros((0, values.shape[1]), np.int32), *(each.values for each in carried.expected)]
     )
     where = np.repeat(np.array(numbered, np.int64), sizes)
@@ -215,7 +215,7 @@ def judge_expected(
         return
     at = np.argsort(named)[np.searchsorted(np.sort(named), digests)]
     # Of who is forgotten no value is kept.
-    other = int(((kept != values[at]) & (kept >= 0).any(axis=1, keepdims=True)).any(axis=1).sum())
+    other = int(((pooled != values[at]) & (pooled >= 0).any(axis=1, keepdims=True)).any(axis=1).sum())
     if other:
         findings.add(
             f"{other} people were known from the start with other values than the file of people has"

@@ -30,9 +30,9 @@ def entered_as_expected(
 ) -> np.ndarray:
     """Which of these rows are of somebody who entered with the run that expected him, bool (n,)."""
     place = np.array([head.place for head in heads], np.int64)
-    found = are_expected(rows) & (person >= 0)
-    found[found] &= place[rosters.entered[person[found]]] == rows.end[found] - EXPECTED_MS
-    return found
+    entered = are_expected(rows) & (person >= 0)
+    entered[entered] &= place[rosters.entered[person[entered]]] == rows.end[entered] - EXPECTED_MS
+    return entered
 
 
 def are_too_few(
@@ -66,9 +66,9 @@ def judge_expected_entries(
                 f"field {name}: {int(other.sum())} people have another frozen value than the file of people says",
                 *release_ids(heads, np.unique(rosters.entered[who[other]])),
             )
-    known = np.zeros(len(rosters.person), bool)
-    known[who] = True
-    count = np.bincount(rosters.cohort, weights=known, minlength=len(rosters.members))
+    early = np.zeros(len(rosters.person), bool)
+    early[who] = True
+    count = np.bincount(rosters.cohort, weights=early, minlength=len(rosters.members))
     mixed = (count > 0) & (count < rosters.members)
     if mixed.any():
         findings.add(

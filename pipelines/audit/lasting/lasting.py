@@ -159,8 +159,8 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     }
     if evidence.named is not None:
         named = replace(evidence.named, digest=evidence.digest_of_code[evidence.named_individual])
-        told = (named.digest, named.values, named.partition)
-        judge_expected(evidence.carried, *told, numbers, policy.cohorts.cohort_size, findings)
+        people_of_file = (named.digest, named.values, named.partition)
+        judge_expected(evidence.carried, *people_of_file, numbers, policy.cohorts.cohort_size, findings)
     seen = with_pool(rows, evidence.carried, numbers)
     its = people_of_rows(seen, rosters)
     counts = ~are_too_few(seen, its, rosters, heads, policy)

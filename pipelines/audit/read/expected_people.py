@@ -33,9 +33,9 @@ def read_named(policy_file: Path, bound: BoundPolicy, books: Sequence[CodeBook])
     try:
         columns = find_input([str(path)], with_delimiter(policy.csv, None))
     except InputError as error:
-        told = str(error).replace("--input ", "")
+        why = str(error).replace("--input ", "")
         raise InputError(
-            f"people: {told}; the audit reads the file as the run did: keep it with the input"
+            f"people: {why}; the audit reads the file as the run did: keep it with the input"
         ) from None
     wanted = (policy.cohorts.individual.name, *policy.partition_by, *(field.name for field in policy.quasis))
     fields = [policy.field(name) for name in dict.fromkeys(wanted) if name in columns.schema.names]
