@@ -161,6 +161,7 @@ def audit(
         elsewhere=evidence.released.elsewhere,
         bounded=read_to_the_end(Path(release_dir)),
         runs=places is not None,
+        expected=evidence.carried.named is not None,
     )
     return AuditReport(
         findings.messages(),
