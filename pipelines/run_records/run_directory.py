@@ -49,6 +49,7 @@ from kanonflow.pipelines.chains.continued_run import (
     refuse_other_beginning,
 )
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
+from kanonflow.pipelines.chains.expected_people import PEOPLE_FILE, write_expected
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
@@ -84,6 +85,7 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.expected_people import PeopleFile
 
 _KEPT = ("second_releases", IN_CHAIN)
 """What others have written into run.json: it stays when the run resumes."""
@@ -119,6 +121,7 @@ class RunDirectory:
     chain: which of its chain it is.
     job_start: of a stream, how often its job had begun before.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
+    expects: whether a file of people said who is known from the start.
     """
 
     output: str
@@ -131,6 +134,7 @@ class RunDirectory:
     begins: str = ""
     chain: Chain | None = None
     job_start: int = 0
+    expects: bool = False
 
 
 @contextlib.contextmanager
@@ -149,6 +153,7 @@ def open_run_directory(
     continuing: ContinuingInput | None = None,
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
     asked: ChainAsked = NOTHING_ASKED,
+    people: PeopleFile | None = None,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -168,6 +173,7 @@ def open_run_directory(
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
         asked: what is asked of the run in its chain (``chain_record``).
+        people: who is known from the start; None: nobody by a file.
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
@@ -222,8 +228,12 @@ def open_run_directory(
             continue_once(earlier, output)
         notes += told
         this |= _of_feed(run, elsewhere=elsewhere)
+        if people is not None:
+            this |= {PEOPLE_FILE: keyed(people.record, secret)}
         if record is not None:
             notes += _resumed(run, record, this)
+        elif people is not None and bound is not None:
+            notes += write_expected(output, people, bound, secret, epoch, chain.place)
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
@@ -232,7 +242,6 @@ def open_run_directory(
                 this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
             ]
             digest = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            people = people_of_record(this.get("people"))
             yield RunDirectory(
                 output,
                 secret,
@@ -240,10 +249,11 @@ def open_run_directory(
                 digest,
                 epoch,
                 continued,
-                people,
+                people_of_record(this.get("people")),
                 fed.get(BEGINS, ""),
                 chain,
                 int(this.get(_STARTS, 0)),
+                people is not None,
             )
         except NotBegunError as error:
             if is_local(restricted) and not begins.used and not holds_output(output):
@@ -489,10 +499,15 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
 
 def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
     # Neither the number of threads, nor the reason why a risk is accepted, nor how many rows may be rejected changes a
-    # release.
+    # release; nor where a file of people is, whose content is on record by itself.
     fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
     fixed = replace(
-        policy, solver=replace(policy.solver, threads=None), fields=fields, max_rejected=None, assess=None
+        policy,
+        solver=replace(policy.solver, threads=None),
+        fields=fields,
+        max_rejected=None,
+        assess=None,
+        people=None,
     )
     return {
         "kanonflow": version("kanonflow"),
@@ -554,6 +569,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         differences.append(
             f"its releases are {before} files, and these would be {now} (--release-format {before} goes on with it)"
         )
+    if there.get(PEOPLE_FILE, {}).get("content") != this.get(PEOPLE_FILE, {}).get("content"):
+        differences.append("the file of people (people) is another one, or has other content")
     if there.get("sink", this.get("sink")) != this.get("sink"):
         differences.append("the releases went to another place")
     if not same_files(there.get("input"), this["input"]):

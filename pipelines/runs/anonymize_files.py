@@ -22,7 +22,9 @@ from apache_beam.transforms.window import GlobalWindows
 from kanonflow.pipelines.chains.chain_record import ChainAsked
 from kanonflow.pipelines.chains.continued_run import refuse_second_successor
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
+from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
+from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import bind_input
@@ -141,6 +143,7 @@ def anonymize_files(
     replaced = previous_sources(options.previous_secrets)
     refuse_shared_secret((source_of_secret, *replaced), (file.path for file in files))
     # Before anything is there: neither can be taken back once a release is out.
+    people = read_people(bound, options.policy, recorded_file)
     proposed = refuse_misfits(files, bound, csv, ", ".join(patterns))
     compile_first(bound, terminal, here=not is_dataflow(options.runner), quiet=options.quiet)
     measured = measure_payload(files, bound, csv)
@@ -161,7 +164,7 @@ def anonymize_files(
         options.carry, options.until, partial(latest_window_end, files, bound, csv), options.epoch
     )
     with open_release_directory(
-        options, policy, records, secret, previous, bound, continuing, asked
+        options, policy, records, secret, previous, bound, continuing, asked, people
     ) as directory:
         for note in directory.notes:
             tell(note, terminal)
@@ -295,10 +298,16 @@ def kanonymize(
 
 
 def continued_cohorts(directory: RunDirectory, bound: BoundPolicy) -> ContinuedCohorts | None:
-    """Where the stateful step finds whom the run knows from the start; None: it began an epoch."""
-    if not directory.continued:
+    """Where the stateful step finds whom the run knows from the start; None: it knows nobody."""
+    if not directory.continued and not directory.expects:
         return None
-    return ContinuedCohorts(as_workers_see(directory.output), bound, directory.epoch)
+    seen = as_workers_see(directory.output)
+    return ContinuedCohorts(seen, bound, directory.epoch, expects=directory.expects)
+
+
+def recorded_file(file: InputFile) -> dict[str, Any]:
+    """What a run keeps of a file beside its input. Raises InputError: it cannot be read."""
+    return input_contents([file])[0].record()
 
 
 def refuse_second_continuation(options: RunOptions) -> None:

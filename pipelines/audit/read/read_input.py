@@ -312,27 +312,26 @@ def _no_text(cells: list[str]) -> list[int]:
 def _read_typed(
     path: Path, columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]
 ) -> Iterator[np.ndarray]:
-    names = bound.input_columns
+    for cells in typed_chunks(path, columns, bound.input_columns):
+        yield np.column_stack([book.codes_of_column(each) for book, each in zip(books, cells, strict=True)])
+
+
+def typed_chunks(path: Path, columns: InputColumns, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+    """Some columns of an Avro or Parquet file, as it has them, in chunks of rows. Raises InputError: it is damaged."""
     if columns.kind == "avro":
         records = avro_records(path)
         leaves = {".".join(keys): keys for keys, _ in _leaves(_avro_schema(path))}
         while chunk := list(islice(records, CHUNK_ROWS)):
-            cells = [
+            yield [
                 _column([_at(record, leaves[name]) for record in chunk], columns.schema.field(name).type)
                 for name in names
             ]
-            yield np.column_stack(
-                [book.codes_of_column(each) for book, each in zip(books, cells, strict=True)]
-            )
         return
     try:
         file = pq.ParquetFile(path)
         ways = {".".join(keys): keys for keys, _ in _leaves(file.schema_arrow)}
         for batch in file.iter_batches(CHUNK_ROWS, columns=list(names)):
-            cells = [pc.struct_field(batch.to_struct_array(), list(ways[name])) for name in names]
-            yield np.column_stack(
-                [book.codes_of_column(each) for book, each in zip(books, cells, strict=True)]
-            )
+            yield [pc.struct_field(batch.to_struct_array(), list(ways[name])) for name in names]
     except (pa.ArrowException, OSError):
         raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
 
