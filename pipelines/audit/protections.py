@@ -27,6 +27,7 @@ from kanonflow.pipelines.audit.judge.judgement import judge_classes
 from kanonflow.pipelines.audit.judge.payload import PayloadMatching, class_members
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks, judge_overdue
 from kanonflow.pipelines.audit.lasting.entries import EXPECTED_MS, InputRows
+from kanonflow.pipelines.audit.lasting.expected_people import read_named
 from kanonflow.pipelines.audit.lasting.lasting import (
     LastingEvidence,
     judge_lasting,
@@ -38,7 +39,6 @@ from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
 from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_place
-from kanonflow.pipelines.audit.read.expected_people import read_named
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.kinds import value_faults
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes

@@ -15,8 +15,8 @@ from pathlib import Path
 from kanonflow.pipelines.dry_run.feed import feed_of, read_feed
 from kanonflow.pipelines.dry_run.side_by_side import Played, side_by_side
 from kanonflow.pipelines.dry_run.stretch import Budget
-from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.pages.charts import line_chart
 from kanonflow.pipelines.pages.pages import Figure, Page, Section, render_page
 from kanonflow.pipelines.runs.kernel_cache import compile_sets

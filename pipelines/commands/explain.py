@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.explain.explanation import Explanation, explain
-from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError

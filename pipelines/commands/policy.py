@@ -9,9 +9,9 @@ import pyarrow.csv
 
 from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes, singling_out_note
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
-from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.kinds.kinds import KINDS

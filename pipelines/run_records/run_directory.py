@@ -229,7 +229,7 @@ def open_run_directory(
         notes += told
         this |= _of_feed(run, elsewhere=elsewhere)
         if people is not None:
-            this |= {PEOPLE_FILE: keyed(people.record, secret)}
+            this |= {PEOPLE_FILE: read_before.keyed(people.record, secret)}
         if record is not None:
             notes += _resumed(run, record, this)
         elif people is not None and bound is not None:

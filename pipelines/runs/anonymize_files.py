@@ -24,10 +24,10 @@ from kanonflow.pipelines.chains.continued_run import refuse_second_successor
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
-from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory

@@ -23,8 +23,8 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineState
 
 from kanonflow.pipelines.chains.chain_record import ChainAsked
-from kanonflow.pipelines.feeds.people_file import read_people
 from kanonflow.pipelines.feeds.polled_source import ReadPolled
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.flink.failures import restore_refusal
 from kanonflow.pipelines.flink.flags import flag_value, is_flink
 from kanonflow.pipelines.flink.job_server import submitting_jvm, with_job_server

@@ -83,11 +83,12 @@ def judge_entries(
     fields: Sequence[str],
     findings: Findings,
     *,
-    expected: np.ndarray,
     bounded: bool,
+    expected: np.ndarray | None = None,
 ) -> None:
     """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers.
-    expected: bool (p,), who entered because he was known from the start, which is no intake."""
+    expected: bool (p,), who entered because he was known from the start, which is no intake; None: nobody."""
+    expected = np.zeros(len(rosters.person), bool) if expected is None else expected
     ends = release_ends(heads)
     entry = ends[rosters.entered]
     latest = seen_until(heads)[rosters.entered]

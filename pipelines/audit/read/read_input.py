@@ -268,17 +268,22 @@ def _schema_of_leaves(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(".".join(keys), kind) for keys, kind in _leaves(schema)])
 
 
+def text_lines(
+    path: Path, names: Sequence[str], columns: InputColumns, attributes: Sequence[str] = ()
+) -> tuple[list[str], Iterator[Any]]:
+    """The columns of a file of text, and its rows as cells; BROKEN stands for what is none."""
+    if columns.kind == "json":
+        return list(names), json_rows(path, names, attributes)
+    lines = (sheet_rows if columns.kind == "xlsx" else text_rows)(path, columns.form)
+    return next(lines), lines
+
+
 def _read_text(
     path: Path, names: Sequence[str], books: Sequence[CodeBook], columns: InputColumns
 ) -> tuple[list[np.ndarray], int]:
     parts: list[np.ndarray] = []
     broken = 0
-    if columns.kind == "json":
-        header = list(names)
-        lines = json_rows(path, names, [book.column.name for book in books if book.attribute])
-    else:
-        lines = (sheet_rows if columns.kind == "xlsx" else text_rows)(path, columns.form)
-        header = next(lines)
+    header, lines = text_lines(path, names, columns, [book.column.name for book in books if book.attribute])
     positions = [header.index(name) for name in names]
     while chunk := list(islice(lines, CHUNK_ROWS)):
         whole = [row for row in chunk if row is not BROKEN]
