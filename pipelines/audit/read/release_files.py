@@ -40,7 +40,7 @@ def release_reader(path: Path) -> ReleaseFile:
 
 
 class ReleaseFile:
-    """What the others change: an Avro file. Methods raise OSError, and what the decoder of a damaged file trips over."""
+    """What the others change: an Avro file. Methods raise OSError, and what a decoder trips over."""
 
     kind, article = "Avro", "an"
 
