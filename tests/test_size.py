@@ -160,6 +160,7 @@ LINES = {
             39_710,
             "copies beside each other and successors that are gone are refused; false alarms of the audit mended",
         ),
+        (39_770, "formats of releases are objects of who reads them; a kind says what its sets must hold"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -183,7 +184,7 @@ LINES = {
             7_840,
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
-        (7_920, "assess: limits of what a release may give away"),
+        (7_890, "assess: limits of what a release may give away"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
