@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks import (
     adult_loss,
+    assess,
     audit_window,
     certified_gap,
     diversity,
@@ -66,6 +67,7 @@ pytestmark = pytest.mark.thorough
 
 BENCHMARKS = (
     adult_loss,
+    assess,
     certified_gap,
     classes_benchmark,
     diversity,
