@@ -512,7 +512,9 @@ def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         from kanonflow.pipelines.pages.missing_extra import needs
 
         needs("vl_convert")
-    found = compare(policy, arguments.input, settings, **_files_as_told(arguments))
+    found = compare(
+        policy, arguments.input, settings, policy_file=arguments.policy, **_files_as_told(arguments)
+    )
     tell(to_json(found) if arguments.json else render(found, settings, policy))
     if arguments.plot:
         write_front(found, settings, policy, Path(arguments.plot))

@@ -43,6 +43,7 @@ from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.chain import CarriedState, Chain
 from kanonflow.transforms.windows.divided_people import FindDividedPeople, RefuseDividedPeople
+from kanonflow.transforms.windows.expect_people import ExpectPeople, people_of_partition
 from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
     CARRIED_TAG,
@@ -113,6 +114,9 @@ class KAnonymize(BuiltFor):
     job_start: of a stream, how often its job had begun before; metrics and rejected rows tell it. None: of no stream.
     known_people: where people ``can_divide``, PBegin -> (partition key, digests) of whom an
     earlier run knows (``FindDividedPeople``); None: nobody.
+    people: of ``cohort: lasting``, a bounded collection in the same pipeline of people who are known from the start:
+    one element a person (dict, beam.Row..., or Arrow tables of them) with the individual, all quasi-identifiers and
+    ``partition_by``. They enter with the first release of their partition.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
@@ -145,6 +149,7 @@ class KAnonymize(BuiltFor):
         job_start: int | None = None,
         known_people: beam.PTransform | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
+        people: beam.PCollection | None = None,
     ) -> None:
         super().__init__()
         check_source(secret)
@@ -165,6 +170,8 @@ class KAnonymize(BuiltFor):
         self._job_start = job_start
         self._known_people = known_people
         self._on_unfit = on_unfit
+        self._people = people
+        _refuse_people(self._bound.policy, people, continued)
         self._error_handler: ErrorHandler | None = None
 
     @property
@@ -223,9 +230,18 @@ class KAnonymize(BuiltFor):
                 | "Woken" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
             )
             keyed = (woken, keyed) | "All" >> beam.Flatten()
-        divided = None
+        divided, before = None, self._known_people
+        if self._people is not None:
+            expect = ExpectPeople(self._bound, self._secret, self._epoch)
+            named = (
+                self._people
+                | "People, global" >> beam.WindowInto(GlobalWindows())
+                | "Expect" >> beam.ParDo(expect).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+            )
+            keyed = (named, keyed) | "With people" >> beam.Flatten()
+            before = _Collected(named | "Whom" >> beam.Map(people_of_partition))
         if self._bound.policy.can_divide:
-            find = FindDividedPeople(self._bound, self._secret, self._known_people)
+            find = FindDividedPeople(self._bound, self._secret, before)
             divided = parts.parts | "People" >> find
             if records.is_bounded and not self._bound.policy.accepts_divided:
                 # Also what is woken: nothing is released before it is known.
@@ -297,6 +313,31 @@ class KAnonymize(BuiltFor):
             Duration(micros=policy.window_ms * 1000), Timestamp(micros=policy.window_offset_ms * 1000)
         )
         return outputs | f"Window {name}" >> beam.WindowInto(windows)
+
+
+class _Collected(beam.PTransform):
+    """PBegin -> a collection that is there already."""
+
+    def __init__(self, collection: beam.PCollection) -> None:
+        super().__init__()
+        self._collection = collection
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        return self._collection | "As is" >> beam.Map(_same).with_output_types(tuple[bytes, bytes])
+
+
+def _refuse_people(policy: Policy, people: beam.PCollection | None, continued: EarlierCohorts | None) -> None:
+    """Raise PolicyError unless the people whom a policy names are there, and only where they can be known."""
+    mistake = None
+    if people is None:
+        if policy.people is not None and continued is None:
+            mistake = "a pipeline of one's own hands them in as a collection: KAnonymize(..., people=...)"
+    elif continued is not None:
+        mistake = "an earlier run's cohorts come with the people whom they know; leave the collection out"
+    elif not people.is_bounded:
+        mistake = "a collection without an end never says who is known from the start; give a bounded one"
+    if mistake is not None:
+        raise PolicyError([f"people: {mistake}"], policy.name)
 
 
 def _bind(policy: Policy, schema: pa.Schema | type | None, text: bool) -> BoundPolicy:

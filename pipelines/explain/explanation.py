@@ -53,12 +53,18 @@ class Explanation:
 
 
 def explain(
-    rows: pa.Table, bound: BoundPolicy, *, quick: bool = False, tell: Callable[[str], None] | None = None
+    rows: pa.Table,
+    bound: BoundPolicy,
+    *,
+    quick: bool = False,
+    expected: pa.Table | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Explanation:
     """Look at a feed under a policy. Deterministic.
 
     rows: canonical rows of the whole feed. quick: count, and solve nothing: O(n log n) a field, and O(f^3 p log p) of f
-    quasi-identifiers and p people. tell: of ``solve_variants``.
+    quasi-identifiers and p people. expected: people who are known from the start, as of ``Feed``. tell: of
+    ``solve_variants``.
     """
     plain = plain_statistics(rows, bound)
     follows = [each.dependent for each in redundant(plain.follows)]
@@ -67,5 +73,5 @@ def explain(
         # Solvers take longer to load than a small feed to be counted.
         from kanonflow.pipelines.explain.solved import solve_variants
 
-        solved = solve_variants(rows, bound, follows, tell=tell)
+        solved = solve_variants(rows, bound, follows, expected=expected, tell=tell)
     return Explanation(plain, solved, recommendations(plain, solved, bound))

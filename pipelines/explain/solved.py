@@ -77,15 +77,16 @@ def solve_variants(
     bound: BoundPolicy,
     follows: Sequence[str],
     *,
+    expected: pa.Table | None = None,
     workers: int | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Solved:
     """Try every variant of a policy on stretches of the feed. Deterministic.
 
-    rows: canonical rows of the whole feed. follows: of ``variants``. workers: threads; None: one a core.
-    tell: where it is said how long it takes, before it begins.
+    rows: canonical rows of the whole feed. follows: of ``variants``. expected: as of ``Feed``. workers: threads; None:
+    one a core. tell: where it is said how long it takes, before it begins.
     """
-    feed = feed_of(rows, bound).first_people(bound, MOST_PEOPLE)
+    feed = feed_of(rows, bound, expected).first_people(bound, MOST_PEOPLE)
     lengths = [] if bound.policy.window_ms is None else lengths_within(feed.rows, bound)
     asked, refused = variants(bound, lengths, follows)
     # Equal changes are equal policies: the policy itself stands in several groups.

@@ -86,6 +86,7 @@ class RunOptions:
     carry: bool = False
     until: int | None = None
     epoch: int | None = None
+    policy: str = ""
     notes: tuple[str, ...] = ()
 
 

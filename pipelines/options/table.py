@@ -178,7 +178,7 @@ OPTIONS = (
     Option(
         "--input",
         _OVER_INPUT,
-        "Avro, Parquet, CSV or CSV.gz files; may be given several times",
+        "files: CSV, JSON lines, Avro, Parquet, .xlsx; -: standard input; may be given several times",
         {"metavar": "GLOB", "action": "append"} | _NEEDED,
     ),
     Option("--input", "policy-draft", None, {"action": "append"} | _FILE | _NEEDED),
@@ -282,7 +282,10 @@ OPTIONS = (
     Option("--days", "demo", "days (default: %(default)s)", {"type": positive(int), "default": 14}),
     Option("--seed", "demo", "seed of the feed (default: %(default)s)", {"type": natural, "default": 1}),
     Option(
-        "--format", "demo", "of the feed (default: %(default)s)", {"choices": INPUT_FORMATS, "default": "csv"}
+        "--format",
+        "demo",
+        "of the feed (default: %(default)s)",
+        {"choices": INPUT_FORMATS[:3], "default": "csv"},
     ),
     Option(
         "--seed",

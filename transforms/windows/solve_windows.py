@@ -66,6 +66,7 @@ from kanonflow.transforms.rows.row_places import places_from_bytes
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.windows.bags import Bags
 from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
+from kanonflow.transforms.windows.expect_people import EXPECTED
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
 from kanonflow.transforms.windows.released_nothing import ReleasedNothing
@@ -256,6 +257,10 @@ class SolveWindows(beam.DoFn):
         key, (number, ipc, places) = element
         there = clock_state.read()
         before = PartitionClock.from_bytes(there) if there else self._begin(key, warm, segments, bags)
+        if places == EXPECTED:
+            warm.write(self._step.expect(key, before, warm.read(), ipc))
+            self._follow(due, clock_state, before, before, new=not there)
+            return
         if not ipc:
             self._follow(due, clock_state, before, self._step.wake(before), new=not there)
             return
