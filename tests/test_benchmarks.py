@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks import (
     adult_loss,
+    assess,
     audit_window,
     certified_gap,
     diversity,
@@ -67,6 +68,7 @@ pytestmark = pytest.mark.thorough
 
 BENCHMARKS = (
     adult_loss,
+    assess,
     certified_gap,
     classes_benchmark,
     diversity,
