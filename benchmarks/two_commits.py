@@ -48,6 +48,12 @@ def surroundings(tree: Path, *, cached: bool) -> dict[str, str]:
     return made
 
 
+def commit_of(tree: Path) -> str:
+    """What is checked out in a tree, marked where it was changed."""
+    asked = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    return subprocess.run(asked, cwd=tree, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def spent(command: Sequence[str], tree: Path, *, cached: bool) -> float:
     """CPU seconds of a command and all that it waited for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -99,7 +105,7 @@ def in_pairs(log: Sequence[Mapping[str, Any]], what: str, figure: str) -> list[t
     for entry in log:
         if entry["what"] == what and entry.get(figure) is not None:
             sides.setdefault(entry["round"], {})[entry["tree"]] = entry[figure]
-    return [(each["before"], each["now"]) for each in sides.values() if len(each) == 2]
+    return [(each["before"], each["after"]) for each in sides.values() if len(each) == 2]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -114,7 +120,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     begun = environment()
     findings = Findings("two_commits", __doc__ or "")
-    trees = {"before": arguments.before.resolve(), "now": arguments.after.resolve()}
+    trees = {"before": arguments.before.resolve(), "after": arguments.after.resolve()}
     with tempfile.TemporaryDirectory() as folder, arguments.log.open("a") as log:
         for what in arguments.what:
             for number in range(arguments.rounds):
@@ -133,7 +139,8 @@ def main(argv: list[str] | None = None) -> int:
                         flush=True,
                     )
     entries = [json.loads(line) for line in arguments.log.read_text().splitlines()]
-    costs = findings.table("CPU of whole commands", COSTS)
+    of = ", ".join(f"{name}: {commit_of(tree)}" for name, tree in trees.items())
+    costs = findings.table("CPU of whole commands", COSTS, f"Commits: {of}.")
     losses = findings.table("Loss of the same runs", LOSSES)
     for what in (DEMO, *FEEDS):
         if pairs := in_pairs(entries, what, "cpu"):

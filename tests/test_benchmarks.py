@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks import (
     adult_loss,
+    assess,
     audit_window,
     certified_gap,
     diversity,
@@ -67,6 +68,7 @@ pytestmark = pytest.mark.thorough
 
 BENCHMARKS = (
     adult_loss,
+    assess,
     certified_gap,
     classes_benchmark,
     diversity,
@@ -301,7 +303,7 @@ def test_commits_are_compared_by_rounds_that_both_have() -> None:
     """Of a round that one tree lacks nothing is said; the ratio is that of rounds, not of their means."""
     entries = [
         {"what": "demo", "round": number, "tree": tree, "cpu": cpu}
-        for number, tree, cpu in ((0, "before", 2.0), (0, "now", 1.0), (1, "now", 9.0), (2, "now", 6.0))
+        for number, tree, cpu in ((0, "before", 2.0), (0, "after", 1.0), (1, "after", 9.0), (2, "after", 6.0))
     ]
     entries += [{"what": "demo", "round": 2, "tree": "before", "cpu": 4.0}, {**entries[0], "what": "adult"}]
     pairs = two_commits.in_pairs(entries, "demo", "cpu")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import fastavro
 import pyarrow.parquet
@@ -19,55 +19,36 @@ from kanonflow.schemas.release_format import SCHEMA_KEY, ReleaseFormat
 BATCH_ROWS = 65_536
 
 
-class FileReader(Protocol):
-    """One format. kind, article: as a sentence names such a file."""
+class FileReader:
+    """What the others change: Avro. kind, article: as a sentence names such a file."""
 
-    kind: str
-    article: str
-
-    def schema(self, stream: BinaryIO) -> Any:
-        """The Avro schema that the file's head gives; nothing is checked."""
-
-    def count(self, stream: BinaryIO) -> int:
-        """How many rows there are, without reading them."""
-
-    def batches(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Rows of a part of the file, and their columns of some names: lists or Arrow arrays."""
-
-    def some(self, stream: BinaryIO, most: int) -> list[Mapping[str, Any]]:
-        """About so many rows, evenly over all: they stand in the order of their boxes."""
-
-
-class _Avro:
     kind, article = "Avro", "an"
 
     def schema(self, stream: BinaryIO) -> Any:
+        """The Avro schema that the file's head gives; nothing is checked."""
         return json.loads(fastavro.reader(stream).metadata["avro.schema"])
 
     def count(self, stream: BinaryIO) -> int:
+        """How many rows there are, without reading them."""
         return sum(block.num_records for block in fastavro.block_reader(stream))
 
     def batches(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Rows of a part of the file, and their columns of some names: lists or Arrow arrays."""
         for block in fastavro.block_reader(stream):
             rows: list[Any] = list(block)
             yield len(rows), {name: [row[name] for row in rows] for name in names}
 
     def some(self, stream: BinaryIO, most: int) -> list[Mapping[str, Any]]:
-        """Of whole blocks, which are counted without reading them."""
+        """About so many rows, evenly over all, for they stand in order: whole blocks, the others unread."""
         counts = [block.num_records for block in fastavro.block_reader(stream)]
         blocks = max(1, round(len(counts) * min(1.0, most / max(sum(counts), 1))))
         taken = {number * len(counts) // blocks for number in range(blocks)} if counts else set()
         stream.seek(0)
-        return [
-            record
-            for number, block in enumerate(fastavro.block_reader(stream))
-            if number in taken
-            for record in block
-            if isinstance(record, dict)
-        ]
+        chosen = (list(block) for n, block in enumerate(fastavro.block_reader(stream)) if n in taken)
+        return [record for block in chosen for record in block if isinstance(record, dict)]
 
 
-class _Parquet:
+class _Parquet(FileReader):
     kind, article = "Parquet", "a"
 
     def schema(self, stream: BinaryIO) -> Any:
@@ -82,7 +63,6 @@ class _Parquet:
             yield batch.num_rows, {name: batch.column(name) for name in names}
 
     def some(self, stream: BinaryIO, most: int) -> list[Mapping[str, Any]]:
-        """A row group at a time."""
         file = pyarrow.parquet.ParquetFile(stream)
         count = file.metadata.num_rows
         taken = min(count, most)
@@ -97,10 +77,7 @@ class _Parquet:
         return rows
 
 
-_READERS: Mapping[str, FileReader] = {
-    ReleaseFormat.AVRO.suffix: _Avro(),
-    ReleaseFormat.PARQUET.suffix: _Parquet(),
-}
+_READERS = {ReleaseFormat.AVRO.suffix: FileReader(), ReleaseFormat.PARQUET.suffix: _Parquet()}
 
 
 def reader_of(path: Path) -> FileReader:
@@ -108,18 +85,13 @@ def reader_of(path: Path) -> FileReader:
     return _READERS[path.suffix]
 
 
-def no_release(path: Path, error: Exception) -> InputError:
-    """That its head is none."""
-    reader = reader_of(path)
-    return InputError(f"{path}: not {reader.article} {reader.kind} file, or damaged ({type(error).__name__})")
-
-
-def damaged(path: Path, error: Exception) -> InputError:
-    """That its rows cannot be decoded, or read."""
-    kind = reader_of(path).kind
-    if not isinstance(error, OSError):
-        return InputError(f"{path}: a damaged {kind} file ({type(error).__name__})")
-    # Arrow says OSError, without a number, of what it cannot decode.
-    return InputError(
-        f"{path}: {f'cannot be read ({error.strerror})' if error.errno else f'a damaged {kind} file'}"
-    )
+def damaged(path: Path, error: Exception, *, head: bool = False) -> InputError:
+    """That its rows cannot be decoded, or read; head: or that its head is none."""
+    kind, article = reader_of(path).kind, reader_of(path).article
+    if isinstance(error, OSError):
+        # Arrow says OSError, without a number, of what it cannot decode.
+        what = f"cannot be read ({error.strerror})" if error.errno else f"a damaged {kind} file"
+    else:
+        what = f"not {article} {kind} file, or damaged" if head else f"a damaged {kind} file"
+        what += f" ({type(error).__name__})"
+    return InputError(f"{path}: {what}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kanonflow.pipelines.analysis.release_formats import BATCH_ROWS, damaged, no_release, reader_of
+from kanonflow.pipelines.analysis.release_formats import BATCH_ROWS, damaged, reader_of
 from kanonflow.pipelines.analysis.released_fields import ReleaseForm, release_form
 from kanonflow.schemas.avro_schema import PROPERTY
 from kanonflow.schemas.errors import InputError
@@ -116,10 +116,8 @@ def release_schema(path: Path) -> Any:
     try:
         with path.open("rb") as stream:
             return reader_of(path).schema(stream)
-    except OSError as error:
-        raise damaged(path, error) from None
     except Exception as error:  # whatever the decoder trips over, the header is not one
-        raise no_release(path, error) from None
+        raise damaged(path, error, head=True) from None
 
 
 def _form(path: Path, schema: Mapping[str, Any]) -> ReleaseForm:

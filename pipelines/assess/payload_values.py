@@ -21,7 +21,8 @@ COMMON = 0.5
 class PayloadValues(NamedTuple):
     """released: int64 (n,), the class of each released row, 0 .. classes-1. own: int64 (r,), of each row of people.
 
-    common: the class of more than half of the released rows, which anybody would guess; -1: there is none.
+    common: the class of more than half of people's own rows, which anybody would guess; -1: there is none. Of what is
+    released it would be one in one release and none in another, where half of the rows have a value.
     """
 
     name: str
@@ -46,6 +47,6 @@ def payload_values(column: BoundColumn, released: pa.ChunkedArray, own: pa.Chunk
         _, code = np.unique(np.asarray(texts), return_inverse=True)
     code = code.reshape(-1).astype(np.int64)
     n = len(released)
-    counts = np.bincount(code[:n], minlength=1)
-    common = int(counts.argmax()) if n and counts.max() > COMMON * n else -1
+    counts = np.bincount(code[n:], minlength=1)
+    common = int(counts.argmax()) if len(own) and counts.max() > COMMON * len(own) else -1
     return PayloadValues(column.name, code[:n], code[n:], int(code.max(initial=-1)) + 1, common)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kanonflow.pipelines.analysis.release_formats import damaged, no_release, reader_of
+from kanonflow.pipelines.analysis.release_formats import damaged, reader_of
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, release_form
 from kanonflow.pipelines.analysis.released_files import release_paths, release_schema
 from kanonflow.schemas.kinds.category import Truths
@@ -91,7 +91,7 @@ def _rows(path: Path) -> int:
         with path.open("rb") as stream:
             return reader_of(path).count(stream)
     except Exception as error:  # whatever the decoder trips over, the head is not one
-        raise no_release(path, error) from None
+        raise damaged(path, error, head=True) from None
 
 
 def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:

@@ -439,15 +439,12 @@ def _sides(ground: LastingGround, group: np.ndarray, cohort: np.ndarray) -> Iter
             yield null[cohort]
         if book.is_set:
             if not book.labels and len(values := np.unique(own[own >= 0])) <= _MOST_VALUES:
-                needing: dict[int, list[int]] = {value: [] for value in values.tolist()}
                 box = ground.groups.boxes[group, field]
-                for number in np.unique(box).tolist():
-                    for value in needing.keys() & set(book.needed(number)):
-                        needing[value].append(number)
-                for value, numbers in needing.items():
+                needed = {n: {*book.kind.needed(book.boxes[n], book.book)} for n in np.unique(box).tolist()}
+                for value in values.tolist():
                     has = np.zeros(len(null), bool)
                     has[owner[own == value]] = True
-                    yield has[cohort] & np.isin(box, numbers)
+                    yield has[cohort] & np.isin(box, [n for n, those in needed.items() if value in those])
             continue
         there = own >= 0
         least = extreme(np.minimum, owner[there], own[there], len(null))[cohort]
