@@ -14,17 +14,18 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 # Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-thorough lint bench docs proofs simulate clean flink-test flink-up flink-down lock beam-range-test
+.PHONY: demo test test-all test-thorough lint bench docs notebooks proofs simulate fuzz clean flink-test flink-up flink-down lock beam-range-test
 
 # From nothing each time: a run that other code began must not be resumed. Its kernels stand beside the sources, where
-# kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR: whoever goes on by hand waits once. Those of
-# other sources are thrown away first.
+# kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR. What the README types next needs no others:
+# the audit's are made, too. Those of other sources are thrown away first.
 demo: $(VENV)/.installed-cli
 	rm -rf demo-out
 	@if [ "$$(cat .numba_cache/.beside 2>/dev/null)" != "$(SOLVERS_STATE)" ]; then \
 	  find solvers pipelines -name '*.nb[ic]' -delete; mkdir -p .numba_cache; echo "$(SOLVERS_STATE)" > .numba_cache/.beside; \
 	fi
 	env -u NUMBA_CACHE_DIR $(VENV)/bin/kanonflow demo --output demo-out
+	@env -u NUMBA_CACHE_DIR $(PY) -m kanonflow.pipelines.terminal.compile_notice
 
 # test: what a change must pass before it is looked at, in minutes. test-thorough: what takes longer, and needs every
 # variant of the kernels. With KANONFLOW_COMPILED_AHEAD=yes a test that compiles one fails (tests/conftest.py).
@@ -88,6 +89,10 @@ docs: $(VENV)/.installed-test .mypy_root/kanonflow
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "site/index.html; with a search: $(PY) -m http.server --directory site --bind 127.0.0.1"
 
+# What the notebooks of docs/notebooks print, written into them anew.
+notebooks: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
+	$(PY) -m tests.executed_notebooks
+
 # The theorem of cohorts that last, checked by Rocq (Coq) with MathComp, and its model as a program, in .proofs/; seconds.
 # apt-get install coq libcoq-mathcomp-algebra ocaml-findlib
 proofs:
@@ -103,8 +108,19 @@ SEED ?= 0
 simulate: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
 	$(PY) -m tests.simulation.simulate --schedules $(SCHEDULES) --seed $(SEED)
 
+# What is read from outside, each reader under a coverage-guided fuzzer: an hour for all of them, or FUZZ_SECONDS. What was
+# found lies in .fuzz/found. With FUZZ_FLAGS=--keep the corpus grows by what led through other code.
+FUZZ_SECONDS ?= 3600
+FUZZ ?=
+fuzz: $(VENV)/.installed-test .fuzz/atheris
+	PYTHONPATH=.fuzz nice $(PY) -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_FLAGS) $(FUZZ)
+
+.fuzz/atheris: locks/fuzz.lock | $(VENV)/.installed-test
+	$(PIP_INSTALL) --no-deps --require-hashes --requirement locks/fuzz.lock --upgrade --target .fuzz
+	touch $@
+
 clean:
-	rm -rf .proofs demo-out site build dist .beam .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .fuzz .proofs demo-out site build dist .beam .numba_cache .mypy_root .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)
@@ -148,6 +164,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --python-version 3.11 --python-platfor
 LOCK := $(COMPILE_LOCK) setup.py locks/build.in
 lock:
 	$(COMPILE_LOCK) locks/installer.in --output-file locks/installer.lock
+	$(COMPILE_LOCK) locks/fuzz.in --output-file locks/fuzz.lock
 	$(LOCK) --extra cli --extra kafka --extra report --extra xlsx --output-file locks/run.lock
 	$(LOCK) --extra gcp --extra kafka --output-file locks/dataflow.lock
 	$(LOCK) --extra test --output-file locks/test.lock
@@ -171,12 +188,14 @@ kernel-list: $(VENV)/.installed-cli
 	$(PY) -m deploy.wheel.record_kernels
 
 # A wheel for this Python and numba that carries the kernels as machine code (decision 058). Ten minutes of two cores;
-# with WHEEL_SETS='classes ncp,merging' it carries those of the default policies alone, in two.
+# with WHEEL_SETS='classes ncp,merging' it carries those of the default policies alone, in two. Files have the time of
+# the commit, so that whoever builds it again from the same locks has the same bytes.
 WHEEL_SETS ?=
+COMMITTED := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 wheel: $(VENV)/.installed-cli
 	rm -rf build dist
 	$(PY) -m deploy.wheel.carry_kernels build/kernels/compiled $(if $(WHEEL_SETS),--sets '$(WHEEL_SETS)')
-	KANONFLOW_COMPILED=build/kernels/compiled $(PIP_INSTALL_WHEEL) --wheel-dir dist .
+	SOURCE_DATE_EPOCH=$(COMMITTED) KANONFLOW_COMPILED=build/kernels/compiled $(PIP_INSTALL_WHEEL) --wheel-dir dist .
 	@ls -l dist
 
 PIP_INSTALL_WHEEL = $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation

@@ -6,11 +6,14 @@ itself.
 """
 
 import os
+import runpy
 import shutil
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies")
@@ -160,9 +163,41 @@ def _pinned(requirements: list[str]) -> list[str]:
     return [f"numba=={version('numba')}" if each.startswith("numba") else each for each in requirements]
 
 
+LOCK, BILL = HERE / "locks" / "run.lock", HERE / "deploy" / "wheel" / "bill_of_materials.py"
+
+
+class _Repeatable(bdist_wheel):
+    """A wheel of the same bytes from the same sources, SOURCE_DATE_EPOCH and setuptools, with its bill of materials."""
+
+    def write_wheelfile(self, wheelfile_base: str, **settings: Any) -> None:
+        super().write_wheelfile(wheelfile_base, **settings)
+        # A copy of the sources may come without either.
+        if LOCK.is_file() and BILL.is_file():
+            folder = Path(wheelfile_base, "sboms")
+            folder.mkdir(exist_ok=True)
+            (folder / "kanonflow.cdx.json").write_bytes(_bill())
+        # An archive keeps modes, which follow from the umask of whoever took the sources out.
+        for path in Path(self.bdist_dir).rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _bill() -> bytes:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    made: bytes = runpy.run_path(str(BILL))["bill_of_materials"](
+        LOCK.read_text(encoding="utf-8"),
+        VERSION,
+        RUNTIME + CLI + KAFKA + REPORT,
+        int(epoch) if epoch else None,
+        {name: version(name) for name in ("numba", "llvmlite")} if COMPILED else {},
+    )
+    return made
+
+
+VERSION = "0.1.0"
+
 setup(
     name="kanonflow",
-    version="0.1.0",
+    version=VERSION,
     description="Continuous k-anonymization of record feeds as an Apache Beam component",
     long_description=_readme(),
     long_description_content_type="text/markdown",
@@ -180,7 +215,8 @@ setup(
         "kanonflow.policies": ["*.yaml"],
     },
     install_requires=_pinned(RUNTIME) if COMPILED else RUNTIME,
-    **({"cmdclass": {"build_py": _WithKernels}, "distclass": _ForOneMachine} if COMPILED else {}),
+    cmdclass={"bdist_wheel": _Repeatable, **({"build_py": _WithKernels} if COMPILED else {})},
+    **({"distclass": _ForOneMachine} if COMPILED else {}),
     extras_require={
         "aws": AWS,
         "cli": CLI,

@@ -52,11 +52,19 @@ def avro_to_arrow(schema: Mapping[str, Any]) -> pa.Schema:
     Nested types become nested Arrow types, which ``bind`` refuses where a policy keeps them.
     Raises InputError, naming the field, when the schema is not a record or cannot be read.
     """
-    if not isinstance(schema, Mapping) or schema.get("type") != "record" or "fields" not in schema:
+    if (
+        not isinstance(schema, Mapping)
+        or schema.get("type") != "record"
+        or not isinstance(schema.get("fields"), list)
+    ):
         raise InputError("the Avro schema is not a record; every row must be one")
     named: dict[str, pa.DataType | None] = {}
-    fields = []
+    fields: list[pa.Field] = []
     for field in schema["fields"]:
+        if not (isinstance(field, Mapping) and isinstance(field.get("name"), str)):
+            raise InputError("a field of the Avro schema has no name")
+        if any(field["name"] == other.name for other in fields):
+            raise InputError(f"field {field['name']}: is in the Avro schema twice")
         try:
             arrow, nullable = _nullable_arrow(field["type"], named, str(schema.get("namespace", "")))
         except InputError as error:

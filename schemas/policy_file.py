@@ -188,10 +188,11 @@ class _StrictLoader(yaml.SafeLoader):
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key} is given twice", key_node.start_mark
-                )
+            mistake = "a key is a list or a mapping"
+            if isinstance(key, Hashable):
+                mistake = f"the key {key} is given twice" if key in seen else ""
+            if mistake:
+                raise yaml.constructor.ConstructorError(None, None, mistake, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 

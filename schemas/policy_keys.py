@@ -69,7 +69,6 @@ NO_SLIDING = (
 LATER = {
     "renew": "a new epoch of cohort: lasting begun on a schedule",
     "publish_member": "a column of cohort: lasting by which analysts follow a person",
-    "people": "a file of the people whom cohort: lasting knows from the start",
     "max_share": "a limit on one person's share of a box's rows",
 }
 """Keys that this version refuses by name, and what each will be."""
@@ -324,13 +323,13 @@ FIELD = (
     Key(
         "diversity",
         Group(_DIVERSITY, Diversity, example="{kind: frequency, l: 3}", whole=True),
-        "Of a sensitive field: how many different values every class must show (l-diversity).",
+        "Of a sensitive field: how many different values every class must show (l-diversity). Tested, not proved.",
         "diversity",
     ),
     Key(
         "closeness",
         Group(_CLOSENESS, Closeness, example="{distance: equal, t: 0.2}", whole=True),
-        "Of a sensitive field: how near every class must be to the whole release (t-closeness).",
+        "Of a sensitive field: how near every class must be to the whole release (t-closeness). Tested, not proved.",
         "closeness",
     ),
 )
@@ -403,6 +402,14 @@ OF_LASTING = (
         " which the run says that a renewal is due.",
         "max_outdated",
         default_told="0.02",
+    ),
+    Key(
+        "people",
+        Text("file"),
+        "Of cohort: lasting, a file beside the policy (CSV, Avro, Parquet) of people known from the start, one row"
+        " each, with the individual, all quasi-identifiers and partition_by: they enter with the first release.",
+        "people",
+        default_told="people are known by their rows",
     ),
 )
 

@@ -79,6 +79,11 @@ class Rules:
         trails = itertools.product(range(3), repeat=self.windows)
         return itertools.product(list(trails), repeat=self.people)
 
+    def representatives(self) -> Iterator[World]:
+        """One of each set of worlds that are equal but for who is called what: trails in order."""
+        trails = itertools.product(range(3), repeat=self.windows)
+        return itertools.combinations_with_replacement(list(trails), self.people)
+
     def random(self, rng: np.random.Generator) -> World:
         """One of them."""
         drawn = rng.integers(3, size=(self.people, self.windows))
@@ -91,13 +96,13 @@ class Rules:
 
 @dataclass
 class Product:
-    """The product's step over worlds. alike: people of which each two have equal quasi-identifiers.
+    """The product's step over worlds. alike: how many people each have equal quasi-identifiers; 1: none do.
 
     answered: of each question to founding and merging, the answer. differing: questions that were answered in two ways.
     """
 
     rules: Rules
-    alike: bool = True
+    alike: int = 2
     answered: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     differing: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -110,7 +115,7 @@ class Product:
         cells = itertools.product(range(rules.people), range(rules.windows), (1, 2))
         records = []
         for person, window, payload in cells:
-            look = {"age": str(20 + 10 * (person // 2)), "job": "clerk"} if self.alike else {}
+            look = {"age": str(20 + 10 * (person // self.alike)), "job": "clerk"} if self.alike > 1 else {}
             number = rules.number(person, window, payload)
             records.append(row(number, person, window + 0.5, amount=PAYLOADS[payload - 1], **look))
         self._rows = canonical(records, self._bound)

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kanonflow.schemas.promises.promises import PROMISES
+
 pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[1]
@@ -136,6 +138,24 @@ def test_decisions_are_numbered_without_gaps() -> None:
         assert text.startswith(f"# {path.name[:3]}: "), path.name
         for part in ("**What.**", "**Rejected.**"):
             assert part in text, f"{path.name}: {part}"
+
+
+def test_the_page_says_what_is_proved_as_the_policies_do() -> None:
+    """Guarantees call one promise proved, the one whose object does; rules and measures are tested."""
+    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    table = text.partition("**Proved, and tested only.**")[2].partition("\n\n| what")[2].partition("\n\n")[0]
+    lines = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| what")]
+    proved = [line for line in lines if line.split(" | ")[1].startswith("proved")]
+    promised = [each for each in PROMISES if "a proof that a machine checks" in each.evidence]
+    assert [line.split("`")[1] for line in proved] == [f"cohort: {each.cohort}" for each in promised]
+    for each in ("`cohort: window`", "`protect: row`", "`diversity`, `closeness`", "measures of risk"):
+        (line,) = (line for line in lines if line.startswith(f"| {each}"))
+        assert line.endswith("| tested, not proved |")
+    for key in ("diversity", "closeness"):
+        (entry,) = (
+            line for line in (ROOT / "docs" / "policy.md").read_text().splitlines() if f"| `{key}` |" in line
+        )
+        assert entry.endswith("Tested, not proved. |")
 
 
 def _result_rows(name: str, title: str) -> list[dict[str, Any]]:

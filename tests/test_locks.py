@@ -91,3 +91,4 @@ def test_what_installs_is_locked_too() -> None:
     """uv comes by its hashes, alone."""
     assert "--require-hashes --requirement locks/installer.lock" in (ROOT / "Makefile").read_text()
     assert [(name, bool(hashes)) for name, (_, hashes) in _pins("installer").items()] == [("uv", True)]
+    assert [(name, bool(hashes)) for name, (_, hashes) in _pins("fuzz").items()] == [("atheris", True)]

@@ -193,6 +193,44 @@ def test_what_is_compiled_is_counted(site: Path) -> None:
     assert "_shared" in told["compiled"]
 
 
+@pytest.mark.timeout(3000)
+def test_kernels_that_are_compiled_again_are_the_same_bytes(tmp_path: Path) -> None:
+    """All that the wheel carries, in processes of their own with empty caches: indexes and machine code."""
+    again = tmp_path / "compiled"
+    command = [
+        sys.executable,
+        "-m",
+        "deploy.wheel.carry_kernels",
+        str(again),
+        "--sets",
+        ",".join(_carried_sets()),
+    ]
+    subprocess.run(command, check=True, cwd=ROOT, stderr=subprocess.DEVNULL)
+    inside = "kanonflow/solvers/compiled/"
+    with zipfile.ZipFile(_wheel()) as archive:
+        carried = {name: archive.read(name) for name in archive.namelist() if name.startswith(inside)}
+    made = {
+        f"{inside}{path.relative_to(again).as_posix()}": path.read_bytes()
+        for path in again.rglob("*")
+        if path.is_file()
+    }
+    assert sorted(made) == sorted(carried)
+    assert [name for name, content in made.items() if carried[name] != content] == []
+
+
+def test_the_bill_names_what_made_the_machine_code() -> None:
+    """Two compilers, by the versions of the lock; files have the time of a commit, all the same."""
+    with zipfile.ZipFile(_wheel()) as archive:
+        (name,) = (
+            name for name in archive.namelist() if name.endswith(".dist-info/sboms/kanonflow.cdx.json")
+        )
+        bill = json.loads(archive.read(name))
+        assert len({member.date_time for member in archive.infolist()}) == 1
+    versions = {each["name"]: each["version"] for each in bill["components"]}
+    made = {each["name"].rpartition(":")[2]: each["value"] for each in bill["metadata"]["properties"]}
+    assert made == {compiler: versions[compiler] for compiler in ("numba", "llvmlite")}
+
+
 def test_the_wheel_names_python_system_and_numba() -> None:
     """pip installs it where its code runs, with the numba that reads it."""
     version = f"cp{sys.version_info.major}{sys.version_info.minor}"

@@ -1,7 +1,11 @@
 """``python -m deploy.wheel.carry_kernels FOLDER``: the machine code of all kernels, for a wheel to carry.
 
-For each target (``kernels/carried``) every set of kernels is compiled by numba as for that CPU, in processes of their
-own, and what Python calls of it is kept. What a kernel calls is in its own code. Some minutes on each core.
+For each target (``kernels/carried``) every set of kernels is compiled by numba as for that CPU, in a process of its
+own, and what Python calls of it is kept. What a kernel calls is in its own code. Some minutes on each of two cores.
+
+Two builds of the same sources give the same bytes. numba numbers all functions of a process as it meets them, and the
+numbers are part of the names in machine code: so one process compiles one unit after the other, in the order of the
+list, with an empty cache.
 """
 
 from __future__ import annotations
@@ -11,13 +15,15 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from numba.core.registry import cpu_target
 
 from kanonflow.solvers.compile_kernels import Progress
 from kanonflow.solvers.kernels.carried import MANIFEST, TARGETS, CarriedCode, made_with, sources_digest
-from kanonflow.solvers.kernels.compile_ahead import compile_ahead
+from kanonflow.solvers.kernels.compile_units import compile_unit
 from kanonflow.solvers.kernels.units import kernel_named, known_units, read_type
 from kanonflow.solvers.warm_up import KERNEL_SETS, warm_up_set
 
@@ -30,12 +36,15 @@ def carry(folder: Path, target: str, names: list[str]) -> int:
     triple, name, features = cpu_target.target_context.codegen().magic_tuple()
     if (name, features) != (target, ""):
         raise ValueError(f"numba compiles for {name!r} {features!r} here, not for {target!r}")
-    compile_ahead(names, Progress())
-    for each in names:
-        warm_up_set(each)
     code = CarriedCode(folder, target, triple)
     units = known_units()
     entries = {place for each in names for place in units.sets.get(each, ())}
+    progress = Progress()
+    for ready, place in enumerate(sorted(entries), 1):
+        compile_unit(place)
+        progress(ready, len(entries), ready / len(entries))
+    for each in names:
+        warm_up_set(each)
     for unit in (units.units[place] for place in sorted(entries)):
         kernel, arguments = kernel_named(unit.kernel), tuple(map(read_type, unit.arguments))
         kernel.compile(arguments)
@@ -48,6 +57,20 @@ def _sets(names: str) -> list[str]:
     if unknown := sorted({*chosen} - {*KERNEL_SETS}):
         raise argparse.ArgumentTypeError(f"no sets: {', '.join(unknown)}; choose of {', '.join(KERNEL_SETS)}")
     return chosen
+
+
+def _child(folder: Path, target: str, sets: list[str]) -> None:
+    """``carry`` in a process of its own, with nothing in numba's cache and sets in one order."""
+    with tempfile.TemporaryDirectory() as cache:
+        settings = {
+            "NUMBA_CPU_NAME": target,
+            "NUMBA_CPU_FEATURES": "",
+            "NUMBA_CACHE_DIR": cache,
+            "PYTHONHASHSEED": "0",
+        }
+        command = [sys.executable, "-m", "deploy.wheel.carry_kernels", str(folder)]
+        command += ["--target", target, "--sets", ",".join(sets)]
+        subprocess.run(command, check=True, env=os.environ | settings)
 
 
 def main() -> None:
@@ -67,15 +90,8 @@ def main() -> None:
         parser.error("there is no list of kernels: run python -m deploy.wheel.record_kernels")
     # What is there may be of another state of the sources.
     (asked.folder / MANIFEST).unlink(missing_ok=True)
-    for target in TARGETS:
-        settings = {
-            "NUMBA_CPU_NAME": target,
-            "NUMBA_CPU_FEATURES": "",
-            "NUMBA_CACHE_DIR": str(asked.folder.parent / f"cache-{target}"),
-        }
-        command = [sys.executable, "-m", "deploy.wheel.carry_kernels", str(asked.folder)]
-        command += ["--target", target, "--sets", ",".join(sets)]
-        subprocess.run(command, check=True, env=os.environ | settings)
+    with ThreadPoolExecutor(len(TARGETS)) as pool:
+        list(pool.map(lambda target: _child(asked.folder, target, sets), TARGETS))
     manifest = {"sources": sources_digest(), "made_with": made_with(), "targets": list(TARGETS)}
     (asked.folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
 

@@ -148,7 +148,10 @@ def read_avro(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 def parquet_file_schema(path: str) -> pa.Schema:
     """The Arrow schema of a Parquet file. Raises InputError."""
     with _open(path) as stream:
-        return pa.schema([field for _, field in _leaves(_parquet(path, stream).schema_arrow)])
+        schema = pa.schema([field for _, field in _leaves(_parquet(path, stream).schema_arrow)])
+    if len({*schema.names}) < len(schema.names):
+        raise InputError(f"{path}: the Parquet file has two columns of one name; give each its own")
+    return schema
 
 
 def avro_blocks_behind(
@@ -215,15 +218,20 @@ def read_parquet(
     """
     with _open(path) as stream:
         try:
-            for batch in _parquet(path, stream).iter_batches(
+            batches = _parquet(path, stream).iter_batches(
                 ROWS_PER_BATCH, columns=list(columns), row_groups=None if groups is None else list(groups)
-            ):
+            )
+            for batch in batches:
+                # Arrow takes bytes for text that are none, and Python would fail at them much later.
+                batch.validate(full=True)
                 yield _without_structs(batch, columns)
         except MemoryError:  # Arrow's is an ArrowException too
             raise
         except (pa.ArrowException, OSError):  # pyarrow reports damaged pages as OSError
             stream.blame_storage()
-            raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
+            raise InputError(
+                f"{path}: the Parquet file is damaged or cut off, or holds text that is not UTF-8"
+            ) from None
 
 
 def _without_structs(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -301,7 +309,7 @@ def _parquet(path: str, stream: _Watched) -> pq.ParquetFile:
         return pq.ParquetFile(stream)
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last of a name that is no text
         stream.blame_storage()
         raise InputError(f"{path}: not a Parquet file, or cut off") from None
 

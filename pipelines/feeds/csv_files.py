@@ -542,17 +542,20 @@ def is_utf8(encoding: str) -> bool:
 
 
 def open_text(path: str, encoding: str = PLAIN.encoding) -> BinaryIO:
-    """The file's bytes in UTF-8, decompressed."""
+    """The file's bytes in UTF-8, decompressed. Reading raises InputError: no byte order mark where one must be."""
     stream = _open_bytes(path)
-    return stream if is_utf8(encoding) else io.BufferedReader(_InUtf8(stream, encoding), BLOCK_BYTES)
+    return stream if is_utf8(encoding) else io.BufferedReader(_InUtf8(stream, path, encoding), BLOCK_BYTES)
 
 
 class _InUtf8(io.RawIOBase):
     """A stream of another encoding. Bytes that are no character of it come as SUB, which no text has."""
 
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+    def __init__(self, stream: BinaryIO, path: str, encoding: str) -> None:
         super().__init__()
         self._stream = stream
+        self._unmarked = (
+            f"{path}: not {encoding.upper()} text, for no byte order mark is in front; {_SAY_ENCODING}"
+        )
         self._decoder = codecs.getincrementaldecoder(encoding)(_NO_CHARACTER)
         self._ready = b""
         self._ended = False
@@ -565,7 +568,10 @@ class _InUtf8(io.RawIOBase):
             data = self._stream.read(len(buffer))
             self._ended = not data
             # Half of a pair of surrogates, which some encodings can spell, is no character either.
-            text = self._decoder.decode(data, self._ended)
+            try:
+                text = self._decoder.decode(data, self._ended)
+            except UnicodeError:  # of a character it is one of _NO_CHARACTER's
+                raise InputError(self._unmarked) from None
             self._ready = text.encode("utf-8", _NO_CHARACTER)
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]

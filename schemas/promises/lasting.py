@@ -28,6 +28,10 @@ class Lasting(Promise):
     members = OF_LASTING
     group_columns = ("class_id",)
     candidates = "By person: people of its cohort, over all releases of the epoch"
+    evidence = (
+        "What shows it: a proof that a machine checks (proofs/), of a model of the step and from these premises. That"
+        " the program is that model is tested, not proved; so is every measure of risk and of readers."
+    )
     over_releases = "over the epoch"
 
     def said(self, k: int) -> str:

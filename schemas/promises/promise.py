@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from kanonflow.schemas.policy_parts import PolicyParts
 
-OF_LASTING = ("cohort_size", "intake", "max_outdated")
+OF_LASTING = ("cohort_size", "intake", "max_outdated", "people")
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
 _FOR_ALL = (
     "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
@@ -27,6 +27,12 @@ _FOR_ALL = (
     "Each match that a reader knows leaves one candidate fewer.",
     "The secret of the run stays secret, and restricted/ stays inside.",
 )
+
+
+def left_out(policy: PolicyParts) -> dict[str, None]:
+    """Of ``OF_LASTING``, what a file of such a policy may say that one of another protection must not."""
+    said = (OF_LASTING[-1],) if policy.people is not None else ()
+    return dict.fromkeys((*OF_LASTING[:2], *said))
 
 
 class Alternative(NamedTuple):
@@ -46,8 +52,9 @@ class Promise(ABC):
     of_people: whether all rows of a person are protected together. epochs: whether it is promised over the releases of
     an epoch, which they name; then who came once is known for good, and runs go on from each other.
     members: of ``OF_LASTING``, those that such a policy has. group_columns: columns of a release, of type long, that
-    name the group of each row. candidates, over_releases: words of a page, for the people of whom a person's rows are,
-    and for what several releases leave of them.
+    name the group of each row. evidence: whether it is proved, or tested.
+    candidates, over_releases: words of a page, for the people of whom a person's rows are, and for what several
+    releases leave of them.
     """
 
     protect: ClassVar[str]
@@ -59,6 +66,10 @@ class Promise(ABC):
     members: ClassVar[tuple[str, ...]] = ()
     group_columns: ClassVar[tuple[str, ...]] = ()
     candidates: ClassVar[str]
+    evidence: ClassVar[str] = (
+        "What shows it: an argument in prose, and tests. No proof checker has seen it: tested, not proved. So are"
+        " diversity, closeness, and every measure of risk and of readers."
+    )
     over_releases: ClassVar[str] = "over five releases, not promised"
 
     @abstractmethod
@@ -71,7 +82,7 @@ class Promise(ABC):
 
     def premises(self, k: int) -> tuple[str, ...]:
         """What the promise rests on, and what it is not."""
-        return (*(each.format(k=k) for each in _FOR_ALL), *self.limits(k))
+        return (*(each.format(k=k) for each in _FOR_ALL), *self.limits(k), self.evidence)
 
     @abstractmethod
     def covered(self, policy: PolicyParts) -> tuple[str, ...]:

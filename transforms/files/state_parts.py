@@ -89,7 +89,7 @@ def unpack(data: bytes, mark: bytes, version: int, what: str) -> UnreadParts:
         index = json.loads(data[_HEADER.size : _HEADER.size + length])
         parts = _cut(memoryview(data)[_HEADER.size + length :], index["parts"])
         return UnreadParts(layout, dict(index["meta"]), parts)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise damaged(what, "its parts do not fit its index") from None
 
 

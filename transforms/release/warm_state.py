@@ -28,7 +28,7 @@ from kanonflow.transforms.roster.roster_state import (
     rest_of_roster,
     roster_content,
 )
-from kanonflow.transforms.rows.elements import from_ipc, to_ipc
+from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 
 MAGIC = b"KFWS"
 VERSION = 1
@@ -150,7 +150,7 @@ def _waiting_content(waiting: pa.Table | None, reasons: tuple[str, ...]) -> Cont
 
 def _waiting(parts: UnreadParts) -> tuple[pa.Table | None, tuple[str, ...]]:
     data = parts.take("waiting")
-    rows = from_ipc(data) if data else None
+    rows = sound_rows(data) if data else None
     runs = parts.meta["reasons"]
     if sum(count for _, count in runs) != (0 if rows is None else rows.num_rows):
         raise ValueError("there are not as many reasons as rows that wait")

@@ -25,7 +25,7 @@ from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead, Segment
 from kanonflow.transforms.roster.window_groups import LastGroups
-from kanonflow.transforms.rows.elements import EnteredPeople, from_ipc, to_ipc
+from kanonflow.transforms.rows.elements import EnteredPeople, sound_rows, to_ipc
 from kanonflow.transforms.secret.seeds import ReleaseSlot
 
 PERSON = "person"
@@ -115,10 +115,10 @@ def segment_of_files(people: bytes, boxes: bytes, bound: BoundPolicy) -> Segment
             np.array([each[COHORT_FIELD] for each in who], dtype=np.int64),
             pa.table(columns),
         )
-        after = segment.after
+        after, told_of_people = segment.after, told_of(people)
     except Exception:  # a decoder's errors may hold values
         raise damaged(_WHAT, "they cannot be read") from None
-    if told_of(people) != told:
+    if told_of_people != told:
         raise damaged(_WHAT, "people and boxes are not of one segment")
     if (after.chain, after.people, after.cohorts) != (told["chain"], told["people"], told["cohorts"]):
         raise damaged(_WHAT, "they do not come to the digest that they name")
@@ -143,7 +143,7 @@ def groups_file(last: LastGroups) -> bytes:
 def groups_of_file(data: bytes) -> LastGroups:
     """The groups of a file. Raises StateError: it holds none."""
     try:
-        table = from_ipc(data)
+        table = sound_rows(data)
         return LastGroups(*(np.asarray(whole(table.column(name))) for name in (COHORT_FIELD, GROUP)))
     except (pa.ArrowException, KeyError, OSError):
         raise damaged("file of groups", "it cannot be read") from None

@@ -20,7 +20,7 @@ from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.files.state_parts import Content, pack, unpack
 from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.roster.corners import COHORT
-from kanonflow.transforms.rows.elements import from_ipc, to_ipc
+from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 from kanonflow.transforms.secret.seeds import encode
 
 MAGIC = b"KFRS"
@@ -93,7 +93,7 @@ def segment_from_bytes(data: bytes) -> Segment:
             RosterHead(*parts.meta["head"]),
             parts.array("people", "<u8"),
             parts.array("cohort", "<i8"),
-            from_ipc(parts.take("corners")),
+            sound_rows(parts.take("corners")),
         )
         parts.end()
     except (ValueError, KeyError, TypeError, OSError, pa.ArrowException):

@@ -14,7 +14,7 @@ from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead
 from kanonflow.transforms.roster.window_groups import LastGroups, no_groups
-from kanonflow.transforms.rows.elements import from_ipc, to_ipc
+from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _read_pool(parts: UnreadParts, meta: Mapping[str, Any]) -> Pool:
     changed = (
         parts.array("pool_changed", "<u1") if meta.get("changed") else np.zeros(people.size, dtype="<u1")
     )
-    values = from_ipc(parts.take("pool_values"))
+    values = sound_rows(parts.take("pool_values"))
     if values.num_rows != people.size or changed.size != people.size:
         raise ValueError("the pool has not a value of everybody in it")
     return Pool(people, values, ends, changed != 0)

@@ -135,3 +135,10 @@ def from_ipc(ipc: bytes) -> pa.Table:
     """The rows of one Arrow IPC stream. Without a copy unless it is compressed: the table lives on ``ipc``."""
     with pa.ipc.open_stream(pa.py_buffer(ipc)) as reader:
         return reader.read_all()
+
+
+def sound_rows(ipc: bytes) -> pa.Table:
+    """The same of bytes that were stored. Raises pa.ArrowException or OSError: they are no rows, or point elsewhere."""
+    table = from_ipc(ipc)
+    table.validate(full=True)
+    return table

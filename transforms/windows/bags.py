@@ -15,11 +15,13 @@ import pyarrow as pa
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.userstate import BagStateSpec, StateSpec
 
-from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.files.state_versions import damaged
+from kanonflow.transforms.rows.elements import sound_rows
 from kanonflow.transforms.windows.chain import Batch
 
 BAGS = 16
 _HEADER = struct.Struct("<q?")
+_WHAT = "bag of rows"
 
 
 def batch_header(number: int, late: bool) -> bytes:
@@ -28,14 +30,20 @@ def batch_header(number: int, late: bool) -> bytes:
 
 
 def read_header(data: bytes) -> tuple[int, bool]:
-    """The window number and the late mark of a batch in a bag."""
-    number, late = _HEADER.unpack_from(data)
+    """The window number and the late mark of a batch in a bag. Raises StateError: it is none."""
+    try:
+        number, late = _HEADER.unpack_from(data)
+    except struct.error:
+        raise damaged(_WHAT, "a batch is cut off") from None
     return int(number), bool(late)
 
 
 def batch_rows(data: bytes) -> pa.Table:
-    """The rows of a batch in a bag."""
-    return from_ipc(data[_HEADER.size :])
+    """The rows of a batch in a bag. Raises StateError: it is none."""
+    try:
+        return sound_rows(data[_HEADER.size :])
+    except (pa.ArrowException, OSError):
+        raise damaged(_WHAT, "a batch cannot be read") from None
 
 
 class Bags:

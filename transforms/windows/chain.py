@@ -23,7 +23,7 @@ from kanonflow.transforms.files.state_parts import Content, pack, unpack
 from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
 from kanonflow.transforms.roster.roster import RosterHead
-from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.elements import sound_rows
 from kanonflow.transforms.windows.partition_clock import PartitionClock
 
 MAGIC = b"KFCS"
@@ -55,7 +55,7 @@ class Batch(NamedTuple):
     @property
     def rows(self) -> pa.Table:
         """The rows."""
-        return from_ipc(self.ipc)
+        return sound_rows(self.ipc)
 
 
 @dataclass(frozen=True)

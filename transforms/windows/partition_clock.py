@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from kanonflow.schemas.policy import Policy
@@ -85,7 +86,7 @@ class PartitionClock:
             return cls()
         try:
             values = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise damaged(_WHAT, "it is not JSON text") from None
         if not isinstance(values, dict):
             raise damaged(_WHAT, "it is not an object")
@@ -97,9 +98,16 @@ class PartitionClock:
         # Nothing else is filled in: a clock without its release number would use the slots of old releases again.
         if values.keys() != cls.__dataclass_fields__.keys():
             raise damaged(_WHAT, "it lacks values, or has others")
-        tuples: dict[str, tuple] = {name: tuple(values[name]) for name in ("pending", "late")}
-        tuples["began"] = tuple((number, key) for number, key in values["began"])
-        tuples["claims"] = tuple(Claim(*claim) for claim in values["claims"])
+        try:
+            tuples: dict[str, tuple] = {name: tuple(values[name]) for name in ("pending", "late")}
+            tuples["began"] = tuple((number, key) for number, key in values["began"])
+            tuples["claims"] = tuple(Claim(*claim) for claim in values["claims"])
+        except (ValueError, TypeError):
+            raise damaged(_WHAT, "a value is not of its kind") from None
+        single = (value for name, value in values.items() if name not in tuples)
+        numbers = (*tuples["pending"], *tuples["late"], *chain(*tuples["began"]), *single)
+        if not all(value is None or isinstance(value, int) for value in numbers):
+            raise damaged(_WHAT, "a value is not of its kind")
         return cls(**{**values, **tuples})
 
     def version_of(self, number: int) -> int | None:

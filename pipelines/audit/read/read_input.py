@@ -268,17 +268,22 @@ def _schema_of_leaves(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(".".join(keys), kind) for keys, kind in _leaves(schema)])
 
 
+def text_lines(
+    path: Path, names: Sequence[str], columns: InputColumns, attributes: Sequence[str] = ()
+) -> tuple[list[str], Iterator[Any]]:
+    """The columns of a file of text, and its rows as cells; BROKEN stands for what is none."""
+    if columns.kind == "json":
+        return list(names), json_rows(path, names, attributes)
+    lines = (sheet_rows if columns.kind == "xlsx" else text_rows)(path, columns.form)
+    return next(lines), lines
+
+
 def _read_text(
     path: Path, names: Sequence[str], books: Sequence[CodeBook], columns: InputColumns
 ) -> tuple[list[np.ndarray], int]:
     parts: list[np.ndarray] = []
     broken = 0
-    if columns.kind == "json":
-        header = list(names)
-        lines = json_rows(path, names, [book.column.name for book in books if book.attribute])
-    else:
-        lines = (sheet_rows if columns.kind == "xlsx" else text_rows)(path, columns.form)
-        header = next(lines)
+    header, lines = text_lines(path, names, columns, [book.column.name for book in books if book.attribute])
     positions = [header.index(name) for name in names]
     while chunk := list(islice(lines, CHUNK_ROWS)):
         whole = [row for row in chunk if row is not BROKEN]
@@ -312,27 +317,26 @@ def _no_text(cells: list[str]) -> list[int]:
 def _read_typed(
     path: Path, columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]
 ) -> Iterator[np.ndarray]:
-    names = bound.input_columns
+    for cells in typed_chunks(path, columns, bound.input_columns):
+        yield np.column_stack([book.codes_of_column(each) for book, each in zip(books, cells, strict=True)])
+
+
+def typed_chunks(path: Path, columns: InputColumns, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+    """Some columns of an Avro or Parquet file, as it has them, in chunks of rows. Raises InputError: it is damaged."""
     if columns.kind == "avro":
         records = avro_records(path)
         leaves = {".".join(keys): keys for keys, _ in _leaves(_avro_schema(path))}
         while chunk := list(islice(records, CHUNK_ROWS)):
-            cells = [
+            yield [
                 _column([_at(record, leaves[name]) for record in chunk], columns.schema.field(name).type)
                 for name in names
             ]
-            yield np.column_stack(
-                [book.codes_of_column(each) for book, each in zip(books, cells, strict=True)]
-            )
         return
     try:
         file = pq.ParquetFile(path)
         ways = {".".join(keys): keys for keys, _ in _leaves(file.schema_arrow)}
         for batch in file.iter_batches(CHUNK_ROWS, columns=list(names)):
-            cells = [pc.struct_field(batch.to_struct_array(), list(ways[name])) for name in names]
-            yield np.column_stack(
-                [book.codes_of_column(each) for book, each in zip(books, cells, strict=True)]
-            )
+            yield [pc.struct_field(batch.to_struct_array(), list(ways[name])) for name in names]
     except (pa.ArrowException, OSError):
         raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
 

@@ -57,6 +57,24 @@ def test_individual_mode_has_no_such_notes() -> None:
     assert not [words for words in (*OPEN, "linked_candidates") if words in told]
 
 
+def test_each_policy_says_whether_its_promise_is_proved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In what ``policy check`` prints: of cohorts that last proved, as far as that goes, of all others tested."""
+    heads = {"lasting": "cohort: lasting", "window": "cohort: window", "row": "protect: row"}
+    for name, head in heads.items():
+        (tmp_path / "p.yaml").write_text(
+            f"version: 1\nk: 3\nwindow: 1d\n{head}\nfields: {{who: individual, at: time,"
+            " age: {role: quasi, type: numeric}, pay: {role: sensitive}}\n"
+        )
+        assert cli.main(["policy", "check", str(tmp_path / "p.yaml")]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        proved = "a proof that a machine checks" in printed
+        assert proved is (name == "lasting")
+        assert proved is not ("No proof checker has seen it: tested, not proved" in printed)
+        assert "every measure of risk and of readers" in printed
+
+
 @pytest.mark.parametrize("individual", [True, False])
 def test_row_mode_notes_are_sentences(individual: bool) -> None:
     """Each begins with a capital and ends with a stop."""

@@ -229,11 +229,14 @@ def test_the_report_knows_of_a_second_release_before_an_audit(word: dict[str, An
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_promise_names_its_premises(mode: str, tmp_path: Path) -> None:
-    """Those that the user alone can see to: each row once, and quasi-identifiers classified as such."""
+    """Those that the user alone can see to: each row once, and quasi-identifiers classified as such. And whether it is
+    proved."""
     for path in write_report(str(write_run(tmp_path, ninety(mode, 3)))):
         text = read_page(Path(path).read_text()).text
         assert "one policy, one secret, one run" in text
         assert "The quasi-identifiers are classified as such" in text
+        assert ("a proof that a machine checks" in text) is (mode == "lasting")
+        assert ("tested, not proved. So are diversity, closeness" in text) is (mode != "lasting")
 
 
 def test_restricted_is_no_directory_of_a_run(tmp_path: Path) -> None:
