@@ -25,9 +25,10 @@ def proposed(feed: Feed, **more: str) -> Proposal:
 
 
 @cache
-def of_trade(make: Callable[[], Feed], *, named: bool) -> tuple[Feed, Proposal]:
+def of_trade(make: Callable[[], Feed], *, named: bool, soiled: bool = False) -> tuple[Feed, Proposal]:
     """A trade's feed, and what is proposed for it."""
-    feed = make() if named else make().nameless()
+    feed = make().soiled() if soiled else make()
+    feed = feed if named else feed.nameless()
     return feed, proposed(feed)
 
 
@@ -42,10 +43,13 @@ def roles(feed: Feed | Proposal, **more: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("make", TRADES, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("named", [True, False], ids=["named", "nameless"])
-def test_nothing_of_a_person_is_drafted_as_published(make: Callable[[], Feed], *, named: bool) -> None:
+@pytest.mark.parametrize("soiled", [False, True], ids=["clean", "soiled"])
+def test_nothing_of_a_person_is_drafted_as_published(
+    make: Callable[[], Feed], *, named: bool, soiled: bool
+) -> None:
     """Person, contact data, attributes, places to the metre: neither as a role nor as a proposal; and with columns that
-    are called c1, c2, ... no less."""
-    feed, proposal = of_trade(make, named=named)
+    are called c1, c2, ... no less, nor with blanks, words for nothing, ids as doubles, and umlauts."""
+    feed, proposal = of_trade(make, named=named, soiled=soiled)
     found = roles(proposal)
     for name, truth in feed.truth.items():
         role = found[name].lstrip("?")
