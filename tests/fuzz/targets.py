@@ -202,7 +202,10 @@ def _parquet_seeds() -> list[bytes]:
         pq.write_table(_rows(), stream, **settings)
         seeds.append(stream.getvalue())
     # Text that is none: of the values and, by chance of its name, of a column.
-    return [*seeds, seeds[1].replace(b"cook", b"c\xffok"), seeds[1].replace(b"note", b"n\xffte")]
+    seeds += [seeds[1].replace(b"cook", b"c\xffok"), seeds[1].replace(b"note", b"n\xffte")]
+    stream = io.BytesIO()
+    pq.write_table(_rows().set_column(1, "when", pa.array([0] * 4, pa.timestamp("ms", "U/C"))), stream)
+    return [*seeds, stream.getvalue()]
 
 
 def read_policies(data: bytes) -> None:
