@@ -160,7 +160,7 @@ LINES = {
             39_710,
             "copies beside each other and successors that are gone are refused; false alarms of the audit mended",
         ),
-        (39_720, "Parquet text that is none, and UTF-16 without a mark, are refused by name"),
+        (39_736, "Parquet text that is none, and UTF-16 without a mark, are refused by name"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -170,7 +170,6 @@ LINES = {
         (14_000, "type: prefix, with its gate"),
         (14_050, "windows that an older build told are told once"),
         (14_060, "cohorts that last are founded by SIL, too"),
-        (14_090, "damaged state is told so, whatever is wrong with it"),
     ],
     "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [
@@ -186,7 +185,7 @@ LINES = {
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
         (7_920, "assess: limits of what a release may give away"),
-        (7_932, "each promise says whether it is proved, or tested only"),
+        (7_935, "each promise says whether it is proved, or tested only"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -204,7 +203,7 @@ CODE = [
     (54_410, "a chain whose policy changed is told so"),
     (54_431, "a chain whose night was released again promises nothing from there on"),
     (56_240, "kanonflow assess"),
-    (56_275, "damaged state, and text that is none, are told by name; promises say whether they are proved"),
+    (56_288, "damaged state, and text that is none, are told by name; promises say whether they are proved"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
