@@ -14,17 +14,18 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 # Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-thorough lint bench docs proofs simulate fuzz clean flink-test flink-up flink-down lock beam-range-test
+.PHONY: demo test test-all test-thorough lint bench docs notebooks proofs simulate fuzz clean flink-test flink-up flink-down lock beam-range-test
 
 # From nothing each time: a run that other code began must not be resumed. Its kernels stand beside the sources, where
-# kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR: whoever goes on by hand waits once. Those of
-# other sources are thrown away first.
+# kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR. What the README types next needs no others:
+# the audit's are made, too. Those of other sources are thrown away first.
 demo: $(VENV)/.installed-cli
 	rm -rf demo-out
 	@if [ "$$(cat .numba_cache/.beside 2>/dev/null)" != "$(SOLVERS_STATE)" ]; then \
 	  find solvers pipelines -name '*.nb[ic]' -delete; mkdir -p .numba_cache; echo "$(SOLVERS_STATE)" > .numba_cache/.beside; \
 	fi
 	env -u NUMBA_CACHE_DIR $(VENV)/bin/kanonflow demo --output demo-out
+	@env -u NUMBA_CACHE_DIR $(PY) -m kanonflow.pipelines.terminal.compile_notice
 
 # test: what a change must pass before it is looked at, in minutes. test-thorough: what takes longer, and needs every
 # variant of the kernels. With KANONFLOW_COMPILED_AHEAD=yes a test that compiles one fails (tests/conftest.py).
@@ -88,6 +89,10 @@ docs: $(VENV)/.installed-test .mypy_root/kanonflow
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "site/index.html; with a search: $(PY) -m http.server --directory site --bind 127.0.0.1"
 
+# What the notebooks of docs/notebooks print, written into them anew.
+notebooks: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled
+	$(PY) -m tests.executed_notebooks
+
 # The theorem of cohorts that last, checked by Rocq (Coq) with MathComp, and its model as a program, in .proofs/; seconds.
 # apt-get install coq libcoq-mathcomp-algebra ocaml-findlib
 proofs:
@@ -130,7 +135,7 @@ $(VENV)/.installed-test: setup.py pyproject.toml locks/test.lock | $(PY)
 	$(call install,test,test)
 	touch $(VENV)/.installed-cli $@
 
-RUN_EXTRAS := cli,kafka,report
+RUN_EXTRAS := cli,kafka,report,xlsx
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 LOCKS_FIT = $(PY) -c "import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != 'linux')"
 # uv installs what pip would, by the same hashes, in seconds; it asks the index that pip is set to. INSTALLER=pip does
@@ -160,7 +165,7 @@ LOCK := $(COMPILE_LOCK) setup.py locks/build.in
 lock:
 	$(COMPILE_LOCK) locks/installer.in --output-file locks/installer.lock
 	$(COMPILE_LOCK) locks/fuzz.in --output-file locks/fuzz.lock
-	$(LOCK) --extra cli --extra kafka --extra report --output-file locks/run.lock
+	$(LOCK) --extra cli --extra kafka --extra report --extra xlsx --output-file locks/run.lock
 	$(LOCK) --extra gcp --extra kafka --output-file locks/dataflow.lock
 	$(LOCK) --extra test --output-file locks/test.lock
 

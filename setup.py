@@ -59,6 +59,8 @@ KAFKA = ["confluent-kafka[schemaregistry]>=2.12,<3"]
 GCP = [f"apache-beam[gcp]{BEAM}"]
 # Before 1.35 the client had no If-None-Match.
 AWS = [f"apache-beam[aws]{BEAM}", "boto3>=1.36,<2"]
+# Workbooks as input.
+XLSX = ["openpyxl>=3.1,<4"]
 YAML = [f"apache-beam[yaml]{BEAM}"]
 # The pages of docs/ as a site (decision 065).
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
@@ -223,7 +225,8 @@ setup(
         "yaml": YAML,
         "docs": DOCS,
         "report": REPORT,
-        "test": CLI + KAFKA + GCP + AWS + YAML + DOCS + REPORT + NOTEBOOK + TEST,
+        "xlsx": XLSX,
+        "test": CLI + KAFKA + GCP + AWS + YAML + DOCS + REPORT + XLSX + NOTEBOOK + TEST,
     },
     entry_points={
         "console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"],

@@ -327,6 +327,13 @@ def _reported(summary: "RunSummary", policy: "Policy", output: str) -> str:  # t
 
 
 def _verify(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.terminal.compile_notice import told_compiling
+
+    with told_compiling(sys.stderr):
+        return _audited(arguments)
+
+
+def _audited(arguments: argparse.Namespace) -> int:
     from kanonflow.pipelines.audit.audit import audit
     from kanonflow.pipelines.commands.verify_chain import NO_VERDICT, newest_output, outputs_of, verify_chain
     from kanonflow.pipelines.kafka.address import is_kafka_address
@@ -505,7 +512,9 @@ def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
         from kanonflow.pipelines.pages.missing_extra import needs
 
         needs("vl_convert")
-    found = compare(policy, arguments.input, settings, **_files_as_told(arguments))
+    found = compare(
+        policy, arguments.input, settings, policy_file=arguments.policy, **_files_as_told(arguments)
+    )
     tell(to_json(found) if arguments.json else render(found, settings, policy))
     if arguments.plot:
         write_front(found, settings, policy, Path(arguments.plot))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -180,17 +180,38 @@ def bind(
     Raises PolicyError with everything that does not fit: missing fields, fields without a role, types.
     """
     mistakes = list(_name_mistakes(policy, input_schema.names))
-    columns = []
-    for field in policy.fields:
-        if field.name not in input_schema.names or field.role is Role.IDENTIFIER:
-            continue
-        arrow = pa.string() if text else input_schema.types[input_schema.names.index(field.name)]
-        if column := _bind_column(field, arrow, text, mistakes):
-            columns.append(replace(column, form=_form(field, policy.csv if csv else None)))
+    columns = _bind_columns(policy.fields, input_schema, policy.csv if csv else None, mistakes, text=text)
     mistakes += _published_name_mistakes(policy)
     if mistakes:
         raise PolicyError(mistakes, f"{policy.name} does not fit {source}")
-    return BoundPolicy(policy, tuple(columns), text, csv)
+    return BoundPolicy(policy, columns, text, csv)
+
+
+def bind_columns(
+    fields: Sequence[Field], schema: pa.Schema, form: CsvForm | None, *, text: bool
+) -> tuple[BoundColumn, ...]:
+    """Some fields bound to the columns of another file than the feed. form: as of a CSV file; None: it is none.
+
+    Fields that the file does not have are left out. Raises PolicyError with everything that does not fit.
+    """
+    mistakes: list[str] = []
+    columns = _bind_columns(fields, schema, form, mistakes, text=text)
+    if mistakes:
+        raise PolicyError(mistakes)
+    return columns
+
+
+def _bind_columns(
+    fields: Sequence[Field], schema: pa.Schema, form: CsvForm | None, mistakes: list[str], *, text: bool
+) -> tuple[BoundColumn, ...]:
+    columns = []
+    for field in fields:
+        if field.name not in schema.names or field.role is Role.IDENTIFIER:
+            continue
+        arrow = pa.string() if text else schema.types[schema.names.index(field.name)]
+        if column := _bind_column(field, arrow, text, mistakes):
+            columns.append(replace(column, form=_form(field, form)))
+    return tuple(columns)
 
 
 def _form(field: Field, csv: CsvForm | None) -> TextForm:

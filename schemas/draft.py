@@ -132,7 +132,7 @@ def _written(keys: Mapping[str, str]) -> Iterator[str]:
 
 def _csv_keys(csv: CsvForm) -> Iterator[str]:
     plain = CsvForm()
-    for key in ("delimiter", "encoding", "decimal", "thousands", "quote"):
+    for key in ("delimiter", "encoding", "decimal", "thousands", "quote", "header"):
         value = getattr(csv, key)
         if value != getattr(plain, key):
             yield f"{key}: {json.dumps('tab' if value == chr(9) else value)}"

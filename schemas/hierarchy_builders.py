@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
@@ -87,37 +86,6 @@ def ranges_by_doubling(
     while widths[-1] <= reach and len(widths) < MOST_DOUBLINGS:
         widths.append(widths[-1] * 2)
     return ranges_of_widths(numbers, widths, start)
-
-
-def ranges_of_quantiles(values: Iterable[Decimal | int | float | str], parts: Sequence[int]) -> Hierarchy:
-    """Ranges that hold about equally many of ``values`` (repeats count): first the most parts, then fewer.
-
-    Every number of parts must be a multiple of the next, so that ranges only join. Cut points are values of the data
-    (a range is [one, next)), so labels show some of them: for sensitive numbers take widths. Equal cut points fall
-    together, so there may be fewer ranges than asked for.
-    """
-    mistakes = [f"{count} parts: must be 2 or more" for count in parts if count < 2]
-    mistakes += [
-        f"{few} parts: the number of parts before, {many}, must be a multiple of it, and more"
-        for many, few in itertools.pairwise(parts)
-        if few < 1 or many % few != 0 or many <= few
-    ]
-    if mistakes or not parts:
-        raise HierarchyError(mistakes or ["parts: name at least one number of parts"])
-    every = sorted(value if isinstance(value, Decimal) else Decimal(str(value)) for value in values)
-    numbers = _numbers(every)
-    columns = [[_text(number) for number in numbers]]
-    for count in parts:
-        cuts = sorted({every[len(every) * part // count] for part in range(count)}) if every else []
-        ends = [*(_text(cut) for cut in cuts), "inf"]
-        columns.append(
-            [
-                f"[{ends[place - 1]}, {ends[place]})"
-                for number in numbers
-                if (place := bisect_right(cuts, number))
-            ]
-        )
-    return _joined(columns)
 
 
 def star_hierarchy(values: Iterable[str]) -> Hierarchy:

@@ -69,7 +69,8 @@ class Policy:
     cohort_size, intake, max_outdated: of ``cohort: lasting``, None without it. cohort_size: people a cohort, by default
     k. intake: newcomers enter when so many wait, or when a row of one must leave; by default 200 k, and with no
     max_delay at once (cohort_size). max_outdated: share of a window's rows whose values have left their frozen box
-    above which the run says that a renewal is due, by default 0.02.
+    above which the run says that a renewal is due, by default 0.02. people: of ``cohort: lasting``, the name of the
+    file of people known from the start, as the policy says it; None: there is none.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
@@ -96,6 +97,7 @@ class Policy:
     cohort_size: int | None = None
     intake: int | None = None
     max_outdated: float | None = None
+    people: str | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
     assess: AssessLimits | None = None

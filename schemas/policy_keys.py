@@ -69,7 +69,6 @@ NO_SLIDING = (
 LATER = {
     "renew": "a new epoch of cohort: lasting begun on a schedule",
     "publish_member": "a column of cohort: lasting by which analysts follow a person",
-    "people": "a file of the people whom cohort: lasting knows from the start",
     "max_share": "a limit on one person's share of a box's rows",
 }
 """Keys that this version refuses by name, and what each will be."""
@@ -404,6 +403,14 @@ OF_LASTING = (
         "max_outdated",
         default_told="0.02",
     ),
+    Key(
+        "people",
+        Text("file"),
+        "Of cohort: lasting, a file beside the policy (CSV, Avro, Parquet) of people known from the start, one row"
+        " each, with the individual, all quasi-identifiers and partition_by: they enter with the first release.",
+        "people",
+        default_told="people are known by their rows",
+    ),
 )
 
 CSV = (
@@ -451,6 +458,14 @@ CSV = (
         "What stands around a cell that holds delimiters or line ends; '': nothing does.",
         "quote",
         '"',
+        written=Written.CHANGED,
+    ),
+    Key(
+        "header",
+        Text("numbered"),
+        "numbered: columns without a name, or with one that is there already, are called by their number (column_4).",
+        "header",
+        default_told="such files are refused",
         written=Written.CHANGED,
     ),
 )
@@ -526,7 +541,7 @@ HEAD = (
     Key(
         "csv",
         Group(CSV, csv_form),
-        "How CSV files of the input are written.",
+        "How CSV files of the input are written; nulls and signs of numbers also go for JSON lines and workbooks.",
         "csv",
         default_told="UTF-8, decimal point, empty cells are null",
     ),

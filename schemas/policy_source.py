@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import fastavro
 
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_file import load_policy, policy_from_avro_schema
+from kanonflow.schemas.policy_file import load_policy, parse_policy, policy_from_avro_schema
+
+
+def policy_of(policy: Policy | Mapping[str, Any] | str | os.PathLike[str]) -> Policy:
+    """The policy that a program gives: one, the path of its file, or a mapping as that file would hold it.
+
+    Raises PolicyError with all mistakes; one of them when it is none of these.
+    """
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, Mapping):
+        return parse_policy(policy, "the policy", "policy")
+    if isinstance(policy, str | os.PathLike):
+        return read_policy(os.fspath(policy))
+    raise PolicyError(
+        [f"expected a Policy, the path of one's file or a mapping, not {type(policy).__name__}"]
+    )
 
 
 def read_policy(path: str | Path) -> Policy:

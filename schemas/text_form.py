@@ -14,6 +14,8 @@ EPOCH = {"epoch_s": 1_000, "epoch_ms": 1}
 THOUSANDS = (",", ".", " ", "'", "_")
 BLANKS = " \u00a0\u202f"
 """What ``thousands: " "`` stands for: a space, a no-break space, a narrow one."""
+NUMBERED = "numbered"
+"""``csv.header`` under which columns without a name of their own are called by their numbers."""
 NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 
 _DAY = "Y y m d b B"
@@ -40,6 +42,7 @@ class CsvForm:
     thousands: the sign between groups of three digits; None: there is none.
     nulls: words that mean null, besides the empty cell.
     quote: one character; "": quotes are characters like others.
+    header: NUMBERED, or None: columns without a name of their own are refused.
     """
 
     delimiter: str | None = None
@@ -48,6 +51,7 @@ class CsvForm:
     thousands: str | None = None
     nulls: tuple[str, ...] = ()
     quote: str = '"'
+    header: str | None = None
 
 
 def csv_form(
@@ -57,10 +61,11 @@ def csv_form(
     thousands: str | None = None,
     nulls: tuple[str, ...] = (),
     quote: str = '"',
+    header: str | None = None,
 ) -> CsvForm:
     """What a policy's ``csv`` holds; a delimiter may have a name there (NAMED_DELIMITERS)."""
     named = None if delimiter is None else NAMED_DELIMITERS.get(delimiter, delimiter)
-    return CsvForm(named, encoding, decimal, thousands, nulls, quote)
+    return CsvForm(named, encoding, decimal, thousands, nulls, quote, header)
 
 
 def with_delimiter(form: CsvForm | None, delimiter: str | None) -> CsvForm:
@@ -126,6 +131,8 @@ def rules_of_csv(form: CsvForm) -> Iterator[str]:
         yield "csv.delimiter: must be one sign, such as ';' or tab"
     if form.quote and (not is_sign(form.quote) or form.quote == form.delimiter):
         yield "csv.quote: must be one sign other than the delimiter, or '' where quotes mean nothing"
+    if form.header not in (None, NUMBERED):
+        yield f"csv.header: must be {NUMBERED}, or left out"
     if not _is_encoding(form.encoding):
         yield "csv.encoding: unknown; give one such as utf-8, utf-16, cp1250 or latin-1"
     if form.decimal not in (".", ","):

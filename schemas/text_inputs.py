@@ -12,21 +12,34 @@ CSV files
                 opening one. A quote elsewhere in a cell, also behind a space, is a character like others. A backslash
                 is one too.
     Header      the first row: every column named, no name twice, all text, at most ``MOST_ROW_BYTES``. Else the file
-                is refused.
+                is refused, unless the policy says ``header: numbered``: then a column without a name is called by its
+                number (column_4), a name that was there already gets its column's number (email_4), and where the
+                first row below has one cell more than the header, that is one more column without a name.
     Cells       as they stand, spaces included. An empty cell is null, whether quoted or not. So is one that is, without
                 the spaces around it, a word of the policy's ``nulls``, quoted or not; else a word such as NULL is a
                 text. There is no limit to a cell, but a row of more than ``MOST_ROW_BYTES`` may end a file's reading.
 
-JSON messages
+JSON messages, and files of JSON lines
     One object in UTF-8 each. Numbers are written in one way, whatever way they came; what is missing is null.
+    Paths       an object's fields are columns by their path, with points between (customer.birth). A name that has
+                points itself goes before a path. An empty object is null; a list is a nested value.
+    Lines       end with LF or CRLF; blank ones say nothing. A byte order mark, and gzip where the file begins so, are
+                as in CSV files. The columns of a file are the paths of all its lines that are objects.
+
+Workbooks (.xlsx)
+    The first sheet. Its first row that is not blank is the header (as of CSV files); blank rows say nothing.
+    Cells       numbers as JSON's; true, false; days as ``YYYY-MM-DD``, instants as ``YYYY-MM-DD HH:MM:SS[.f]``, both as
+                the workbook's calendar has them; of a formula what it gave when the workbook was stored.
+                Cells that a row lacks at its end are null.
+    What ``csv`` says of ``decimal``, ``thousands`` and ``nulls`` goes for their texts, and for those of JSON lines.
 
 Rows that are none (they are rejected as ``unparseable``, one record each, and the rest is read)
-    - more or fewer cells than the header has;
+    - more or fewer cells than the header has; of a workbook, a cell behind its last column;
     - a kept cell that is no text: with bytes that are not UTF-8, or with a character of ``NO_TEXT`` (but see below);
     - a quoted cell that does not end before the file does, or goes over a line end and has text behind its closing
       quote, which is another row's then. It may have swallowed rows: files that are there at the start are refused
       whole, and of a file that arrives in a feed the rows before it are read, and nothing behind it;
-    - a message that is no JSON object, or has a nested value, half of a surrogate pair or a character of
+    - a message or line that is no JSON object, or has a nested value, half of a surrogate pair or a character of
       ``NO_TEXT`` in a kept field.
 
 Attributes of lasting cohorts
@@ -72,8 +85,8 @@ tests/pipelines/feeds/test_text_inputs.py holds a table of cases that runs throu
 
 from __future__ import annotations
 
-INPUT_FORMATS = ("avro", "parquet", "csv")
-"""What files may hold."""
+INPUT_FORMATS = ("avro", "parquet", "csv", "json", "xlsx")
+"""What files may hold; json: an object a line."""
 DELIMITERS = (",", ";", "\t", "|")
 MOST_ROW_BYTES = 1 << 20
 NO_TEXT = "\0\x1a"

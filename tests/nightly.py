@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -102,3 +104,12 @@ def nights_of(place: Path, files: Iterable[Sequence[str]], policy: str = POLICY)
     for night, lines in enumerate(files, 1):
         (place / "in" / f"{night}.csv").write_text("\n".join([HEADER, *lines]) + "\n")
     return Nights(place)
+
+
+def as_another_run(output: Path, target: Path) -> Path:
+    """A copy of an output as if another run had made it there: a plain copy is refused where both go on."""
+    shutil.copytree(output, target)
+    path = target / "restricted/run.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"identity": {"id": target.name, "output": str(target.resolve())}}))
+    return target

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pytest
+from google_crc32c import Checksum
 
 
 @dataclass
@@ -78,6 +80,11 @@ def _handler(store: ObjectStore) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             bucket, _, query = self._request("POST")
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if query.get("uploadType") == "resumable":  # what is written piece by piece; one piece here
+                place = f"http://{self.headers['Host']}{urlsplit(self.path).path}"
+                name = quote(query.get("name") or json.loads(body)["name"], safe="")
+                self._send(200, b"{}", "application/json", {"Location": f"{place}?name={name}"})
+                return
             boundary = self.headers["Content-Type"].split("boundary=")[1].strip('"').encode()
             about, data = (
                 part.split(b"\r\n\r\n", 1)[1].removesuffix(b"\r\n")
@@ -86,6 +93,12 @@ def _handler(store: ObjectStore) -> type[BaseHTTPRequestHandler]:
             name = json.loads(about)["name"]
             path = f"gs://{bucket}/{name}"
             self._answer(store.upload(path, data, query), path)
+
+        def do_PUT(self) -> None:
+            bucket, _, query = self._request("PUT")
+            path = f"gs://{bucket}/{query['name']}"
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(store.upload(path, body, query), path)
 
         def do_GET(self) -> None:
             bucket, name, query = self._request("GET")
@@ -108,13 +121,18 @@ def _handler(store: ObjectStore) -> type[BaseHTTPRequestHandler]:
 
         def _answer(self, status: int, path: str) -> None:
             bucket, _, name = path.removeprefix("gs://").partition("/")
-            size = str(len(store.objects.get(path, b"")))
-            about = {"bucket": bucket, "name": name, "size": size, "generation": "1"}
+            data = store.objects.get(path, b"")
+            about = {"bucket": bucket, "name": name, "size": str(len(data)), "generation": "1"}
+            about["crc32c"] = b64encode(Checksum(data).digest()).decode()
             content = about if status == 200 else {"error": {"code": status, "message": "no"}}
             self._send(status, json.dumps(content).encode(), "application/json")
 
-        def _send(self, status: int, body: bytes, kind: str) -> None:
+        def _send(
+            self, status: int, body: bytes, kind: str, headers: Mapping[str, str] | None = None
+        ) -> None:
             self.send_response(status)
+            for each in (headers or {}).items():
+                self.send_header(*each)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -34,7 +34,7 @@ from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import partition_key
 from kanonflow.transforms.windows.chain import Chain
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
-from kanonflow.transforms.windows.step import PartitionStep
+from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep
 from tests.small_feeds import HOUR, SECRET, START
 
 EPOCH = 7
@@ -149,10 +149,13 @@ class Entry(NamedTuple):
     cohort: int
 
 
-def run(feed: TrailFeed) -> Course:
-    """The feed through the step of each partition; at each step rows come, and what is due by then is done."""
+def run(feed: TrailFeed, known: EarlierCohorts | None = None) -> Course:
+    """The feed through the step of each partition; at each step rows come, and what is due by then is done.
+
+    known: who is known from the start.
+    """
     bound = bind(feed.policy, text_schema(feed.policy), text=True, source="test")
-    step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH)
+    step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH, continued=known)
     partitions: dict[bytes, PartitionInMemory] = {}
     course = Course(feed)
     last = max(row.arrives for row in feed.rows)

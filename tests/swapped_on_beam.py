@@ -13,7 +13,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.testing.util import assert_that
 
-from kanonflow.pipelines.kafka.message_values import JsonValues
+from kanonflow.pipelines.feeds.message_values import JsonValues
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, Release, to_ipc
 from tests.small_feeds import SECRET

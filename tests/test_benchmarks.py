@@ -30,6 +30,7 @@ from benchmarks import (
     row_cost,
     stages,
     stream_rivals,
+    two_commits,
     using_releases,
     warm_start,
 )
@@ -294,6 +295,19 @@ def test_the_parts_of_the_main_job_add_up() -> None:
     metrics = [{"solve_ms": 1500.0, "publish_ms": 250.0}, {"solve_ms": 500.0, "publish_ms": 0.0}]
     parts = main_job._parts(summary.render(), main_job.Spent(6.0, 5.0), metrics)
     assert parts == {"starting": 2.0, "read": 0.5, "solve": 2.0, "publish": 0.25, "rest": 1.25}
+
+
+def test_commits_are_compared_by_rounds_that_both_have() -> None:
+    """Of a round that one tree lacks nothing is said; the ratio is that of rounds, not of their means."""
+    entries = [
+        {"what": "demo", "round": number, "tree": tree, "cpu": cpu}
+        for number, tree, cpu in ((0, "before", 2.0), (0, "now", 1.0), (1, "now", 9.0), (2, "now", 6.0))
+    ]
+    entries += [{"what": "demo", "round": 2, "tree": "before", "cpu": 4.0}, {**entries[0], "what": "adult"}]
+    pairs = two_commits.in_pairs(entries, "demo", "cpu")
+    assert pairs == [(2.0, 1.0), (4.0, 6.0)]
+    assert two_commits.ratios(pairs) == (3.0, 3.5, 1.0, 0.5, 1.5)
+    assert two_commits.in_pairs(entries, "demo", "gcp") == []
 
 
 @pytest.mark.parametrize("method", [main_job.OWN, main_job.START, main_job.PASS_THROUGH])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import lasting, rosters
+from benchmarks import known_people, lasting, rosters
 from benchmarks.data_sets import SPARKOV, VARIABLE, example_policy
 from benchmarks.lasting import Posed, Published, Source
 from benchmarks.odd_feeds import (
@@ -288,3 +288,15 @@ def test_both_state_their_protocol() -> None:
 def test_every_oddity_says_what_the_documents_should() -> None:
     """A sentence each, which stands under the table."""
     assert all(odd.say.endswith(".") and "TO SAY" not in odd.say for odd in lasting.ODDITIES)
+
+
+def test_everybody_named_enters_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file of all people makes one intake, whatever rows come when."""
+    source = Source("small", sparkov_like(), example_policy("sparkov"))
+    assert known_people.people_of(source, 1).num_rows == PEOPLE
+    assert known_people.people_of(source, 2).num_rows == PEOPLE // 2
+    monkeypatch.setattr(known_people, "FEEDS", {"demo": lambda: source})
+    assert known_people.main(["--feeds", "demo", "--results", str(tmp_path)]) == 0
+    _, named, some, known, intakes, *_ = known_people.row_of(source, "everybody", None)
+    assert (named, some, known, intakes) == ("everybody", PEOPLE, PEOPLE, 1)
+    assert (tmp_path / "known_people.md").is_file()

@@ -125,7 +125,7 @@ ASKS = {
             "protection.lasts",
         ),
     ),
-    "release format": Asks(files=5, places=7, names=frozenset({"ReleaseFormat", "SUFFIXES"})),
+    "release format": Asks(files=5, places=5, names=frozenset({"ReleaseFormat", "SUFFIXES"})),
 }
 
 MOST_ARGUMENTS = 9
@@ -160,7 +160,20 @@ LINES = {
             39_710,
             "copies beside each other and successors that are gone are refused; false alarms of the audit mended",
         ),
-        (39_736, "Parquet text that is none, and UTF-16 without a mark, are refused by name"),
+        (
+            39_850,
+            "flags before places in every command; what is compiled, and how long explain takes, is said before",
+        ),
+        (
+            40_080,
+            "copies of outputs and in a watched folder, what else may not change in a chain, equal rows in other bytes",
+        ),
+        (40_090, "Parquet text that is none, and UTF-16 without a mark, are refused by name"),
+        (
+            40_930,
+            "inputs of JSON lines, records within records, workbooks and standard input; names by shape",
+        ),
+        (41_480, "people known from the start, and their audit"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -170,6 +183,9 @@ LINES = {
         (14_000, "type: prefix, with its gate"),
         (14_050, "windows that an older build told are told once"),
         (14_060, "cohorts that last are founded by SIL, too"),
+        (14_145, "a pipeline that releases nothing says so; progress is told before anything is written"),
+        (14_175, "damaged state is told so, whatever is wrong with it"),
+        (14_690, "people known from the start: of files, collections and tables"),
     ],
     "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [
@@ -185,7 +201,10 @@ LINES = {
             "type: prefix: trees over values that nobody lists; a draft asks whether rows are people",
         ),
         (7_920, "assess: limits of what a release may give away"),
-        (7_935, "each promise says whether it is proved, or tested only"),
+        (7_935, "a policy may be a mapping"),
+        (7_947, "each promise says whether it is proved, or tested only"),
+        (7_960, "what JSON lines, workbooks and numbered headers say"),
+        (7_990, "people known from the start"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -203,7 +222,11 @@ CODE = [
     (54_410, "a chain whose policy changed is told so"),
     (54_431, "a chain whose night was released again promises nothing from there on"),
     (56_240, "kanonflow assess"),
-    (56_288, "damaged state, and text that is none, are told by name; promises say whether they are proved"),
+    (56_415, "manners: what releases nothing, compiles or takes long says so; one spelling of arguments"),
+    (56_565, "copies of outputs, what else may not change in a chain, equal rows in other bytes"),
+    (56_600, "damaged state, and text that is none, are told by name; promises say whether they are proved"),
+    (57_190, "inputs of JSON lines, records within records, workbooks and standard input; names by shape"),
+    (58_020, "people known from the start"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -1,5 +1,5 @@
 """A second reading of JSON messages, value by value, by Python's json module; what is a row stands in
-schemas/text_inputs.py. Streams and audits read them by pipelines/kafka/message_values.py."""
+schemas/text_inputs.py. Streams and audits read them by pipelines/feeds/message_values.py."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -25,7 +26,7 @@ from kanonflow.schemas.durations import format_duration
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
-from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.policy_source import policy_of
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.local_runners import BuiltFor, check_local_runner
 from kanonflow.transforms.release.rejected import at_places
@@ -42,6 +43,7 @@ from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.chain import CarriedState, Chain
 from kanonflow.transforms.windows.divided_people import FindDividedPeople, RefuseDividedPeople
+from kanonflow.transforms.windows.expect_people import ExpectPeople, people_of_partition
 from kanonflow.transforms.windows.gauges import MILLIONTHS
 from kanonflow.transforms.windows.solve_windows import (
     CARRIED_TAG,
@@ -55,6 +57,7 @@ from kanonflow.transforms.windows.state_bytes import most_state_bytes
 from kanonflow.transforms.windows.step import EarlierCohorts
 
 BATCH_ROWS = 4096
+_LOGGER = logging.getLogger(__name__)
 
 
 class _Outputs(NamedTuple):
@@ -89,8 +92,8 @@ class Anonymized(_Outputs):
 class KAnonymize(BuiltFor):
     """K-anonymize a PCollection of records, window by window, partition by partition.
 
-    policy: what every field is, or the path of its file (``read_policy``); or a policy that is bound to the records,
-    and its solver checked, already (then without ``input_schema``).
+    policy: what every field is, the path of its file, or a mapping as the file holds it (``policy_of``); or a policy
+    that is bound to the records, and its solver checked, already (then without ``input_schema``).
     secret: where workers get what all publishing randomness is derived from (``SecretFile``...); a Secret itself on
     local runners only, for a pickled pipeline holds what is given here: ``expand`` raises SecretError where the job
     graph would go elsewhere with it.
@@ -111,6 +114,9 @@ class KAnonymize(BuiltFor):
     job_start: of a stream, how often its job had begun before; metrics and rejected rows tell it. None: of no stream.
     known_people: where people ``can_divide``, PBegin -> (partition key, digests) of whom an
     earlier run knows (``FindDividedPeople``); None: nobody.
+    people: of ``cohort: lasting``, a bounded collection in the same pipeline of people who are known from the start:
+    one element a person (dict, beam.Row..., or Arrow tables of them) with the individual, all quasi-identifiers and
+    ``partition_by``. They enter with the first release of their partition.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
@@ -128,7 +134,7 @@ class KAnonymize(BuiltFor):
 
     def __init__(
         self,
-        policy: Policy | BoundPolicy | str | os.PathLike[str],
+        policy: Policy | BoundPolicy | Mapping[str, Any] | str | os.PathLike[str],
         secret: SecretSource,
         *,
         input_schema: pa.Schema | type | None = None,
@@ -143,11 +149,13 @@ class KAnonymize(BuiltFor):
         job_start: int | None = None,
         known_people: beam.PTransform | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
+        people: beam.PCollection | None = None,
     ) -> None:
         super().__init__()
         check_source(secret)
-        policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
-        self._bound = policy if isinstance(policy, BoundPolicy) else _bind(policy, input_schema, text)
+        self._bound = (
+            policy if isinstance(policy, BoundPolicy) else _bind(policy_of(policy), input_schema, text)
+        )
         # Of elements whose type nobody has told yet: the collection may know it.
         self._open = not isinstance(policy, BoundPolicy) and input_schema is None
         self._was_told = False
@@ -162,6 +170,8 @@ class KAnonymize(BuiltFor):
         self._job_start = job_start
         self._known_people = known_people
         self._on_unfit = on_unfit
+        self._people = people
+        _refuse_people(self._bound.policy, people, continued)
         self._error_handler: ErrorHandler | None = None
 
     @property
@@ -220,9 +230,18 @@ class KAnonymize(BuiltFor):
                 | "Woken" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
             )
             keyed = (woken, keyed) | "All" >> beam.Flatten()
-        divided = None
+        divided, before = None, self._known_people
+        if self._people is not None:
+            expect = ExpectPeople(self._bound, self._secret, self._epoch)
+            named = (
+                self._people
+                | "People, global" >> beam.WindowInto(GlobalWindows())
+                | "Expect" >> beam.ParDo(expect).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+            )
+            keyed = (named, keyed) | "With people" >> beam.Flatten()
+            before = _Collected(named | "Whom" >> beam.Map(people_of_partition))
         if self._bound.policy.can_divide:
-            find = FindDividedPeople(self._bound, self._secret, self._known_people)
+            find = FindDividedPeople(self._bound, self._secret, before)
             divided = parts.parts | "People" >> find
             if records.is_bounded and not self._bound.policy.accepts_divided:
                 # Also what is woken: nothing is released before it is known.
@@ -296,9 +315,32 @@ class KAnonymize(BuiltFor):
         return outputs | f"Window {name}" >> beam.WindowInto(windows)
 
 
+class _Collected(beam.PTransform):
+    """PBegin -> a collection that is there already."""
+
+    def __init__(self, collection: beam.PCollection) -> None:
+        super().__init__()
+        self._collection = collection
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        return self._collection | "As is" >> beam.Map(_same).with_output_types(tuple[bytes, bytes])
+
+
+def _refuse_people(policy: Policy, people: beam.PCollection | None, continued: EarlierCohorts | None) -> None:
+    """Raise PolicyError unless the people whom a policy names are there, and only where they can be known."""
+    mistake = None
+    if people is None:
+        if policy.people is not None and continued is None:
+            mistake = "a pipeline of one's own hands them in as a collection: KAnonymize(..., people=...)"
+    elif continued is not None:
+        mistake = "an earlier run's cohorts come with the people whom they know; leave the collection out"
+    elif not people.is_bounded:
+        mistake = "a collection without an end never says who is known from the start; give a bounded one"
+    if mistake is not None:
+        raise PolicyError([f"people: {mistake}"], policy.name)
+
+
 def _bind(policy: Policy, schema: pa.Schema | type | None, text: bool) -> BoundPolicy:
-    if not isinstance(policy, Policy):
-        raise PolicyError([f"expected a Policy or the path of one's file, not {type(policy).__name__}"])
     check_solver(policy)
     if schema is None:
         return bind(policy, text_schema(policy), text=True, source="the PCollection")
@@ -374,7 +416,7 @@ class _ClassifyAndSplit(beam.DoFn):
         self._bound = bound
         self._source = secret
         self._on_unfit = on_unfit
-        self._over = False
+        self._over = self._is_said = False
         self._valid = Metrics.counter(NAMESPACE, "rows_valid")
 
     def setup(self) -> None:
@@ -407,11 +449,16 @@ class _ClassifyAndSplit(beam.DoFn):
             yield partition_key(self._secret, values), (window, to_ipc(rows), told)
 
     def _judge(self, rows: int, rejected: Iterable[Mapping[str, Any]], good: pa.Table) -> None:
-        """Tell what share of the last rows does not fit, and once when it comes to be above the limit."""
+        """Tell what share of the last rows does not fit; once, and in the log, when it comes to be above the limit."""
         self._last.add(rows, count_unfit(rejected) + count_faults(good))
         share, limit = self._last.share, self._bound.policy.rejected_limit
         Metrics.gauge(NAMESPACE, "unfit_millionths").set(round(share * MILLIONTHS))
         Metrics.gauge(NAMESPACE, "unfit_over_limit").set(int(share > limit))
-        if share > limit and not self._over and self._on_unfit is not None:
+        over = share > limit
+        if over and not self._over and self._on_unfit is not None:
             self._on_unfit(self._last)
-        self._over = share > limit
+        # Of a feed too small to be judged: nothing fits, which is a mistake whatever the limit is.
+        over_or_all = over or (0 < self._last.rows == self._last.unfit.total())
+        if over_or_all and not self._is_said:
+            _LOGGER.error(self._last.words())
+        self._over, self._is_said = over, over_or_all

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.policy_source import policy_of
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.first_partitions import FirstPartitions, Sightings, refusal
 from kanonflow.transforms.rows.classify import classify
@@ -19,6 +21,7 @@ from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret, check_source, partition_key, people_key
 from kanonflow.transforms.solver_check import check_solver
+from kanonflow.transforms.windows.expected_people import ExpectedCohorts, PeopleRows
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
 
@@ -33,20 +36,23 @@ class AnonymizedTable(NamedTuple):
 
 def anonymize_table(
     table: Any,
-    policy: Policy | str | os.PathLike[str],
+    policy: Policy | Mapping[str, Any] | str | os.PathLike[str],
     secret: Secret,
     *,
     text: bool = False,
     threads: int | None = None,
     epoch: int = 0,
+    people: Any = None,
 ) -> AnonymizedTable:
     """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
 
     table: an Arrow table, a pandas or polars DataFrame, or another frame that gives itself as an Arrow stream
     (``rows/data_frames.py`` says what becomes of nulls, categories and times). The index of pandas is ignored.
-    policy: or the path of its file. text: all columns are text, as from CSV.
+    policy: or the path of its file, or a mapping as the file holds it. text: all columns are text, as from CSV.
     epoch: with ``cohort: lasting``, of the promise, a number of 63 bits; every
     call begins with nobody known, so that two calls over the same people are two epochs, whatever it says.
+    people: with ``cohort: lasting``, a table of people who are known from the start, one row each, with the individual,
+    all quasi-identifiers and ``partition_by``: they enter with the first release of their partition.
 
     Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected; InputError
     when the table is none, or has columns without a name of their own; SecretError when the secret is none;
@@ -54,19 +60,20 @@ def anonymize_table(
     not accept that.
     """
     check_source(secret)
-    policy = read_policy(os.fspath(policy)) if isinstance(policy, str | os.PathLike) else policy
+    policy = policy_of(policy)
     check_solver(policy)
     rows = as_table(table)
     bound = bind(policy, rows.schema, text=text, source="the table")
     classified = classify(rows.select(list(bound.input_columns)), bound)
     threads = threads or policy.solver.threads or os.cpu_count() or 1
-    step = PartitionStep(bound, secret, threads, epoch=epoch, compressed=False)
+    expected = _expected(people, bound, secret, epoch, text=text)
+    step = PartitionStep(bound, secret, threads, epoch=epoch, continued=expected, compressed=False)
     partitions: dict[bytes, PartitionInMemory] = {}
     for values, number, part in split(classified.rows, bound):
         key = partition_key(secret, values)
         partitions.setdefault(key, PartitionInMemory(step, key)).arrive(number, pa.Table.from_batches([part]))
     if policy.can_divide and not policy.accepts_divided:
-        _refuse_divided(classified.rows, bound, secret)
+        _refuse_divided(classified.rows, bound, secret, expected)
     released: list[pa.Table] = []
     metrics: list[dict[str, Any]] = []
     rejected = list(classified.rejected)
@@ -81,9 +88,29 @@ def anonymize_table(
     return AnonymizedTable(pa.concat_tables([empty, *released]), metrics, rejected)
 
 
-def _refuse_divided(rows: pa.Table, bound: BoundPolicy, secret: Secret) -> None:
-    """Raise DividedPeopleError if somebody has rows in more than one partition."""
+def _expected(
+    people: Any, bound: BoundPolicy, secret: Secret, epoch: int, *, text: bool
+) -> ExpectedCohorts | None:
+    """Whom a table names; None: there is none. Raises PolicyError, InputError."""
+    if people is None:
+        if bound.policy.people is not None:
+            raise PolicyError(
+                ["people: a table of them is handed in: anonymize_table(..., people=...)"], bound.policy.name
+            )
+        return None
+    table = as_table(people)
+    rows = PeopleRows(bound, table.schema, "the table of people", text=text)
+    rows.add(table)
+    return ExpectedCohorts(rows.rows, bound, secret, epoch)
+
+
+def _refuse_divided(
+    rows: pa.Table, bound: BoundPolicy, secret: Secret, expected: ExpectedCohorts | None
+) -> None:
+    """Raise DividedPeopleError if somebody has rows in more than one partition, or is expected in another."""
     sightings, key = Sightings(), people_key(secret)
+    for partition, people in () if expected is None else expected.people:
+        sightings.add(partition, people)
     for values, _, part in split(rows, bound):
         whole = pa.Table.from_batches([part]).column(bound.policy.cohorts.individual.name)
         sightings.add(partition_key(secret, values), people_in(whole, key)[1])

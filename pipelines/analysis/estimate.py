@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.analysis.coverage import Cover, Interval, Missing, RangeColumn, every_row, nobody
 from kanonflow.pipelines.analysis.query_parts import Part
+from kanonflow.pipelines.terminal.table import aligned
 
 WHATS = ("count", "sum", "mean")
 WIDE = 0.5
@@ -64,6 +65,11 @@ class Estimate:
 
     table: pa.Table
     warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """A line a group, for a terminal."""
+        cells = [[_shown(value) for value in row.values()] for row in self.rows()]
+        return "\n".join(aligned([self.table.column_names, *cells], indent=""))
 
     def rows(self) -> list[dict[str, Any]]:
         """A dict a group."""
@@ -168,6 +174,12 @@ def grouped(
         else:
             answer = (answer_sum if what == "sum" else answer_mean)(cover, measure, query)
         yield tuple(part for part, _ in chosen), answer
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
 def warn_of(estimate: Estimate) -> Estimate:

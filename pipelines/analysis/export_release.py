@@ -27,8 +27,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
+from kanonflow.pipelines.analysis.release_formats import BATCH_ROWS
 from kanonflow.pipelines.analysis.released_fields import free_name
-from kanonflow.pipelines.analysis.released_files import BATCH_ROWS, ReleasedFiles, open_releases
+from kanonflow.pipelines.analysis.released_files import ReleasedFiles, open_releases
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
 

@@ -103,7 +103,8 @@ def _fields(schema: Mapping[str, Any], arrow: pa.Schema) -> Iterator[ReleasedFie
         elif own.get("role") != "quasi":
             yield ReleasedField(field.name, Kind.EXACT, field.type)
         else:
-            yield _GENERALIZED.get(str(own.get("type")), _label)(field, own)
+            of_shape = _SHAPES.get(field.type.id, _label)
+            yield _TOLD.get(str(own.get("type")), of_shape)(field, own)
 
 
 def _range(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:
@@ -132,11 +133,7 @@ def _prefix(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:
     return ReleasedField(field.name, Kind.LABEL, field.type, tree=tree)
 
 
-_GENERALIZED = {
-    "numeric": _range,
-    "date": _range,
-    "categorical": _set,
-    "hierarchy": _label,
-    "prefix": _prefix,
-}
-"""By the type that a release's schema tells."""
+_SHAPES = {pa.lib.Type_STRUCT: _range, pa.lib.Type_LIST: _set}
+"""By the type of the column."""
+_TOLD = {"prefix": _prefix}
+"""By the type that a release's schema tells, where it tells more than the column."""

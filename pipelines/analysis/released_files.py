@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet
 
+from kanonflow.pipelines.analysis.release_formats import BATCH_ROWS, damaged, no_release, reader_of
 from kanonflow.pipelines.analysis.released_fields import ReleaseForm, release_form
 from kanonflow.schemas.avro_schema import PROPERTY
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.release_format import SCHEMA_KEY, SUFFIXES, ReleaseFormat
-
-BATCH_ROWS = 65_536
+from kanonflow.schemas.release_format import SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -115,38 +111,15 @@ def release_paths(folder: Path) -> list[Path]:
 def release_schema(path: Path) -> Any:
     """What the head of a release's file says of its rows: an Avro schema, if it is a release's; nothing is checked.
 
-    Raises InputError: the file is damaged, or of neither format.
+    Raises InputError: the file is damaged.
     """
     try:
         with path.open("rb") as stream:
-            if not is_parquet(path):
-                schema = json.loads(fastavro.reader(stream).metadata["avro.schema"])
-            else:
-                told = pyarrow.parquet.read_metadata(stream).metadata or {}
-                schema = json.loads(told.get(SCHEMA_KEY.encode(), b"null"))
+            return reader_of(path).schema(stream)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise damaged(path, error) from None
     except Exception as error:  # whatever the decoder trips over, the header is not one
-        article = "a" if is_parquet(path) else "an"
-        raise InputError(
-            f"{path}: not {article} {_kind(path)} file, or damaged ({type(error).__name__})"
-        ) from None
-    return schema
-
-
-def is_parquet(path: Path) -> bool:
-    """By the file's name."""
-    return path.suffix == ReleaseFormat.PARQUET.suffix
-
-
-def _kind(path: Path) -> str:
-    return "Parquet" if is_parquet(path) else "Avro"
-
-
-def _unreadable(path: Path, error: OSError) -> InputError:
-    # Arrow says OSError, without a number, of what it cannot decode.
-    what = f"cannot be read ({error.strerror})" if error.errno else f"a damaged {_kind(path)} file"
-    return InputError(f"{path}: {what}")
+        raise no_release(path, error) from None
 
 
 def _form(path: Path, schema: Mapping[str, Any]) -> ReleaseForm:
@@ -169,28 +142,15 @@ def _difference(one: ReleaseForm, other: ReleaseForm) -> str:
 
 def _tables(path: Path, form: ReleaseForm, epoch: str | None) -> Iterator[pa.Table]:
     """The rows of a file in tables of the form's columns. Raises InputError: it is damaged."""
+    names = [name for name in form.arrow.names if name != form.epoch]
     try:
         with path.open("rb") as stream:
-            if is_parquet(path):
-                for batch in pyarrow.parquet.ParquetFile(stream).iter_batches(BATCH_ROWS):
-                    yield _table(batch.num_rows, _columns_of(batch, form), form, epoch, path)
-            else:
-                for block in fastavro.block_reader(stream):
-                    rows: list[Any] = list(block)
-                    cells = {
-                        name: [row[name] for row in rows] for name in form.arrow.names if name != form.epoch
-                    }
-                    yield _table(len(rows), cells, form, epoch, path)
+            for rows, cells in reader_of(path).batches(stream, names):
+                yield _table(rows, cells, form, epoch, path)
     except InputError:
         raise
-    except OSError as error:
-        raise _unreadable(path, error) from error
     except Exception as error:  # whatever the decoder trips over, the file is damaged
-        raise InputError(f"{path}: a damaged {_kind(path)} file ({type(error).__name__})") from None
-
-
-def _columns_of(batch: pa.RecordBatch, form: ReleaseForm) -> dict[str, pa.Array]:
-    return {name: batch.column(name) for name in form.arrow.names if name != form.epoch}
+        raise damaged(path, error) from None
 
 
 def _table(rows: int, cells: Mapping[str, Any], form: ReleaseForm, epoch: str | None, path: Path) -> pa.Table:

@@ -120,7 +120,13 @@ def audit(
     bound, columns = bind_input(policy, input_patterns, delimiter, input_format, messages=messages)
     protection = protection_of(policy)
     evidence, figures = _read(
-        protection, bound, columns, Path(release_dir), findings, broken=broken, waiting=waiting, places=places
+        protection,
+        bound,
+        columns,
+        Run(Path(release_dir), bound, (), (), places, policy_path),
+        findings,
+        broken=broken,
+        waiting=waiting,
     )
     read = clock()
     if not (
@@ -155,6 +161,7 @@ def audit(
         elsewhere=evidence.released.elsewhere,
         bounded=read_to_the_end(Path(release_dir)),
         runs=places is not None,
+        expected=evidence.carried.named is not None,
     )
     return AuditReport(
         findings.messages(),
@@ -169,20 +176,19 @@ def _read(
     protection: Graphs,
     bound: BoundPolicy,
     columns: InputColumns,
-    folder: Path,
+    run: Run,
     findings: Findings,
     *,
     broken: int,
     waiting: bool,
-    places: Mapping[str, int] | None,
 ) -> tuple[Evidence, AuditFigures]:
-    policy = bound.policy
+    policy, folder = bound.policy, run.folder
     books = {
         column.name: CodeBook(column, attribute=column.name in bound.attributes) for column in bound.columns
     }
     kept = tuple(books.values())
     box_books = tuple(BoxBook(books[column.name]) for column in bound.quasis)
-    run = Run(folder, bound, kept, box_books, places)
+    run = run._replace(books=kept, box_books=box_books)
     records = read_input(columns, bound, kept)
     carried = protection.carried(run, findings)
     came, left = carried.rows_came(len(kept)), carried.rows_left(len(kept))
@@ -238,7 +244,7 @@ def _read(
     every = records.codes
     evidence = Evidence(
         bound, kept, box_books, every[stays], released, every, stays, waiting, told, segments, carried, seen,
-        runs=places is not None,
+        runs=run.places is not None,
     )  # fmt: skip
     return evidence, figures
 

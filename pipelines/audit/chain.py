@@ -21,7 +21,7 @@ from typing import Any
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.judge.metrics import check_modes
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks
-from kanonflow.pipelines.audit.read.carried_state import CAME, carried_facts
+from kanonflow.pipelines.audit.read.carried_state import CAME, EXPECTED, carried_facts
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord, chain_record, judge_place
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
@@ -197,14 +197,17 @@ def _lay_together(runs: Sequence[ChainedRun], folder: Path) -> Mapping[str, int]
         for path in (run.folder / "restricted/metrics").glob("*.avro"):
             released = any(record.get("released", True) for record in avro_records(path))
             _link(path, inside / "metrics" / (path.name if released else f"{number}-{path.name}"))
+        for path in (run.folder / "restricted/cohorts").glob(f"*/{EXPECTED}"):
+            (inside / "cohorts" / path.parent.name).mkdir(exist_ok=True)
+            _link(path, inside / "cohorts" / path.parent.name / f"{path.stem}-{number}{path.suffix}")
         (inside / "rejected" / str(number)).mkdir()
         for path in (run.folder / "restricted/rejected").glob("*.avro"):
             _link(path, inside / "rejected" / str(number) / path.name)
     first, last = runs[0].folder, runs[-1].folder
     for partition in (last / "restricted/cohorts").glob("*/"):
-        (inside / "cohorts" / partition.name).mkdir()
+        (inside / "cohorts" / partition.name).mkdir(exist_ok=True)
         for path in partition.iterdir():
-            if path.name not in (CONTINUED, CAME):
+            if path.name not in (CONTINUED, CAME, EXPECTED):
                 _link(path, inside / "cohorts" / partition.name / path.name)
         for name in (CONTINUED, CAME):
             path = first / "restricted/cohorts" / partition.name / name

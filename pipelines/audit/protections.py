@@ -26,7 +26,8 @@ from kanonflow.pipelines.audit.judge.held import HeldBoxes
 from kanonflow.pipelines.audit.judge.judgement import judge_classes
 from kanonflow.pipelines.audit.judge.payload import PayloadMatching, class_members
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks, judge_overdue
-from kanonflow.pipelines.audit.lasting.entries import InputRows
+from kanonflow.pipelines.audit.lasting.entries import EXPECTED_MS, InputRows
+from kanonflow.pipelines.audit.lasting.expected_people import read_named
 from kanonflow.pipelines.audit.lasting.lasting import (
     LastingEvidence,
     judge_lasting,
@@ -69,13 +70,15 @@ class Asked(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is audited. books, box_books: of its fields, and of the quasi-identifiers. places: as of ``audit``."""
+    """What is audited. books, box_books: of its fields, and of the quasi-identifiers. places: as of ``audit``.
+    policy_file: where the policy is."""
 
     folder: Path
     bound: BoundPolicy
     books: tuple[CodeBook, ...]
     box_books: tuple[BoxBook, ...]
     places: Mapping[str, int] | None
+    policy_file: Path
 
     @property
     def metrics(self) -> Path:
@@ -213,7 +216,9 @@ class Lasting(Rows):
     def carried(self, run: Run, findings: Findings) -> Carried:
         """As of ``Graphs``."""
         super().carried(run, findings)
-        return read_carried(run.folder, run.bound, run.books, findings)
+        # What each of several runs expected is held against its file where that run is audited by itself.
+        named = None if run.places is not None else read_named(run.policy_file, run.bound, run.books)
+        return read_carried(run.folder, run.bound, run.books, findings, named)
 
     def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
         """As of ``Graphs``: only metrics tell when a release was made. What people were frozen with is numbered as
@@ -240,7 +245,9 @@ class Lasting(Rows):
             evidence.released,
             evidence.every,
         )
-        partition, partition_of = partitions_of(replace(evidence, records=every))
+        named = evidence.carried.named
+        everybody = every if named is None else np.concatenate([every, named])
+        partition, partition_of = partitions_of(replace(evidence, records=everybody))
         who = evidence.place_of(cohorts.individual.name)
         faulty = np.zeros(len(every), bool)
         for column, book in enumerate(evidence.books):
@@ -256,7 +263,7 @@ class Lasting(Rows):
         judge_overdue(evidence.carried, ends_of, self.policy, findings)
         rows = InputRows(
             np.zeros(len(end), np.uint64),
-            partition,
+            partition[: len(every)],
             end,
             evidence.columns(every, [column.name for column in bound.quasis]),
             ~faulty & (end != NO_WINDOW),
@@ -284,6 +291,8 @@ class Lasting(Rows):
                 evidence.carried,
                 evidence.seen & ~faulty & asked.pooled,
                 record,
+                None if named is None else self._named(evidence, named, partition[len(every) :]),
+                None if named is None else named[:, who],
             ),
             findings,
             waiting=evidence.waiting,
@@ -307,6 +316,13 @@ class Lasting(Rows):
                 counted_loosely=told.loose,
             )
         return figures, told.ground
+
+    def _named(self, evidence: Evidence, named: np.ndarray, partition: np.ndarray) -> InputRows:
+        """One row for each person whom the file of people names, long before all others."""
+        quasis = evidence.columns(named, [column.name for column in evidence.bound.quasis])
+        count = len(named)
+        ends = np.full(count, EXPECTED_MS, np.int64)
+        return InputRows(np.zeros(count, np.uint64), partition, ends, quasis, np.ones(count, bool))
 
     def as_released(self, evidence: Evidence) -> np.ndarray:
         """As of ``Graphs``: a faulty quasi-identifier is a null by then."""

@@ -16,7 +16,7 @@ class Seen:
     have more than one set of cohorts that may stand in them; bounded: a run over files.
     loose: releases whose people are known only between two bounds; None: not at all.
     foreign: entries of its directory that no run makes. runs: of a chain, that were judged as one.
-    elsewhere: other versions of pyarrow, which wrote releases.
+    elsewhere: other versions of pyarrow, which wrote releases. expected: a file of people was held against it.
     """
 
     matching_records: bool
@@ -32,6 +32,7 @@ class Seen:
     runs: bool = False
     foreign: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    expected: bool = False
 
     @property
     def recorded(self) -> bool:
@@ -50,6 +51,11 @@ def of_cohorts(seen: Seen) -> Iterator[str]:
     if not seen.people:
         return
     yield "everybody had been seen when he entered, and his frozen values are those of rows that were there"
+    if seen.expected:
+        yield (
+            "whom the file of people names entered with the first release of the partition, in cohorts of their own,"
+            " with the values that it has"
+        )
     yield "newcomers entered when as many waited as the policy asks for, or when one had to leave"
     if seen.bounded and not seen.waiting:
         yield "nobody who had been seen was left out of an intake, and none that was due was put off"

@@ -24,7 +24,8 @@ from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
-from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.pipelines.chains.run_identity import copy_words, original_of, place_of
+from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
@@ -104,6 +105,10 @@ def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dic
             [column.name, _kind(column.field.quasi), str(column.arrow_type)] for column in bound.quasis
         ],
         "partition_by": list(policy.partition_by),
+        "partition_types": {name: _spelled(bound.column(name)) for name in policy.partition_by},
+        "event_id": None
+        if policy.event_id is None
+        else [policy.event_id.name, _spelled(bound.column(policy.event_id.name))],
         "cohort_size": size,
         **type_on_record(bound),
     }
@@ -111,6 +116,12 @@ def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dic
 
 def _kind(quasi: Any) -> str:
     return str(quasi.type)
+
+
+def _spelled(column: BoundColumn) -> str:
+    """What decides how values are spelled: 7 and 007 are two texts, and one number of any width."""
+    kind = column.values.id_type
+    return str(column.arrow_type) if kind == "bytes" else kind
 
 
 def earlier_run(
@@ -125,14 +136,16 @@ def earlier_run(
     record: its run.json, None: there is none. individual_type: what --individual-type says of it.
 
     Raises ContinueError: its cohorts last and the policy's do not, or the other way round; people or boxes mean
-    something else there; or it has not ended.
+    something else there; it is a copy; or it has not ended.
     """
-    if _place(directory) == _place(output):
+    if place_of(directory) == place_of(output):
         raise ContinueError(
             "--continue: DIR is --output itself; to go on with a run that stopped say --resume"
         )
     if record is None:
         raise ContinueError(f"--continue {directory}: no run's output, it has no restricted/run.json")
+    if (original := original_of(directory, record)) is not None:
+        raise ContinueError(f"--continue {directory}: {copy_words(original)}")
     ended = FileSystems.exists(FileSystems.join(directory, "restricted", ENDED))
     if "job" in record and not ended:
         raise ContinueError(
@@ -181,6 +194,15 @@ def earlier_run(
     if names or list(there) != list(here):
         fields = ", ".join(names) or "their order"
         differences.append(f"the quasi-identifiers or their types ({fields})")
+    types = before.get("partition_types", {})  # an earlier build did not write them down
+    differences += [
+        f"the type of {name} in partition_by ({kind} there, {now['partition_types'][name]} here)"
+        for name, kind in types.items()
+        if now["partition_types"].get(name, kind) != kind
+    ]
+    if (events := before.get("event_id")) not in (None, now["event_id"]):
+        there_and_here = ("none" if each is None else ", ".join(each) for each in (events, now["event_id"]))
+        differences.append("the event_id ({} there, {} here)".format(*there_and_here))
     if bound.policy.k > before["cohort_size"]:
         differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
     if differences:
@@ -298,7 +320,7 @@ def _refuse_rows(earlier: EarlierRun, state: CarriedState) -> None:
 def refuse_second_successor(directory: str, output: str) -> None:
     """Raise ContinueError if another run than that of ``output`` continues a directory: before anything is read."""
     continued = FileSystems.exists(FileSystems.join(directory, "restricted", CONTINUED_BY))
-    if continued and successor(directory) != _place(output):
+    if continued and successor(directory) != place_of(output):
         raise _continued_already(directory)
     begun = (FileSystems.join(output, "restricted", name) for name in ("run.json", "lock"))
     if continued and not any(map(FileSystems.exists, begun)):
@@ -332,7 +354,7 @@ def continue_once(earlier: EarlierRun, output: str) -> None:
     itself, and what both publish of one person is not covered together. A run that begins again may.
     """
     mark = FileSystems.join(earlier.directory, "restricted", CONTINUED_BY)
-    mine = json.dumps({"output": _place(output)}).encode()
+    mine = json.dumps({"output": place_of(output)}).encode()
     if create_if_absent(mark, mine, private=True) is Outcome.DIFFERENT:
         raise _continued_already(earlier.directory)
 
@@ -343,6 +365,19 @@ def refuse_continued(output: str) -> None:
         raise ContinueError(
             f"{output}: another run continues its cohorts (restricted/{CONTINUED_BY} names its output), and both would"
             " take newcomers in. Go on with that one, or, if nothing of it was published, delete that file"
+        )
+
+
+def refuse_other_beginning(directory: str, output: str, record: Mapping[str, Any]) -> None:
+    """Raise ContinueError if a run that resumes did not begin with what --continue names; what is gone may be it.
+
+    record: its run.json. Why: who says it believes that what both publish is covered together.
+    """
+    there = FileSystems.exists(FileSystems.join(directory, "restricted", "run.json"))
+    if not record.get("continued") or (there and successor(directory) != place_of(output)):
+        raise ContinueError(
+            f"--continue {directory}: the run in {output} did not begin with that one, and a run that resumes goes on"
+            " with what it began with; leave --continue out"
         )
 
 
@@ -420,7 +455,3 @@ def _files_of(folder: str) -> tuple[int, str | None]:
     numbers = [int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))]
     ends = [(int(match[2] or 0), int(match[1]), name) for name in names if (match := _GROUPS.fullmatch(name))]
     return max(numbers, default=-1) + 1, max(ends)[2] if ends else None
-
-
-def _place(directory: str) -> str:
-    return os.path.realpath(directory) if is_local(directory) else directory.rstrip("/")

@@ -38,14 +38,18 @@ class ContinuingInput:
 
 
 class Judged(NamedTuple):
-    """read: for run.json, what the chain has read before this run. people: who was found."""
+    """read: for run.json, what the chain has read before this run. people: who was found. events: whether rows have an
+    event id, by which they are known in any file."""
 
     read: read_before.Files
     people: PeopleFound | None
+    events: bool
 
     def notes(self) -> tuple[str, ...]:
-        """What to tell before the run: of a feed that goes on, for which no count at its end is made."""
-        return (self.people.line(),) if self.people is not None and self.people.part else ()
+        """What to tell before the run: which rows it would not know, and of a feed that goes on, for which no count at
+        its end is made, whom."""
+        blind = () if self.events or not self.read else (read_before.BY_WHOLE_FILES,)
+        return (*blind, self.people.line()) if self.people is not None and self.people.part else blind
 
     def record(self) -> dict[str, Any]:
         """For run.json."""
@@ -69,8 +73,9 @@ def judge(
     Raises ContinueError: files were read before. StrangePeopleError: hardly anybody is known.
     """
     read = read_before.read_by_chain(earlier.directory, earlier.record)
+    events = earlier.bound.policy.event_id is not None
     if asked is None:
-        return Judged(read, None)
+        return Judged(read, None, events)
     files = [*inputs, *(read_before.keyed(each, secret) for each in (asked.arrived() if read else ()))]
     files = [each for each in files if "content" in each]
     if again := read_before.read_again(read, files, asked.has_rows):
@@ -80,10 +85,10 @@ def judge(
             raise ContinueError(
                 "--people-changed: for a policy with cohort: lasting; this one hands on no people"
             )
-        return Judged(read, None)
+        return Judged(read, None, events)
     people = asked.people(known_people(earlier), people_key(secret), begins)
     if people is not None and not asked.people_changed:
         individual = earlier.record["cohorts"]["individual"]
         if (refusal := people.refusal(earlier.directory, individual)) is not None:
             raise refusal
-    return Judged(read, people)
+    return Judged(read, people, events)

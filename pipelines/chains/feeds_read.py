@@ -11,14 +11,14 @@ rows are known by their event ids alone.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.chains.continued_run import ContinueError
-from kanonflow.transforms.files.create_if_absent import is_local, read_whole
+from kanonflow.pipelines.chains.run_identity import place_of
+from kanonflow.transforms.files.create_if_absent import read_whole
 
 KEY = "feeds"
 BEGINS = "begins"
@@ -73,8 +73,4 @@ def same_source(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two sources, as run.json has them, are one topic or one directory."""
     if "topic" in one or "topic" in other:  # servers may move
         return one.get("topic") == other.get("topic")
-    return _place(one["directory"]) == _place(other["directory"]) if "directory" in one else False
-
-
-def _place(directory: str) -> str:
-    return os.path.realpath(directory) if is_local(directory) else directory.rstrip("/")
+    return place_of(one["directory"]) == place_of(other["directory"]) if "directory" in one else False

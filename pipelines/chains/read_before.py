@@ -1,10 +1,10 @@
 """What the runs of a chain have read: a row that was read and released must not be released by a later one again.
 
-    run.json    read: [{name, content}]    files of the runs before, as keyed digests of their content
+    run.json    read: [{name, content, rows}]    files of the runs before, as keyed digests of their bytes and rows
 
-The name of a file says nothing, its content does: renamed or moved it is the same. Rows that came in another file, cut
-otherwise, compressed or in another order, have another digest; those are known by their event ids, where a policy has
-an ``event_id``. What is merely old is not refused.
+The name of a file says nothing, its content does: renamed, moved, and where rows were looked at also converted,
+compressed or sorted it is the same. Rows that came in a file that is cut otherwise are known by their event ids, where
+a policy has an ``event_id``. What is merely old is not refused.
 """
 
 from __future__ import annotations
@@ -24,14 +24,22 @@ KEY = "read"
 _NAMED = 5
 """Files that a message names at most."""
 
+DIGESTS = ("content", "rows")
+
+BY_WHOLE_FILES = (
+    "Without an event_id in the policy only whole files are known as read: rows that an earlier run released would be"
+    " published again if they came in a file that is cut otherwise or has others beside them."
+)
+
 Files = list[dict[str, str]]
 
 
 def keyed(told: Mapping[str, Any], secret: Secret) -> dict[str, Any]:
     """What is read, its content as an HMAC: a digest of a few rows would tell them."""
-    if "content" not in told:
-        return dict(told)
-    return {**told, "content": secret.lasting.derive("run", "content", told["content"]).hex()}
+    digests = {
+        name: secret.lasting.derive("run", "content", told[name]).hex() for name in DIGESTS if name in told
+    }
+    return {**told, **digests}
 
 
 def read_by_chain(directory: str, record: Mapping[str, Any]) -> Files:
@@ -42,7 +50,7 @@ def read_by_chain(directory: str, record: Mapping[str, Any]) -> Files:
     """
     before = [dict(each) for each in record.get(KEY, ())]
     own = [
-        {"name": each["name"], "content": each["content"]}
+        {name: each[name] for name in ("name", *DIGESTS) if name in each}
         for each in record.get("input", ())
         if "content" in each
     ]
@@ -57,12 +65,11 @@ def read_again(
     inputs: as in run.json, content keyed. has_rows: of a file's name. Two files without rows are equal, and nothing of
     them is read twice.
     """
-    names = {each["content"]: each["name"] for each in reversed(read)}
-    return {
-        each["name"]: names[each["content"]]
-        for each in inputs
-        if each.get("content") in names and has_rows(each["name"])
+    names = {each[kind]: each["name"] for kind in DIGESTS for each in reversed(read) if kind in each}
+    again = {
+        each["name"]: names[each[kind]] for kind in DIGESTS for each in inputs if each.get(kind) in names
     }
+    return {name: then for name, then in again.items() if has_rows(name)}
 
 
 def refusal(directory: str, again: Mapping[str, str], files: int) -> str:

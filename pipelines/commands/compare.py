@@ -16,6 +16,7 @@ from kanonflow.pipelines.dry_run.feed import feed_of, read_feed
 from kanonflow.pipelines.dry_run.side_by_side import Played, side_by_side
 from kanonflow.pipelines.dry_run.stretch import Budget
 from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.pages.charts import line_chart
 from kanonflow.pipelines.pages.pages import Figure, Page, Section, render_page
 from kanonflow.pipelines.runs.kernel_cache import compile_sets
@@ -107,8 +108,11 @@ def compare(
     *,
     delimiter: str | None = None,
     input_format: str | None = None,
+    policy_file: str = "",
 ) -> Comparison:
     """Play every setting over the files. A setting that the policy cannot have is refused, and the others are played.
+
+    policy_file: where the policy is, beside which is its file of people.
 
     Raises InputError, and PolicyError where no setting is left. Time is measured when everything is compiled.
     """
@@ -130,6 +134,7 @@ def compare(
             list(dict.fromkeys(each for some in mistakes.values() for each in some)), policy.name
         )
     files, schema, bound, csv = bind_input(policy, patterns, delimiter, input_format)
+    people = read_people(bound, policy_file)
     rows = read_feed(files, bound, csv).rows
     if rows.num_rows == 0:
         raise InputError("no row of the input fits the policy; policy check says why")
@@ -145,7 +150,7 @@ def compare(
     if settings.rows is not None:
         budget = Budget(settings.rows, settings.rows, settings.rows)
     played = side_by_side(
-        feed_of(rows, bound),
+        feed_of(rows, bound, None if people is None else people.rows),
         list(bounds.values()),
         lambda _: budget,
         queries=_QUERIES,

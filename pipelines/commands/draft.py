@@ -14,7 +14,13 @@ import yaml
 
 from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.explain.dependencies import dependencies, redundant
-from kanonflow.pipelines.feeds.input_files import InputFile, InputSchema, find_inputs, input_schema
+from kanonflow.pipelines.feeds.input_files import (
+    FileFormat,
+    InputFile,
+    InputSchema,
+    find_inputs,
+    input_schema,
+)
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import wrong_delimiter
 from kanonflow.pipelines.fit.column_facts import codes_of
@@ -29,7 +35,7 @@ from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import DraftedField, draft_policy, value_type
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy_file import parse_policy
-from kanonflow.schemas.text_form import CsvForm, with_delimiter
+from kanonflow.schemas.text_form import NUMBERED, CsvForm, with_delimiter
 from kanonflow.transforms.rows.classify import one_array
 
 _K = 5
@@ -57,15 +63,24 @@ def draft_from_input(
     """
     files = find_inputs(patterns, input_format)
     csv, schema = _readable(files, with_delimiter(None, delimiter))
-    readable = [field.name for field in schema.columns if schema.csv or value_type(field.type)]
-    samples = spread_sample(files, readable, csv, seed=_SEED)
-    rows = pa.concat_tables([sample.rows for sample in samples]).combine_chunks()
-    if not rows.num_rows and any(sample.broken for sample in samples):
+    rows, broken = _sampled(files, schema, csv)
+    if not rows.num_rows and broken and schema.csv:  # each row with a delimiter behind its last cell
+        csv = replace(csv, header=NUMBERED)
+        schema = input_schema(files, csv)
+        rows, broken = _sampled(files, schema, csv)
+    if not rows.num_rows:
         raise InputError(
-            f"{files[0].path}: no row has as many cells as the header; where lines end with a delimiter, "
-            "the header must, too, with a name behind it, or the delimiter behind each line be taken away"
+            f"{files[0].path}: "
+            + (
+                "no row has as many cells as the header"
+                if broken
+                else "columns, and no row: a draft needs rows"
+            )
         )
-    columns, csv = found_types(rows, csv) if schema.csv else (_typed(rows, schema.columns), csv)
+    columns = _typed(rows, schema.columns)
+    if schema.text:
+        texts, csv = found_types(rows, csv, signs=files[0].format is FileFormat.CSV)
+        columns = {name: texts.get(name, typed) for name, typed in columns.items()}
     if individual is not None and individual not in columns:
         raise InputError(
             f"--individual {individual}: {files[0].path} has no such field; it has {', '.join(columns)}"
@@ -86,19 +101,23 @@ def draft_from_input(
     )
 
 
+def _sampled(files: Sequence[InputFile], schema: InputSchema, csv: CsvForm) -> tuple[pa.Table, int]:
+    """Rows of all over the files, with the columns that can be published, and how many were none."""
+    readable = [field.name for field in schema.columns if value_type(field.type)]
+    samples = spread_sample(files, readable, csv, seed=_SEED)
+    rows = pa.concat_tables([sample.rows for sample in samples]).combine_chunks()
+    return rows, sum(sample.broken for sample in samples)
+
+
 def _readable(files: Sequence[InputFile], csv: CsvForm) -> tuple[CsvForm, InputSchema]:
     """The schema, and the form under which there is one. Raises InputError."""
+    encoding = likely_encoding(files[0])
+    csv = csv if encoding is None else replace(csv, encoding=encoding)
     try:
         schema = input_schema(files, csv)
-    except InputError:
-        encoding = likely_encoding(files[0])
-        if encoding is None or encoding == csv.encoding:
-            raise
-        csv = replace(csv, encoding=encoding)
+    except InputError:  # perhaps of columns that have no name of their own
+        csv = replace(csv, header=NUMBERED)
         schema = input_schema(files, csv)
-    else:
-        encoding = likely_encoding(files[0]) if schema.csv else None
-        csv = csv if encoding is None else replace(csv, encoding=encoding)
     if csv.delimiter is None and wrong_delimiter(files[0], schema, csv):
         sign = frequent_sign(schema.columns.names[0], ",")
         csv = replace(csv, delimiter=sign)

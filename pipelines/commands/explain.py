@@ -10,6 +10,8 @@ from pathlib import Path
 from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.people_file import read_people
+from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
@@ -36,7 +38,9 @@ def explain_input(
         raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
     if not quick:
         _compile_first(bound)
-    return explain(rows, bound, quick=quick)
+    people = read_people(bound, path)
+    expected = None if people is None else people.rows
+    return explain(rows, bound, quick=quick, expected=expected, tell=lambda line: tell(line, sys.stderr))
 
 
 def _compile_first(bound: BoundPolicy) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import fastavro
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.run_records.run_directory import (
@@ -23,12 +26,14 @@ from kanonflow.pipelines.run_records.run_directory import (
     secret_of_run,
 )
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local
-from kanonflow.transforms.lineage.committed_rosters import PEOPLE, cohorts_directory
+from kanonflow.transforms.lineage.committed_rosters import EXPECTED, PEOPLE, cohorts_directory
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.roster.cohort_files import COHORT_FIELD, FORGOTTEN, PERSON
 from kanonflow.transforms.secret.seeds import Secret, SecretError
 from kanonflow.transforms.sinks.sinks import restricted_directory
+from kanonflow.transforms.windows.chain import carried_from_bytes
 
 
 class Forgotten(NamedTuple):
@@ -67,6 +72,8 @@ def forget(output: str, individual_file: str, given: Secret | None, previous: li
     with lock_directory(restricted):
         for path in sorted(Path(cohorts_directory(output)).glob(f"*/*{PEOPLE}")):
             gone |= _forget_in(path, digests)
+        for path in sorted(Path(cohorts_directory(output)).glob(f"*/{EXPECTED}")):
+            gone |= _forget_expected(path, digests)
     return Forgotten(int(gone.sum()), int((~gone).sum()))
 
 
@@ -105,6 +112,21 @@ def _forget_in(path: Path, digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
         fastavro.writer(out, schema, records, codec="deflate", sync_marker=marker)
         _replace(path, out.getvalue())
     return np.isin(digests, people)
+
+
+def _forget_expected(path: Path, digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Forget what a file of people said of some, where the run keeps it; which of them it has."""
+    state = carried_from_bytes(path.read_bytes())
+    roster = state.warm.roster
+    if roster is None:
+        return np.zeros(digests.size, dtype=np.bool_)
+    pool, stays = roster.pool, pa.array(~np.isin(roster.pool.people, digests))
+    columns = [pc.if_else(stays, whole(each), pa.scalar(None, each.type)) for each in pool.values.columns]
+    values = pa.table(columns, schema=pool.values.schema)
+    if values != pool.values:
+        warm = replace(state.warm, roster=replace(roster, pool=replace(pool, values=values)))
+        _replace(path, replace(state, warm=warm).to_bytes())
+    return np.isin(digests, pool.people)
 
 
 def _replace(path: Path, data: bytes) -> None:

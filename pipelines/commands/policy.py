@@ -11,6 +11,7 @@ from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes, si
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.kinds.kinds import KINDS
@@ -116,10 +117,12 @@ def _over_files(
     """What the files look like under the policy, and what their people and payload tell."""
     files, schema, bound, csv = bind_input(policy, patterns, delimiter, input_format)
     dropped = [name for name in schema.columns.names if name not in bound.input_columns]
+    named = read_people(bound, path)
     fit = sampled_fit(files, bound, csv)
     misfit = refused_input(fit, files, csv, ", ".join(patterns))
     verdict = "fits" if misfit is None else "does not fit"
     lines = [f"{verdict} {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}"]
+    lines += [] if named is None else [f"- {named.note}"]
     lines += [f"- {line}" for line in values_without_leaf(files, bound, csv)]
     table = f"\n{fit.render()}"
     figures: dict[str, Any] = {"not_read": dropped, "fit": fit.render().splitlines()}
@@ -145,7 +148,8 @@ def _over_files(
     table = f"{table}\n{risks.render()}"
     figures["payload"] = [{**risk._asdict(), "verdict": risk.verdict} for risk in risks.risks]
     if policy.lasting:
-        measured = lasting_risks(read_feed(files, bound, csv), bound)
+        expected = None if named is None else named.rows
+        measured = lasting_risks(read_feed(files, bound, csv), bound, expected)
         figures["lasting"] = measured.render().splitlines()
         table, refusal = f"{table}\n{measured.render()}", _together(refusal, measured.refusal(path), path)
     if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import fastavro
 
 from kanonflow.pipelines.audit.read.header import sync_marker
+from kanonflow.pipelines.feeds.message_values import JsonValues
 from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.avro_values import usable_schema
 from kanonflow.pipelines.kafka.beginning import beginning
 from kanonflow.pipelines.kafka.client import ASK_SECONDS, connect, kafka_library, of_the_group, partitions_of
 from kanonflow.pipelines.kafka.input import registry_of
-from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_inputs import NO_VALUE
 

@@ -35,6 +35,7 @@ from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret, partition_key, people_key
+from kanonflow.transforms.windows.expected_people import ExpectedCohorts
 from kanonflow.transforms.windows.partition_clock import window_end, window_number
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
@@ -139,7 +140,10 @@ def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 
     bound: its windows, partitions and individual are the feed's, its fields are among the feed's.
     Time: that of releasing the rows that are played.
     """
-    step = PartitionStep(bound, NOT_SECRET, threads, compressed=False)
+    continued = None
+    if feed.expected is not None and bound.policy.people is not None:
+        continued = ExpectedCohorts(feed.expected, bound, NOT_SECRET, 0)
+    step = PartitionStep(bound, NOT_SECRET, threads, continued=continued, compressed=False)
     places = np.flatnonzero(stretch.played)
     places = places[np.argsort(feed.partition[places], kind="stable")]
     rows = _as_bound(feed.rows.take(pa.array(places)), bound)

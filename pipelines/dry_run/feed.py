@@ -94,6 +94,8 @@ class Feed:
 
     partition: int64 (n,), 0 .. partitions-1. window: int64 (n,), the number of each row's window.
 
+    expected: people who are known from the start, as of ``PeopleRows``; None: nobody.
+
     A *member* is a person in a partition; without partitions it is the person.
     """
 
@@ -101,6 +103,7 @@ class Feed:
     who: Numbers
     partition: Numbers
     window: Numbers
+    expected: pa.Table | None = None
 
     @property
     def people(self) -> int:
@@ -168,12 +171,12 @@ class Feed:
 
     def under(self, policy: Policy) -> Feed:
         """The same rows in the windows of another policy, whose time, individual and partitions are the same."""
-        return Feed(self.rows, self.who, self.partition, _windows(self.rows, policy))
+        return Feed(self.rows, self.who, self.partition, _windows(self.rows, policy), self.expected)
 
     def of(self, rows: Mask) -> Feed:
         """Some of the rows, bool (n,); people and partitions keep their numbers."""
         table = self.rows.filter(pa.array(rows)).combine_chunks()
-        return Feed(table, self.who[rows], self.partition[rows], self.window[rows])
+        return Feed(table, self.who[rows], self.partition[rows], self.window[rows], self.expected)
 
     def first_people(self, bound: BoundPolicy, most: int) -> Feed:
         """The feed until so many people have come: founding takes time by people."""
@@ -186,11 +189,12 @@ class Feed:
         return self.of(times < np.partition(first, most)[most])
 
 
-def feed_of(rows: pa.Table, bound: BoundPolicy) -> Feed:
-    """The feed of canonical rows. O(n log n)."""
+def feed_of(rows: pa.Table, bound: BoundPolicy, expected: pa.Table | None = None) -> Feed:
+    """The feed of canonical rows. expected: as of ``Feed``. O(n log n)."""
     policy = bound.policy
     rows = rows.combine_chunks()
-    return Feed(rows, people_of(rows, policy), partitions_of(rows, policy), _windows(rows, policy))
+    windows = _windows(rows, policy)
+    return Feed(rows, people_of(rows, policy), partitions_of(rows, policy), windows, expected)
 
 
 def people_of(rows: pa.Table, policy: Policy) -> Numbers:

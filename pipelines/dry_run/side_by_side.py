@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -51,11 +52,14 @@ def side_by_side(
     queries: int,
     workers: int | None = None,
     threads: int = 1,
+    begins: Callable[[int, float], None] | None = None,
 ) -> list[Played]:
     """Play every policy. Deterministic.
 
     policies: their time, individual and partitions are the feed's. queries: random ones, asked of input and release.
     workers: policies at a time; None: one a core. threads: of each. Time: that of ``dry_run``, of each.
+    begins: is called when the first policy has been played, with how many are left and about how many seconds that will
+    take.
     """
     feeds = {
         _windows(each.policy): feed.under(each.policy)
@@ -70,8 +74,15 @@ def side_by_side(
         asked = queries if rows.num_rows <= _MOST_ASKED else 0
         return Played(bound.policy.window_ms, stretch, run, measured(run, rows, queries=asked))
 
-    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
-        return list(pool.map(play, policies))
+    workers = workers or os.cpu_count() or 1
+    first: list[Played] = []
+    if begins is not None and len(policies) > 1:
+        begin = time.perf_counter()
+        first = [play(policies[0])]
+        left = len(policies) - 1
+        begins(left, (time.perf_counter() - begin) * left / min(workers, left))
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        return [*first, *pool.map(play, policies[len(first) :])]
 
 
 def _windows(policy: Policy) -> tuple[int | None, int]:

@@ -9,6 +9,7 @@ Everything is a count, a share, a loss or a width; no value of a record is told,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +52,19 @@ class Explanation:
         return explanation_text(self)
 
 
-def explain(rows: pa.Table, bound: BoundPolicy, *, quick: bool = False) -> Explanation:
+def explain(
+    rows: pa.Table,
+    bound: BoundPolicy,
+    *,
+    quick: bool = False,
+    expected: pa.Table | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Explanation:
     """Look at a feed under a policy. Deterministic.
 
     rows: canonical rows of the whole feed. quick: count, and solve nothing: O(n log n) a field, and O(f^3 p log p) of f
-    quasi-identifiers and p people.
+    quasi-identifiers and p people. expected: people who are known from the start, as of ``Feed``. tell: of
+    ``solve_variants``.
     """
     plain = plain_statistics(rows, bound)
     follows = [each.dependent for each in redundant(plain.follows)]
@@ -64,5 +73,5 @@ def explain(rows: pa.Table, bound: BoundPolicy, *, quick: bool = False) -> Expla
         # Solvers take longer to load than a small feed to be counted.
         from kanonflow.pipelines.explain.solved import solve_variants
 
-        solved = solve_variants(rows, bound, follows)
+        solved = solve_variants(rows, bound, follows, expected=expected, tell=tell)
     return Explanation(plain, solved, recommendations(plain, solved, bound))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -73,18 +73,36 @@ class Solved:
 
 
 def solve_variants(
-    rows: pa.Table, bound: BoundPolicy, follows: Sequence[str], *, workers: int | None = None
+    rows: pa.Table,
+    bound: BoundPolicy,
+    follows: Sequence[str],
+    *,
+    expected: pa.Table | None = None,
+    workers: int | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Solved:
     """Try every variant of a policy on stretches of the feed. Deterministic.
 
-    rows: canonical rows of the whole feed. follows: of ``variants``. workers: threads; None: one a core.
+    rows: canonical rows of the whole feed. follows: of ``variants``. expected: as of ``Feed``. workers: threads; None:
+    one a core. tell: where it is said how long it takes, before it begins.
     """
-    feed = feed_of(rows, bound).first_people(bound, MOST_PEOPLE)
+    feed = feed_of(rows, bound, expected).first_people(bound, MOST_PEOPLE)
     lengths = [] if bound.policy.window_ms is None else lengths_within(feed.rows, bound)
     asked, refused = variants(bound, lengths, follows)
     # Equal changes are equal policies: the policy itself stands in several groups.
     different = {repr(sorted(each.change.items())): each.bound for each in asked}
-    played = side_by_side(feed, list(different.values()), _budget, queries=_QUERIES, workers=workers)
+    if tell is not None:
+        tell(f"tries {len(different)} policies over {feed.rows.num_rows:,} rows or stretches of them")
+
+    def begins(left: int, seconds: float) -> None:
+        if tell is not None:
+            tell(f"one is tried; the other {left} take about {max(1, round(seconds)):,} s")
+
+    # Its own comes first: the others are like it.
+    different = {repr([]): different[repr([])], **different}
+    played = side_by_side(
+        feed, list(different.values()), _budget, queries=_QUERIES, workers=workers, begins=begins
+    )
     by_change = dict(zip(different, played, strict=True))
     tried = tuple(Tried(each, by_change[repr(sorted(each.change.items()))].measures) for each in asked)
     stretches = sorted({each.length or 0: each.told for each in reversed(played)}.items())

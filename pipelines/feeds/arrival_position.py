@@ -28,6 +28,7 @@ class FilePosition:
 
     row_batches, broken_batches: handed on so far, of either kind; how the two interleave varies from run to run.
     latest_ms: newest event time in them. listed: seconds since 1970 when the file was found; None: by an earlier build.
+    copy_of: the name of a file that was read and held the same bytes when this one was found; None: there was none.
     """
 
     name: str
@@ -37,6 +38,7 @@ class FilePosition:
     broken_batches: int = 0
     latest_ms: int | None = None
     listed: float | None = None
+    copy_of: str | None = None
 
     @property
     def arrived_ms(self) -> int:

@@ -28,7 +28,11 @@ def as_input(arrived: ArrivedFile, bound: BoundPolicy, form: CsvForm) -> InputFi
     file = InputFile(arrived.path, as_text(arrived.name), arrived.size, format_of(arrived.path))
     if file.size == 0:
         raise InputError(f"{file.path}: the file is empty (0 bytes; an empty feed still has a header)")
-    problem = misfit_of_columns(file_schema(file, form), bound, text=file.format is FileFormat.CSV)
+    schema = file_schema(file, form)
+    if file.format is FileFormat.JSON:  # it may lack what none of its objects has a value of
+        missing = [each.name for each in bound.policy.fields if each.name not in schema.names]
+        schema = pa.schema([*schema, *((name, pa.string()) for name in missing)])
+    problem = misfit_of_columns(schema, bound, text=file.format.text)
     if problem is not None:
         raise InputError(f"{file.path}: {problem}")
     return file

@@ -13,9 +13,10 @@ A file arrives when it was last modified, or found, if that was earlier: ``max_a
 Both times stand in the position, so a job that goes on from a checkpoint sees the same arrival.
 
 What is wrong with a file is data: rows that cannot be split become broken rows; a file that is damaged, empty, of an
-unknown kind or of other columns becomes one broken record with the file's name, and the next file is read. Rows read
-before the damage stay. A file that changes or vanishes while it is read stops the feed, since nobody can know which
-of its rows are out already; so does storage that cannot be reached.
+unknown kind or of other columns becomes one broken record with the file's name, and the next file is read. So does a
+copy of a file that was read and is still there, where the policy has no ``event_id`` by which its rows would be known.
+Rows read before the damage stay. A file that changes or vanishes while it is read stops the feed, since nobody can
+know which of its rows are out already; so does storage that cannot be reached.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from typing import NamedTuple
 from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition, FilePosition, name_digest
 from kanonflow.pipelines.feeds.arrived_file import as_input, as_text, batches_from, refusal, step_past
 from kanonflow.pipelines.feeds.csv_files import PLAIN
-from kanonflow.pipelines.feeds.directory_listing import ArrivedFile, Listing, list_arrived, look_at
+from kanonflow.pipelines.feeds.directory_listing import (
+    ArrivedFile,
+    Listing,
+    list_arrived,
+    look_at,
+    same_content,
+)
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.polled_source import Chunk
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -139,6 +146,11 @@ class ArrivingFilesReader:
                 if batch is None:
                     return _Part(tuple(batches), None, opened.at.latest_ms)
                 table = from_ipc(batch.ipc)
+                if at.copy_of is not None and (table.num_rows or batch.broken):
+                    raise InputError(
+                        f"{arrived.path}: it holds what {as_text(at.copy_of)} holds, byte for byte, which was read"
+                        " already: a copy. Where both are meant, give the policy an event_id, by which repeats are told"
+                    )
                 batch = batch._replace(arrived=arrived_at(at.arrived_ms, table.num_rows))
                 times = event_times(
                     table, self._source.bound, source=opened.file.name, arrived=arrivals(batch)
@@ -177,8 +189,20 @@ class ArrivingFilesReader:
         if following is None:
             return Chunk(batches, at.encode(), at.latest_ms, more=False)
         listed = self._source.clock()
-        begun = at.begun(FilePosition(following.name, following.size, following.modified, listed=listed))
+        copy = self._copied(following, listing, digests)
+        begun = at.begun(
+            FilePosition(following.name, following.size, following.modified, listed=listed, copy_of=copy)
+        )
         return Chunk(batches, begun.encode(), at.latest_ms, more=True)
+
+    def _copied(self, file: ArrivedFile, listing: Listing, digests: frozenset[bytes]) -> str | None:
+        """The name of a file that was read, is there, and holds the same. Files of other sizes are not opened."""
+        if self._source.bound.policy.event_id is not None:
+            return None
+        read = (
+            each for each in listing.files if each.size == file.size and name_digest(each.name) in digests
+        )
+        return next((each.name for each in read if same_content(file, each)), None)
 
     def _list(self) -> Listing:
         return list_arrived(self._source.directory, self._source.pattern)

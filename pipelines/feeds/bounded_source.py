@@ -10,6 +10,7 @@ from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.text_form import CsvForm
+from kanonflow.transforms.release.done_here import DONE_HERE
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 from kanonflow.transforms.sinks.sinks import NAMESPACE
 
@@ -61,5 +62,7 @@ class _ReadFile(beam.DoFn):
             self._microseconds.inc(int((time.perf_counter() - begin) * 1e6))
             if batch is None:
                 return
-            self._rows_read.inc(from_ipc(batch.ipc).num_rows + len(batch.broken))
+            rows = from_ipc(batch.ipc).num_rows + len(batch.broken)
+            self._rows_read.inc(rows)
+            DONE_HERE.add(rows_read=rows)
             yield batch

@@ -1,12 +1,13 @@
 """Avro and Parquet files as Arrow batches. A damaged file is an InputError that names it.
 
-Storage that fails while it is read is not: a feed counts a damaged file as read, and the rest of its rows as gone.
+Fields of records within records are columns by their path, with points between, as in ``customer.birth``; so the
+schemas have no structs but in lists. Storage that fails while it is read is no InputError: a feed counts a damaged file
+as read, and the rest of its rows as gone.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
-from operator import itemgetter
 from typing import Any
 
 import fastavro
@@ -82,11 +83,32 @@ class _Watched:
 
 def avro_file_schema(path: str) -> pa.Schema:
     """The Arrow schema of an Avro file's records. Raises InputError."""
+    return pa.schema([field for _, field in _leaves(_avro_schema(path))])
+
+
+def _avro_schema(path: str) -> pa.Schema:
     schema = avro_writer_schema(path)
     try:
         return avro_to_arrow(schema)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _leaves(
+    fields: Iterable[pa.Field], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+    """The fields that are no structs, named by their paths, and the keys on the way to each."""
+    for field in fields:
+        keys = (*above, field.name)
+        inner = [field.type.field(n) for n in range(field.type.num_fields)] if _is_struct(field.type) else []
+        if inner:
+            yield from _leaves(inner, keys)
+        else:
+            yield keys, field.with_name(".".join(keys))
+
+
+def _is_struct(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.StructType)
 
 
 def avro_writer_schema(path: str) -> dict[str, Any]:
@@ -110,24 +132,23 @@ def read_avro(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     Raises InputError: the file is damaged or cut off. (A file that lost whole blocks at its end is a valid
     Avro file: the format does not say how many records there should be.)
     """
-    full = avro_file_schema(path)
-    schema = pa.schema([full.field(name) for name in columns])
+    leaves = _Leaves(path, columns)
     with _open(path) as stream:
         records: list[dict[str, Any]] = []
-        blocks = _AvroBlocks(path, stream, schema)
+        blocks = _AvroBlocks(path, stream, leaves.schema)
         for block in blocks.read():
             records.extend(block)
             while len(records) >= ROWS_PER_BATCH:
-                yield _record_batch(path, records[:ROWS_PER_BATCH], schema, blocks.plain)
+                yield _record_batch(path, records[:ROWS_PER_BATCH], leaves, blocks.plain)
                 del records[:ROWS_PER_BATCH]
         if records:
-            yield _record_batch(path, records, schema, blocks.plain)
+            yield _record_batch(path, records, leaves, blocks.plain)
 
 
 def parquet_file_schema(path: str) -> pa.Schema:
     """The Arrow schema of a Parquet file. Raises InputError."""
     with _open(path) as stream:
-        schema = _parquet(path, stream).schema_arrow.remove_metadata()
+        schema = pa.schema([field for _, field in _leaves(_parquet(path, stream).schema_arrow)])
     if len({*schema.names}) < len(schema.names):
         raise InputError(f"{path}: the Parquet file has two columns of one name; give each its own")
     return schema
@@ -140,8 +161,7 @@ def avro_blocks_behind(
 
     Nothing is read of what lies between. Raises InputError: the file is damaged there.
     """
-    full = avro_file_schema(path)
-    schema = pa.schema([full.field(name) for name in columns])
+    leaves = _Leaves(path, columns)
     seen: set[int] = set()
     with _open(path) as stream:
         fastavro.block_reader(stream)
@@ -153,9 +173,9 @@ def avro_blocks_behind(
             if at in seen:
                 continue
             seen.add(at)
-            blocks = _AvroBlocks(path, _Continued(path, header, stream), schema)
+            blocks = _AvroBlocks(path, _Continued(path, header, stream), leaves.schema)
             records = next(blocks.read(), [])
-            yield offset, [_record_batch(path, records, schema, blocks.plain)] if records else []
+            yield offset, [_record_batch(path, records, leaves, blocks.plain)] if records else []
 
 
 def _behind(stream: _Watched, mark: bytes, offset: int) -> int:
@@ -204,8 +224,9 @@ def read_parquet(
             for batch in batches:
                 # Arrow takes bytes for text that are none, and Python would fail at them much later.
                 batch.validate(full=True)
-                _refuse_unknown_zones(path, batch.schema)
-                yield batch
+                flat = _without_structs(batch, columns)
+                _refuse_unknown_zones(path, flat.schema)
+                yield flat
         except MemoryError:  # Arrow's is an ArrowException too
             raise
         except (pa.ArrowException, OSError):  # pyarrow reports damaged pages as OSError
@@ -225,6 +246,29 @@ def _refuse_unknown_zones(path: str, schema: pa.Schema) -> None:
                 raise InputError(
                     f"{path}: field {field.name} has a time zone that is not known here"
                 ) from None
+
+
+def _without_structs(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """The columns by their paths. What is within a null is null."""
+    if not any(map(_is_struct, batch.schema.types)):
+        return batch
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    while structs := [
+        name for name, array in arrays.items() if _is_struct(array.type) and array.type.num_fields
+    ]:
+        for name in structs:
+            inner = arrays.pop(name)
+            arrays |= {f"{name}.{inner.type.field(n).name}": array for n, array in enumerate(inner.flatten())}
+    return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
+
+
+class _Leaves:
+    """The ``columns`` of an Avro file. keys: on the way to each in a record. Raises InputError."""
+
+    def __init__(self, path: str, columns: Sequence[str]) -> None:
+        leaves = {field.name: (keys, field) for keys, field in _leaves(_avro_schema(path))}
+        self.keys = [leaves[name][0] for name in columns]
+        self.schema = pa.schema([leaves[name][1] for name in columns])
 
 
 class _AvroBlocks:
@@ -255,19 +299,23 @@ class _AvroBlocks:
 
 
 def _record_batch(
-    path: str, records: list[dict[str, Any]], schema: pa.Schema, plain: set[str]
+    path: str, records: list[dict[str, Any]], leaves: _Leaves, plain: set[str]
 ) -> pa.RecordBatch:
     arrays = []
-    for field in schema:
+    for keys, field in zip(leaves.keys, leaves.schema, strict=True):
         try:
-            values = list(map(itemgetter(field.name), records))
-            make = plain_column if field.name in plain else pa.array
+            values: list[Any] = records
+            for key in keys:
+                values = [None if value is None else value[key] for value in values]
+            make: Callable[[Any, pa.DataType], pa.Array] = plain_column if field.name in plain else pa.array
+            if len(keys) > 1 and field.type == pa.uuid():
+                values, make = [None if value is None else str(value) for value in values], plain_column
             arrays.append(make(values, field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             raise InputError(
                 f"{path}: field {field.name} holds values beyond its type {field.type}"
             ) from None
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=leaves.schema)
 
 
 def _parquet(path: str, stream: _Watched) -> pq.ParquetFile:

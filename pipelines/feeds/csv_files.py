@@ -16,7 +16,7 @@ import time
 import weakref
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import Any, BinaryIO, NamedTuple
@@ -29,7 +29,7 @@ import pyarrow.csv
 from kanonflow.pipelines.feeds.open_quotes import OpenQuotes
 from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.text_form import CsvForm
+from kanonflow.schemas.text_form import NUMBERED, CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT, NO_VALUE
 
 BLOCK_BYTES = MOST_ROW_BYTES
@@ -39,6 +39,7 @@ BROKEN_PER_CHUNK = 1000
 _SAY_ENCODING = (
     "say in the policy how it is written, as in csv: {encoding: cp1250} or utf-16, or convert it to UTF-8"
 )
+_SAY_NUMBERED = "give each its own name, or say csv: {header: numbered} in the policy"
 _NO_CHARACTER = "kanonflow.no_character"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -53,10 +54,15 @@ _TO_LINE_END = re.compile(rb'(?:[^"\r]+|"[^"]*"?)*')
 
 @dataclass(frozen=True)
 class CsvHeader:
-    """The column names of a CSV file, and what separates them."""
+    """The column names of a CSV file, and what separates them. line: the header as it stands there.
+
+    written: as it has to be read instead; None: as it stands.
+    """
 
     columns: tuple[str, ...]
     delimiter: str
+    line: bytes = b""
+    written: bytes | None = None
 
 
 class BrokenRow(NamedTuple):
@@ -79,12 +85,15 @@ class TextRows(NamedTuple):
 
     rows: string columns, "" for an empty cell; None when this only reports broken rows.
     first: complete rows of the file before these. gone: places of broken ones among them, counted with them.
+    lines: of each row the line that it stands on; None: that follows from ``first``. values: the lines; None: no text.
     """
 
     rows: pa.RecordBatch | None
     broken: tuple[BrokenRow, ...]
     first: int = 0
     gone: tuple[int, ...] = ()
+    lines: tuple[int, ...] | None = None
+    values: tuple[bytes, ...] | None = None
 
 
 def parse_options(delimiter: str, quote: str, on_ragged: Callable[[Any], str]) -> pyarrow.csv.ParseOptions:
@@ -120,20 +129,54 @@ def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
     delimiter = form.delimiter or sniff_delimiter(text, form.quote)
     quoting: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
     try:
-        columns = next(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=False, **quoting))
+        cells = next(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=False, **quoting))
     except csv.Error:
         raise InputError(
             f"{path}: the header is not readable as CSV, or a column's name is too long"
         ) from None
-    for number, column in enumerate(columns, 1):
-        if not column:
-            raise InputError(f"{path}: column {number} of the header has no name; give it one")
-    twice = sorted(column for column, count in Counter(columns).items() if count > 1)
+    if form.header is None:
+        return CsvHeader(header_names(path, cells, form), delimiter, line)
+    below = _first_row(path, form.encoding, {"delimiter": delimiter, **quoting})
+    columns = header_names(path, cells + [""] * (len(below) == len(cells) + 1), form)
+    # Line ends in names stay, for lines are counted.
+    sign = form.quote
+    doubled = (name.replace(sign, 2 * sign) if sign else name for name in columns)
+    written = delimiter.join(f"{sign}{name}{sign}" for name in doubled)
+    return CsvHeader(columns, delimiter, line, written.encode())
+
+
+def _first_row(path: str, encoding: str, dialect: Mapping[str, Any]) -> list[str]:
+    """The first row below the header; [] where there is none that can be read."""
+    try:
+        with io.TextIOWrapper(open_text(path, encoding), "utf-8", "replace", newline="") as text:
+            rows = (row for row in csv.reader(text, **dialect) if row and row != ["\ufeff"])
+            next(rows, None)
+            return next(rows, [])
+    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
+        return []
+
+
+def header_names(path: str, cells: Sequence[str], form: CsvForm) -> tuple[str, ...]:
+    """The names of columns, each its own. Raises InputError: the header does not say them, and ``form`` neither."""
+    if form.header == NUMBERED:
+        taken: set[str] = set(cells)
+        names: list[str] = []
+        for number, cell in enumerate(cells, 1):
+            name = cell if cell and cell not in names else f"{cell or 'column'}_{number}"
+            while name != cell and name in taken:
+                name += "_"
+            taken.add(name)
+            names.append(name)
+        return tuple(names)
+    for number, cell in enumerate(cells, 1):
+        if not cell:
+            raise InputError(f"{path}: column {number} of the header has no name; {_SAY_NUMBERED}")
+    twice = sorted(name for name, count in Counter(cells).items() if count > 1)
     if twice:
         raise InputError(
-            f"{path}: the header names a column more than once: {', '.join(twice)}; give each its own name"
+            f"{path}: the header names a column more than once: {', '.join(twice)}; {_SAY_NUMBERED}"
         )
-    return CsvHeader(tuple(columns), delimiter)
+    return tuple(cells)
 
 
 def sniff_delimiter(header: str, quote: str = PLAIN.quote) -> str:
@@ -287,10 +330,11 @@ class _RememberedLines:
     """A stream that remembers its last blocks, to tell the line number of a row that turns out to be broken.
 
     pyarrow's streaming reader does not know line numbers. Rows must be asked for in the order of the file.
-    Two things are changed on the way. A byte that is not UTF-8 is handed on as SUB, and so is NUL: the reader fails
-    the whole file for the former in a row of another width, and behind the latter it overlooks delimiters (where
-    cells are long, it looks for them with an instruction for C's strings). And behind the last line comes a row of
-    ``_END``, in the same block, so that batches are what they were: only a quoted value that does not end swallows it.
+    Three things are changed on the way. A header under which columns have no names of their own is written anew. A byte
+    that is not UTF-8 is handed on as SUB, and so is NUL: the reader fails the whole file for the former in a row of
+    another width, and behind the latter it overlooks delimiters (where cells are long, it looks for them with an
+    instruction for C's strings). And behind the last line comes a row of ``_END``, in the same block, so that batches
+    are what they were: only a quoted value that does not end swallows it.
     """
 
     closed = False
@@ -299,6 +343,7 @@ class _RememberedLines:
         self._stream = stream
         self._end = header.delimiter.encode().join([_END] * len(header.columns)) + b"\n"
         self._quotes = OpenQuotes(header.delimiter.encode(), quote.encode()) if quote else None
+        self._header = header
         self._ahead: bytes | None = None
         self.damaged = False  # whether the compression is, from where reading ended on
         self._begun = 0  # bytes of a character that the last block has begun
@@ -354,7 +399,12 @@ class _RememberedLines:
             self._reading = False
 
     def _next(self, size: int) -> bytes:
-        data = self._full(size) if self._ahead is None else self._ahead
+        if self._ahead is None:
+            data = self._full(size)
+            if self._header.written is not None:
+                data = data.replace(self._header.line, self._header.written, 1)
+        else:
+            data = self._ahead
         self._ahead = b"" if self.damaged else self._full(size)
         data = self._text(data, self._ahead)
         self.no_text = self.no_text or _SUB in data

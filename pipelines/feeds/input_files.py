@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from kanonflow.pipelines.feeds.columnar_files import avro_file_schema, parquet_file_schema
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header
+from kanonflow.pipelines.feeds.json_lines import json_schema
+from kanonflow.pipelines.feeds.standard_input import STANDARD_INPUT, spooled
 from kanonflow.pipelines.feeds.stored_files import StoredFile, matching_files, scheme_of
+from kanonflow.pipelines.feeds.workbooks import sheet_columns
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
-
-_CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
 class FileFormat(StrEnum):
@@ -23,6 +24,23 @@ class FileFormat(StrEnum):
     AVRO = "avro"
     PARQUET = "parquet"
     CSV = "csv"
+    JSON = "json"
+    XLSX = "xlsx"
+
+    @property
+    def text(self) -> bool:
+        """Whether all columns are text, and the policy says the types."""
+        return self in _OF_TEXT
+
+
+_OF_TEXT = (FileFormat.CSV, FileFormat.JSON, FileFormat.XLSX)
+_ENDINGS = {
+    ".avro": FileFormat.AVRO,
+    **dict.fromkeys((".parquet", ".pq"), FileFormat.PARQUET),
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), FileFormat.CSV),
+    **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), FileFormat.JSON),
+    ".xlsx": FileFormat.XLSX,
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +61,7 @@ class InputFile:
 @dataclass(frozen=True)
 class InputSchema:
     """The columns that all files share. ``text``: all are text (CSV, JSON), and the policy says the types; ``csv``: as
-    cells of CSV files."""
+    cells of files, of which the policy's ``csv`` speaks."""
 
     columns: pa.Schema
     text: bool
@@ -53,13 +71,17 @@ class InputSchema:
 def find_inputs(patterns: Sequence[str], kind: str | None = None) -> tuple[InputFile, ...]:
     """The files that the patterns match, each once, in the order of their names.
 
-    kind: what they hold, a word of FileFormat; None: their names say it.
+    A pattern of - is standard input (standard_input.py).
+    kind: what they hold, a word of FileFormat; None: their names say it, of standard input CSV.
 
     Raises InputError: a pattern matches nothing or names a directory, a file is empty or of an unknown kind, or formats
     are mixed.
     """
     sizes: dict[str, int] = {}
     for pattern in patterns:
+        if pattern == STANDARD_INPUT:
+            sizes[spooled()] = os.path.getsize(spooled())
+            continue
         matches = [match for match in _match(pattern) if not match.path.endswith("/")]
         if _is_directory(pattern):
             raise InputError(
@@ -69,6 +91,10 @@ def find_inputs(patterns: Sequence[str], kind: str | None = None) -> tuple[Input
             raise InputError(f"--input {pattern}: no file matches")
         sizes.update((_absolute(match.path), match.size) for match in matches)
     names = _names(sorted(sizes))
+    if STANDARD_INPUT in patterns:
+        if len(names) > 1:
+            raise InputError("--input -: standard input is one input by itself, beside no files")
+        kind, names = kind or FileFormat.CSV, {spooled(): "stdin"}
     kinds = {path: FileFormat(kind) if kind else format_of(path) for path in names}
     files = tuple(InputFile(path, name, sizes[path], kinds[path]) for path, name in names.items())
     for file in files:
@@ -88,6 +114,8 @@ def input_schema(files: Sequence[InputFile], form: CsvForm = PLAIN) -> InputSche
     Raises InputError: a file is not what its name says, or two files have different columns or types.
     """
     first = files[0]
+    if first.format is FileFormat.JSON:  # an object lacks what it has no value of, and so may a file
+        return InputSchema(json_schema([file.path for file in files]), text=True, csv=True)
     columns = file_schema(first, form)
     expected = dict(zip(columns.names, columns.types, strict=True))
     for file in files[1:]:
@@ -101,12 +129,11 @@ def input_schema(files: Sequence[InputFile], form: CsvForm = PLAIN) -> InputSche
                 f"{file.path}: other columns or types than {first.path};"
                 f" they differ in: {', '.join(differing)}"
             )
-    text = first.format is FileFormat.CSV
-    return InputSchema(columns, text, text)
+    return InputSchema(columns, first.format.text, first.format.text)
 
 
 def file_schema(file: InputFile, form: CsvForm = PLAIN) -> pa.Schema:
-    """The schema of one file; for CSV every column is a string. Raises InputError."""
+    """The schema of one file; in files of text every column is a string. Raises InputError."""
     match file.format:
         case FileFormat.AVRO:
             return avro_file_schema(file.path)
@@ -114,7 +141,11 @@ def file_schema(file: InputFile, form: CsvForm = PLAIN) -> pa.Schema:
             return parquet_file_schema(file.path)
         case FileFormat.CSV:
             names = csv_header(file.path, form).columns
-            return pa.schema([(name, pa.string()) for name in names])
+        case FileFormat.XLSX:
+            names = sheet_columns(file.path, form)
+        case FileFormat.JSON:
+            return json_schema([file.path])
+    return pa.schema([(name, pa.string()) for name in names])
 
 
 def _match(pattern: str) -> list[StoredFile]:
@@ -144,14 +175,10 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
 
 def format_of(path: str) -> FileFormat:
     """What a file holds, by its name. Raises InputError: nothing that we read."""
-    name = path.lower()
-    if name.endswith(".avro"):
-        return FileFormat.AVRO
-    if name.endswith((".parquet", ".pq")):
-        return FileFormat.PARQUET
-    if name.endswith(_CSV_ENDINGS):
-        return FileFormat.CSV
+    for ending, kind in _ENDINGS.items():
+        if path.lower().endswith(ending):
+            return kind
     raise InputError(
-        f"{path}: unknown kind of file; expected .avro, .parquet, {', '.join(_CSV_ENDINGS)};"
+        f"{path}: unknown kind of file; expected {', '.join(_ENDINGS)};"
         " --input-format says what files of another name hold"
     )

@@ -1,7 +1,7 @@
-"""One file -> RawBatch elements: Avro, Parquet, CSV and CSV.gz."""
+"""One file -> RawBatch elements, whatever it holds."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import count
 from typing import Any
@@ -11,9 +11,12 @@ import pyarrow as pa
 from kanonflow.pipelines.feeds.columnar_files import read_avro, read_parquet
 from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, TextRows, csv_header, read_csv
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
-from kanonflow.pipelines.feeds.row_lines import CsvLines, CsvOrigins, FileOrigins
+from kanonflow.pipelines.feeds.json_lines import read_json
+from kanonflow.pipelines.feeds.row_lines import CsvLines, CsvOrigins, FileOrigins, LineOrigins
+from kanonflow.pipelines.feeds.workbooks import read_sheet
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
+from kanonflow.transforms.rows.row_origins import RowOrigins
 
 
 def read_batches(
@@ -30,16 +33,19 @@ def read_batches(
     if file.format is FileFormat.CSV:
         lines = CsvLines(file.path, with_delimiter(form, csv_header(file.path, form).delimiter))
         broken_lines = copy(lines)  # each goes forward only
-    for rows, broken, first, gone in _rows(file, columns, form, attributes):
-        records = tuple(unparseable(file, row, broken_lines) for row in broken)
+    for each in _rows(file, columns, form, attributes):
+        rows = each.rows
+        records = tuple(unparseable(file, row, broken_lines) for row in each.broken)
         if rows is None:
             yield RawBatch(
                 batch_name(file.name, "broken", next(without_rows)), to_ipc(_no_rows(columns)), records
             )
         else:
-            its = (
-                FileOrigins(file.name, first) if lines is None else CsvOrigins(file.name, lines, first, gone)
-            )
+            its: RowOrigins = FileOrigins(file.name, each.first)
+            if lines is not None:
+                its = CsvOrigins(file.name, lines, each.first, each.gone)
+            elif each.lines is not None:
+                its = LineOrigins(file.name, each.lines, each.values)
             yield RawBatch(batch_name(file.name, "rows", next(with_rows)), to_ipc(rows), records, origins=its)
 
 
@@ -74,11 +80,22 @@ def unparseable(file: InputFile, row: BrokenRow, lines: CsvLines | None = None) 
 def _rows(
     file: InputFile, columns: Sequence[str], form: CsvForm, attributes: Collection[str]
 ) -> Iterator[TextRows]:
-    if file.format is FileFormat.CSV:
-        yield from read_csv(file.path, columns, form, attributes)
-        return
+    match file.format:
+        case FileFormat.CSV:
+            yield from read_csv(file.path, columns, form, attributes)
+        case FileFormat.JSON:
+            yield from read_json(file.path, columns, attributes)
+        case FileFormat.XLSX:
+            yield from read_sheet(file.path, columns, form, attributes)
+        case FileFormat.AVRO:
+            yield from _numbered(read_avro(file.path, columns))
+        case FileFormat.PARQUET:
+            yield from _numbered(read_parquet(file.path, columns))
+
+
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[TextRows]:
     first = 0
-    for rows in (read_avro if file.format is FileFormat.AVRO else read_parquet)(file.path, columns):
+    for rows in batches:
         yield TextRows(rows, (), first)
         first += rows.num_rows
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.feeds.csv_files import open_text
+from kanonflow.pipelines.feeds.csv_files import csv_header, open_text
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.row_origins import RowOrigin
@@ -76,12 +76,18 @@ class CsvLines:
         with open_text(self._path, self._form.encoding) as stream:
             lines = _logical_lines(stream, self._form)
             _, header = next(lines)
-            width = _values(header, self._form)[0]
+            width = self._width(header)
             for line, row in lines:
                 values = _values(row, self._form)[0] if quote and quote in row else row.count(mark) + 1
                 if values == width:
                     yield number, line, row
                     number += 1
+
+    def _width(self, header: bytes) -> int:
+        """The header's columns, which may be more than its cells."""
+        if self._form.header is None:
+            return _values(header, self._form)[0]
+        return len(csv_header(self._path, self._form).columns)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CsvLines) and (self._path, self._form) == (other._path, other._form)
@@ -129,6 +135,25 @@ class FileOrigins:
     def of(self, rows: Sequence[int]) -> list[RowOrigin]:
         """As of ``RowOrigins``."""
         return [RowOrigin(self.source, self.first + row + 1) for row in rows]
+
+
+@dataclass(frozen=True)
+class LineOrigins:
+    """Of a batch of a file of JSON lines, or of a workbook. lines: of each row. values: the lines as they came; None:
+    they are no text."""
+
+    source: str
+    lines: tuple[int, ...]
+    values: tuple[bytes, ...] | None = field(default=None, repr=False)
+
+    def of(self, rows: Sequence[int]) -> list[RowOrigin]:
+        """As of ``RowOrigins``."""
+        return [
+            RowOrigin(
+                self.source, self.lines[row], None if self.values is None else _as_text(self.values[row])
+            )
+            for row in rows
+        ]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ rows are taken from places spread over all of it, at most ``MOST_ROWS`` of them,
 
     Parquet  row groups spread over each file       Avro  blocks behind byte offsets spread over each file
     CSV      lines behind byte offsets spread over each file. Small feeds are read through. So are files in which a byte
-             offset means nothing: compressed ones, those whose encoding hides line ends, and those whose rows cannot
-             be told from lines in quotes. Of these no more than ``MOST_READ`` bytes are read, from the front.
+             offset means nothing: JSON lines, workbooks, compressed ones, those whose encoding hides line ends, and
+             those whose rows cannot be told from lines in quotes. Of these no more than ``MOST_READ`` bytes are read,
+             from the front.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def spread_sample(
             case FileFormat.CSV:
                 sample = None if small else _at_offsets(file, columns, csv, quota, places, rng)
                 blocks.append(sample or _through(file, columns, csv, quota, most_read))
+            case FileFormat.JSON | FileFormat.XLSX:
+                blocks.append(_through(file, columns, csv, quota, most_read))
             case FileFormat.PARQUET:
                 blocks.append(_row_groups(file, columns, csv, quota))
             case FileFormat.AVRO:

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kanonflow.pipelines.feeds.csv_files import csv_header
-from kanonflow.pipelines.feeds.input_files import InputFile, InputSchema, find_inputs, input_schema
+from kanonflow.pipelines.feeds.input_files import (
+    FileFormat,
+    InputFile,
+    InputSchema,
+    find_inputs,
+    input_schema,
+)
 from kanonflow.pipelines.fit.text_mends import delimiter_mend, encoding_mend
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError, PolicyError
@@ -58,6 +64,6 @@ def read_schema(files: Sequence[InputFile], csv: CsvForm) -> InputSchema:
 
 def wrong_delimiter(file: InputFile, schema: InputSchema, csv: CsvForm) -> str:
     """What to say of the delimiter when a header came out as one column; "": nothing."""
-    if not schema.csv or len(schema.columns.names) > 1:
+    if file.format is not FileFormat.CSV or len(schema.columns.names) > 1:
         return ""
     return delimiter_mend(schema.columns.names[0], csv_header(file.path, csv).delimiter)

@@ -50,13 +50,15 @@ class FoundType:
     cells: pa.Array | None = None
 
 
-def found_types(rows: pa.Table, csv: CsvForm) -> tuple[dict[str, FoundType], CsvForm]:
+def found_types(rows: pa.Table, csv: CsvForm, *, signs: bool = True) -> tuple[dict[str, FoundType], CsvForm]:
     """The types of all columns of text, and ``csv`` with the decimal and thousands signs and null words that they need.
 
-    O(rows x columns x forms).
+    signs: whether numbers may be written with other signs than a point. O(rows x columns x forms).
     """
     cells = {name: _bare(rows.column(name)) for name in rows.schema.names}
-    decimal, thousands = max(_SIGNS, key=lambda signs: _numbers(cells, signs))  # the first of several
+    decimal, thousands = max(
+        _SIGNS if signs else _SIGNS[:1], key=lambda signs: _numbers(cells, signs)
+    )  # the first of several
     form = replace(csv, decimal=decimal, thousands=thousands)
     found = {name: replace(_found(name, column, form), cells=column) for name, column in cells.items()}
     words = _null_words(cells, found)

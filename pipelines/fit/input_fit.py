@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.feeds.input_files import FileFormat
 from kanonflow.pipelines.feeds.spread_sample import FileSample
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
@@ -232,7 +231,7 @@ def _field(column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray
             texts.append(raw.cast(pa.string()))
     everything = pa.chunked_array(values, column.arrow_type)
     rows = sum(sample.looked_at for sample in samples)
-    csv = bool(samples) and samples[0].file.format is FileFormat.CSV
+    csv = bool(samples) and samples[0].file.format.text
     most = max(faults, key=lambda reason: faults[reason]) if faults else ""
     cells = pa.chunked_array(misfits, pa.string()).combine_chunks()
     unread = faults.get("bad_value", 0)

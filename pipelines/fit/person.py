@@ -22,12 +22,13 @@ KEPT = 0.9
 VARIES = 0.5
 _LEAST_REPEATING = 0.5
 _MOST_OF_ONE = 0.25
+_ROWS_OF_GROUPS = 6
 _ONE = 0.98
 _LESS = 0.03
-_OF_PEOPLE = re.compile(
+OF_PEOPLE = re.compile(
     r"customer|client|account|user|person|people|patient|member|card|cc_?num|holder|subject|employee|student|visitor|cookie|"
     r"subscriber|insured|passenger|rider|citizen|resident|party|(^|_)who$|kunde|mitglied|versichert|klient|z[aá]kazn[ií]k|"
-    r"abonn[eé]|usager|utente|paziente|socio",
+    r"abonn[eé]|usager|utente|paziente|socio|manager|supervisor|parent|sponsor|referr|chef|leader",
     re.IGNORECASE,
 )
 _NO_KEY = frozenset(Look) - (CONTACT - {Look.ADDRESS, Look.FREE_TEXT, Look.URL})
@@ -37,11 +38,13 @@ _WEAK = frozenset({Look.NAME, Look.IP})
 @dataclass(frozen=True)
 class Person:
     """column: the field; None: each row counts as somebody of its own. rivals: fields that could be it as well, and
-    that the data cannot tell from it. evidence: what speaks for it, in words."""
+    that the data cannot tell from it. evidence: what speaks for it, in words. weak: it may be a group of people, whose
+    rows are one of each: no row has a time, nothing that everybody has one of is kept, and its name does not say it."""
 
     column: SampledColumn | None
     rivals: tuple[SampledColumn, ...] = ()
     evidence: str = ""
+    weak: bool = False
 
 
 @dataclass
@@ -58,7 +61,7 @@ class _Candidate:
     @property
     def plain(self) -> bool:
         """Whether it is a number that somebody gave, and not an address or a name."""
-        return self.column.look.look not in CONTACT
+        return self.column.look.look not in CONTACT and not self.column.like_names
 
     @property
     def rank(self) -> tuple[int, bool, bool, int]:
@@ -66,7 +69,10 @@ class _Candidate:
 
 
 def person_of(columns: Sequence[SampledColumn], k: int) -> Person:
-    """The field that says whom a row belongs to. O(candidates x columns x n log n)."""
+    """The field that says whom a row belongs to. O(candidates x columns x n log n).
+
+    Where it could be a group as well, and one of a few rows, as households are, each row counts as somebody of its own.
+    """
     candidates = [_measured(column, columns) for column in columns if _can_be(column, k)]
     refused = [each for each in candidates if each.against]
     viable = [each for each in candidates if not each.against and (each.keeps or each.named)]
@@ -82,16 +88,19 @@ def person_of(columns: Sequence[SampledColumn], k: int) -> Person:
         return Person(None, evidence="; ".join(evidence))
     chosen = sorted(_coarsest(_without_equals(viable)), key=lambda each: each.rank, reverse=True)
     best = chosen[0]
-    return Person(
-        best.column, tuple(each.column for each in chosen[1:] if each.rank[:2] == best.rank[:2]), _for(best)
-    )
+    facts, timed = best.column.facts, any(each.days and each.facts.distinct > 1 for each in columns)
+    weak = not (best.personal or best.named or timed)
+    if weak and facts.of_rows > 1 / _ROWS_OF_GROUPS:
+        return Person(None, evidence=f"{best.column.name} comes back a few times, as a household does")
+    rivals = tuple(each.column for each in chosen[1:] if each.rank[:2] == best.rank[:2])
+    return Person(best.column, rivals, _for(best), weak)
 
 
 def _can_be(column: SampledColumn, k: int) -> bool:
     facts = column.facts
     if not column.label or column.look.look in _NO_KEY or facts.distinct <= max(2, k):
         return False
-    named = bool(_OF_PEOPLE.search(column.name))
+    named = bool(OF_PEOPLE.search(column.name))
     if facts.of_rows >= NEAR_UNIQUE or (facts.distinct <= FEW_CATEGORIES and not named):
         return False
     codes = column.codes[column.speaks]
@@ -102,7 +111,7 @@ def _can_be(column: SampledColumn, k: int) -> bool:
 
 
 def _measured(column: SampledColumn, columns: Sequence[SampledColumn]) -> _Candidate:
-    candidate = _Candidate(column, bool(_OF_PEOPLE.search(column.name)))
+    candidate = _Candidate(column, bool(OF_PEOPLE.search(column.name)))
     for other in columns:
         if other.name == column.name or other.facts.distinct < 2 or other.near_unique:
             continue

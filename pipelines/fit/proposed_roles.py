@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.fit.column_facts import ColumnFacts, Shape, shape_of
 from kanonflow.pipelines.fit.found_types import FoundType
-from kanonflow.pipelines.fit.person import Person, person_of
+from kanonflow.pipelines.fit.person import OF_PEOPLE, Person, person_of
 from kanonflow.pipelines.fit.sampled_column import FEW_CATEGORIES, NEAR_UNIQUE, SampledColumn
 from kanonflow.pipelines.fit.value_looks import (
     ATTRIBUTES,
@@ -36,6 +36,7 @@ from kanonflow.pipelines.fit.value_looks import (
     PERSONAL,
     Look,
     says_nothing,
+    share_of_first_names,
     without_null_words,
 )
 from kanonflow.pipelines.fit.within_people import LEAST_PEOPLE, Keeping
@@ -53,6 +54,11 @@ USUAL = 0.8
 _FEW = 12
 _MANY = 0.2
 _NAMES = 20
+_SOME_NAMES = 0.25
+"""Share of different values that have a first name of the list: names of people that are few, or of many countries."""
+_LEAST_OTHERS = 3
+_DENSE = 0.5
+"""Share of the whole numbers from the least id to the greatest that are ids, from which on any number is one."""
 _MANY_TEXTS = 0.5
 _ADDRESSES = 0.98
 """Share of different values that must be addresses, for a field to be one of them: others will be rejected."""
@@ -92,6 +98,7 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
     who = person.column
     when = _time(sampled, who)
     places = _places(list(sampled.values()))
+    ids = [each for each in sampled.values() if each is who or (each.label and each.near_unique)]
     fields = {}
     for name, column in sampled.items():
         if who is not None and name == who.name:
@@ -104,12 +111,14 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
         elif column in person.rivals:
             drafted = _asked(_dropped("comes back as the individual does"), "or is it the individual?")
         else:
-            drafted = _named_or_none(column, who) or (
+            drafted = _named_or_none(column, who, ids) or (
                 _alone(column) if who is None else _beside_people(column, who, k, place=name in places)
             )
         kept_by = [each.name for each in person.rivals if column.within(each).constancy >= SELDOM]
         if drafted.keys.get("role") == "sensitive" and kept_by:
             drafted = _asked(_quasi(column, f"the same in all rows of a {kept_by[0]}"), _KNOWN)
+        elif drafted.keys.get("role") == "sensitive" and person.weak:
+            drafted = _asked(_quasi(column, drafted.reason.removesuffix(": payload")), _KNOWN)
         fields[name] = drafted
     if not any(field.keys.get("role") == "quasi" for field in fields.values()):
         # Something must be known of people, or there is nothing to generalize: which field, the data cannot tell.
@@ -160,6 +169,8 @@ def _individual(column: SampledColumn, person: Person) -> DraftedField:
     # Nulls have made it floating: the same people come without them in another file.
     keys = {"role": "individual", **({"as": "long"} if whole else _as(column.found))}
     drafted = DraftedField(keys, person.evidence)
+    if person.weak:
+        drafted = _asked(drafted, "is each of its values one person, or a group of people, a row each?")
     if not person.rivals:
         return drafted
     rivals = " or ".join(each.name for each in person.rivals)
@@ -205,8 +216,11 @@ def _degrees(column: SampledColumn, most: float) -> bool:
     return float((np.abs(numbers * 1e3 - np.round(numbers * 1e3)) > 1e-6).mean()) >= USUAL
 
 
-def _named_or_none(column: SampledColumn, who: SampledColumn | None) -> DraftedField | None:
-    """What is dropped whatever else there is: nothing, contact data, names, documents, free text, a value a row."""
+def _named_or_none(
+    column: SampledColumn, who: SampledColumn | None, ids: Sequence[SampledColumn]
+) -> DraftedField | None:
+    """What is dropped whatever else there is: nothing, contact data, names, documents, free text, a value a row, the id
+    of somebody else; and what may be names, with a question. ids: columns that name people or rows."""
     facts = column.facts
     if not column.found.value:
         return _dropped(f"{column.found.told}: no type that can be published")
@@ -217,14 +231,42 @@ def _named_or_none(column: SampledColumn, who: SampledColumn | None) -> DraftedF
         # Somebody's own: a prefix of it says as much as a postcode.
         return _quasi(column, "addresses that people keep") if addresses_of(column.found.values) else None
     # A name alone says little of a few categories (card: gold, silver; note: late).
-    named = column.label and (facts.distinct > _FEW or (look.look is Look.NAME and _like_names(column)))
+    named = column.label and (facts.distinct > _FEW or (look.look is Look.NAME and column.like_names))
     if look.look in CONTACT and (look.by_values or named):
         return _dropped(f"its values {look.words}" if look.by_values else look.words)
     if column.label and column.near_unique and (column.text or _OF_IDS.search(column.name) or column.rising):
         return _dropped(f"near unique: {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
     if column.rising:
         return _dropped("whole numbers that rise from row to row: given one after the other")
+    if others := next((each.name for each in ids if _names_others(column, each)), None):
+        return _dropped(f"its values are of {others}: another person, or row")
+    if _may_be_names(column):
+        return _asked(_dropped("words with capitals"), _NAMES_OR_PLACES)
     return None
+
+
+def _names_others(column: SampledColumn, ids: SampledColumn) -> bool:
+    """Whether nearly all different values are values of ``ids``, as a manager's number is of the people's.
+
+    Where all whole numbers around are ids, quantities are, too: then the column's name has to say so.
+    """
+    if column is ids or not column.label or column.text != ids.text or column.facts.distinct < _LEAST_OTHERS:
+        return False
+    if column.near_unique or column.look.look in ATTRIBUTES:
+        return False
+    own, theirs = (np.asarray(pc.unique(each.values.drop_null())) for each in (column, ids))
+    if np.isin(own, theirs).mean() < USUAL:
+        return False
+    if column.text or OF_PEOPLE.search(column.name) or _OF_IDS.search(column.name):
+        return True
+    return bool(theirs.size < _DENSE * (theirs.max() - theirs.min() + 1))
+
+
+def _may_be_names(column: SampledColumn) -> bool:
+    """Whether text may be names of people: words with capitals, of many kinds or with first names among them."""
+    if not column.text or column.look.look is not None or not column.like_names:
+        return False
+    return column.facts.distinct >= _NAMES or share_of_first_names(column.values) >= _SOME_NAMES
 
 
 def _beside_people(column: SampledColumn, who: SampledColumn, k: int, *, place: bool) -> DraftedField:
@@ -253,8 +295,6 @@ def _beside_people(column: SampledColumn, who: SampledColumn, k: int, *, place: 
         return _asked(_quasi(column, "few individuals have several rows with a value"), _KNOWN)
     if not keeping.tells or (steady and keeping.constancy < SELDOM):
         return _asked(_quasi(column, "nearly always the same, so it is the same within anything"), _KNOWN)
-    if steady and look.look is None and column.text and facts.distinct >= _NAMES and _like_names(column):
-        return _asked(_dropped(_kept(keeping)), _NAMES_OR_PLACES)
     if steady:
         return _quasi(column, _kept(keeping))
     if keeping.constancy >= MOSTLY:
@@ -279,20 +319,11 @@ def _coded(column: SampledColumn) -> bool:
     return bool(len(cells)) and bool(pc.mean(pc.match_substring_regex(cells, r"\d")).as_py() >= USUAL)
 
 
-def _like_names(column: SampledColumn) -> bool:
-    """Whether text is words with capitals, as names of people are, and of places."""
-    cells = column.values.drop_null()
-    words = pc.match_substring_regex(cells, r"^\p{Lu}[\p{L}'. -]+$")
-    return bool(pc.mean(words).as_py() >= USUAL)
-
-
 def _alone(column: SampledColumn) -> DraftedField:
     """A field of an input in which no individual comes back: an attribute of the row's person, as far as one knows."""
     facts = column.facts
     if column.text and facts.distinct > FEW_CATEGORIES and facts.of_rows >= _MANY_TEXTS:
         return _dropped(f"text with {facts.distinct:,} values in {facts.rows - facts.nulls:,} rows")
-    if column.text and column.look.look is None and facts.distinct >= _NAMES and _like_names(column):
-        return _asked(_dropped("words with capitals"), _NAMES_OR_PLACES)
     return _quasi(column, "")
 
 

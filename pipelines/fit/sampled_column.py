@@ -26,6 +26,7 @@ from kanonflow.pipelines.fit.within_people import Keeping, keeping, names_people
 NEAR_UNIQUE = 0.95
 FEW_CATEGORIES = 50
 _LEAST_ROWS = 20
+_USUAL = 0.8
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,16 @@ class SampledColumn:
             numbers = as_numbers(self.values)
             return numbers is not None and bool(numbers.size) and bool((numbers == np.floor(numbers)).all())
         return self.shape in (Shape.TEXT, Shape.WHOLE)
+
+    @cached_property
+    def like_names(self) -> bool:
+        """Whether it is words with capitals, as names of people are, and of places; or two to four signs of a script
+        that has no capitals."""
+        if not self.text:
+            return False
+        cells = pc.utf8_trim_whitespace(self.values.drop_null())
+        words = pc.match_substring_regex(cells, r"^(\p{Lu}[\p{L}'’., -]+|\p{Lo}{2,4})$")
+        return float(pc.mean(words).as_py() or 0.0) >= _USUAL
 
     @property
     def days(self) -> bool:

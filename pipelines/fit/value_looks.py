@@ -367,6 +367,13 @@ def _has_first_name(value: str) -> bool:
     return any(word.rstrip(".").lower() in FIRST_NAMES for word in words)
 
 
+def share_of_first_names(texts: pa.Array) -> float:
+    """Of different texts, the share with a first name that many have. O(500) beside finding them."""
+    distinct = pc.unique(texts.drop_null())
+    chosen = distinct.take(pa.array(_spread(len(distinct)))).to_pylist()
+    return _share(chosen, _has_first_name) if chosen else 0.0
+
+
 def _of_days(present: pa.Array) -> Look | None:
     """Days over decades that end before yesterday's newborns: births, by the years that they spread over."""
     numbers = as_numbers(present)

@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 
 from kanonflow.pipelines.feeds.csv_files import BrokenRow
-from kanonflow.pipelines.kafka.message_values import MessageRows, decode_records
+from kanonflow.pipelines.feeds.message_values import MessageRows, decode_records
 from kanonflow.pipelines.kafka.schema_registry import SchemaRegistry
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError

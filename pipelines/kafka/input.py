@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kanonflow.pipelines.feeds.input_files import InputSchema
+from kanonflow.pipelines.feeds.message_values import JsonValues, ValueDecoder
 from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.avro_values import AvroValues, RegistryValues, usable_schema
 from kanonflow.pipelines.kafka.client import read_properties
-from kanonflow.pipelines.kafka.message_values import JsonValues, ValueDecoder
 from kanonflow.pipelines.kafka.schema_registry import (
     RegistryUnavailableError,
     SchemaRegistry,

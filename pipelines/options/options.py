@@ -24,6 +24,7 @@ from kanonflow.pipelines.options.table import (
     command_parser,
     options_of,
     refusals,
+    without_flags_of_places,
 )
 from kanonflow.schemas.release_format import ReleaseFormat
 
@@ -85,6 +86,7 @@ class RunOptions:
     carry: bool = False
     until: int | None = None
     epoch: int | None = None
+    policy: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -96,6 +98,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, tuple[
     """
     parser = command_parser()
     words = sys.argv[1:] if argv is None else argv
+    words = without_flags_of_places(words)
     arguments, rest = parser.parse_known_args([RENAMED.get(word, word) for word in words])
     arguments.notes = [f"{word} is called {RENAMED[word]} now" for word in words if word in RENAMED]
     if rest and not COMMANDS[asked(arguments)].beam:

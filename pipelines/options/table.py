@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -36,7 +36,8 @@ class Option(NamedTuple):
     """name: a flag, or the destination of a place. commands: which take it, with blanks between them. how: of argparse.
 
     with_: another option, without which it means nothing. why: what is said then, behind "goes with ...". one_of: a
-    group of which at most one may be there. no_stream: why ``stream`` does not take it, to whom it would seem Beam's.
+    group of which at most one may be there. flag: of a place, what may stand before it, so that policies and releases
+    are called the same in every command. no_stream: why ``stream`` does not take it, to whom it would seem Beam's.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Option(NamedTuple):
     why: str = ""
     one_of: str = ""
     no_stream: str = ""
+    flag: str = ""
 
     @property
     def destination(self) -> str:
@@ -137,19 +139,23 @@ OPTIONS = (
     Option(
         "output", "stop", "the --output of the stream; its --restricted when releases are in a topic", _DIR
     ),
-    Option("output", "forget rejected", "the --output of the run, or its --restricted", _DIR),
+    Option(
+        "output", "forget rejected", "the --output of the run, or its --restricted", _DIR, flag="--release"
+    ),
     Option("directories", "verify", "as --release", {"nargs": "*", "metavar": "OUT"}),
     Option(
         "directories",
         "export",
         "the --output of a run, finished or not; several of one policy that continue each other",
         {"nargs": "+", **_DIR},
+        flag="--release",
     ),
     Option(
         "directories",
         "assess",
         "the --output of a run that is over; several that continue each other, with the input of all",
         {"nargs": "+", "metavar": "OUT"},
+        flag="--release",
     ),
     Option(
         "directory",
@@ -157,8 +163,9 @@ OPTIONS = (
         "the --output of a run, finished or not, or of a stream into a topic its --restricted: the directory that holds"
         " restricted/, and never restricted/ itself",
         _DIR,
+        flag="--release",
     ),
-    Option("policy", "policy-check", None, {"metavar": "POLICY"}),
+    Option("policy", "policy-check", "policy (YAML)", {"metavar": "POLICY"}, flag="--policy"),
     # policy and input
     Option("--policy", f"{_OVER_INPUT} stream", "policy (YAML)", _FILE | _NEEDED),
     Option("--policy", "report", "the run's policy, for settings that a stream does not keep", _FILE),
@@ -171,7 +178,7 @@ OPTIONS = (
     Option(
         "--input",
         _OVER_INPUT,
-        "Avro, Parquet, CSV or CSV.gz files; may be given several times",
+        "files: CSV, JSON lines, Avro, Parquet, .xlsx; -: standard input; may be given several times",
         {"metavar": "GLOB", "action": "append"} | _NEEDED,
     ),
     Option("--input", "policy-draft", None, {"action": "append"} | _FILE | _NEEDED),
@@ -275,7 +282,10 @@ OPTIONS = (
     Option("--days", "demo", "days (default: %(default)s)", {"type": positive(int), "default": 14}),
     Option("--seed", "demo", "seed of the feed (default: %(default)s)", {"type": natural, "default": 1}),
     Option(
-        "--format", "demo", "of the feed (default: %(default)s)", {"choices": INPUT_FORMATS, "default": "csv"}
+        "--format",
+        "demo",
+        "of the feed (default: %(default)s)",
+        {"choices": INPUT_FORMATS[:3], "default": "csv"},
     ),
     Option(
         "--seed",
@@ -615,9 +625,25 @@ def command_parser() -> argparse.ArgumentParser:
             if option.one_of not in groups:
                 groups[option.one_of] = own_parser.add_mutually_exclusive_group()
             goes_with = f"with {option.with_}: " if option.with_ else ""
-            words = None if option.words is None else goes_with + option.words
+            words = None if option.words is None else goes_with + option.words + _or_flag(option)
             groups[option.one_of].add_argument(option.name, help=words, **option.how)
     return parser
+
+
+def _or_flag(option: Option) -> str:
+    return f"; {option.flag} may stand before it" if option.flag else ""
+
+
+def without_flags_of_places(words: Sequence[str]) -> list[str]:
+    """A command line with places alone: ``verify --release DIR`` and ``report DIR`` are one spelling then."""
+    name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else "".join(words[:1])
+    flags = {option.flag for option in options_of(name) if option.flag} if name in COMMANDS else set()
+    split = [word.partition("=") for word in words]
+    return [
+        value if equals and flag in flags else word
+        for word, (flag, equals, value) in zip(words, split, strict=True)
+        if word not in flags
+    ]
 
 
 def asked(arguments: argparse.Namespace) -> str:
@@ -672,4 +698,5 @@ def _told(option: Option) -> str:
     words = (option.words or "").replace("%(default)s", str(option.how.get("default"))).replace("|", "\\|")
     notes = ["needed"] if option.how.get("required") else []
     notes += [f"with `{option.with_}`"] if option.with_ else []
+    words += _or_flag(option).replace(option.flag, f"`{option.flag}`") if option.flag else ""
     return ": ".join(filter(None, (", ".join(notes), words)))

@@ -1,7 +1,6 @@
 """What is published of each field: how wide its boxes are, in a sample of the released rows, and an invented example.
 
-Nothing but ``release/`` is read. The sample is evenly spread over the files, and in each of them: whole blocks of Avro,
-which are counted without reading them, and rows of Parquet.
+Nothing but ``release/`` is read. The sample is evenly spread over the files, and in each of them.
 """
 
 from __future__ import annotations
@@ -10,17 +9,14 @@ import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fastavro
 import numpy as np
-import pyarrow.parquet
 
+from kanonflow.pipelines.analysis.release_formats import damaged, no_release, reader_of
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, release_form
-from kanonflow.pipelines.analysis.released_files import is_parquet, release_paths, release_schema
-from kanonflow.schemas.errors import InputError
+from kanonflow.pipelines.analysis.released_files import release_paths, release_schema
 from kanonflow.schemas.kinds.category import Truths
 from kanonflow.schemas.kinds.date import Days, Instants
 from kanonflow.schemas.kinds.form import Form
@@ -91,67 +87,21 @@ def _spread(paths: Sequence[Path], sample: int) -> Iterator[Path]:
 
 
 def _rows(path: Path) -> int:
-    with path.open("rb") as stream:
-        if is_parquet(path):
-            return _parquet(stream, path).metadata.num_rows
-        return sum(block.num_records for block in _blocks(stream, path))
+    try:
+        with path.open("rb") as stream:
+            return reader_of(path).count(stream)
+    except Exception as error:  # whatever the decoder trips over, the head is not one
+        raise no_release(path, error) from None
 
 
 def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """The schema of a file and some of its rows, evenly over all: they stand in the order of their boxes."""
-    if is_parquet(path):
-        schema = release_schema(path)
-        return (schema if isinstance(schema, dict) else {}), _sampled_parquet(path, most)
-    data = BytesIO(path.read_bytes())
-    counts = [block.num_records for block in _blocks(data, path)]
-    blocks = max(1, round(len(counts) * min(1.0, most / max(sum(counts), 1))))
-    taken = {number * len(counts) // blocks for number in range(blocks)} if counts else set()
-    data.seek(0)
-    rows: list[Mapping[str, Any]] = []
-    reader = _blocks(data, path)
+    """The schema of a file and some of its rows."""
+    schema = release_schema(path)
     try:
-        for number, block in enumerate(reader):
-            if number in taken:
-                rows.extend(record for record in block if isinstance(record, dict))
+        with path.open("rb") as stream:
+            return (schema if isinstance(schema, dict) else {}), reader_of(path).some(stream, most)
     except Exception as error:  # whatever the decoder trips over, the file is damaged
-        raise InputError(f"{path}: a damaged Avro file ({type(error).__name__})") from None
-    schema = reader.writer_schema
-    return (schema if isinstance(schema, dict) else {}), rows
-
-
-def _sampled_parquet(path: Path, most: int) -> list[Mapping[str, Any]]:
-    """About ``most`` rows, read a row group at a time."""
-    rows: list[Mapping[str, Any]] = []
-    with path.open("rb") as stream:
-        file = _parquet(stream, path)
-        count = file.metadata.num_rows
-        taken = min(count, most)
-        places = [number * count // taken for number in range(taken)]
-        first = 0
-        try:
-            for number in range(file.num_row_groups):
-                last = first + file.metadata.row_group(number).num_rows
-                inside = [place - first for place in places if first <= place < last]
-                if inside:
-                    rows += file.read_row_group(number).take(inside).to_pylist()
-                first = last
-        except Exception as error:  # whatever the decoder trips over, the file is damaged
-            raise InputError(f"{path}: a damaged Parquet file ({type(error).__name__})") from None
-    return rows
-
-
-def _parquet(stream: Any, path: Path) -> pyarrow.parquet.ParquetFile:
-    try:
-        return pyarrow.parquet.ParquetFile(stream)
-    except Exception as error:  # whatever the decoder trips over, the footer is not one
-        raise InputError(f"{path}: not a Parquet file, or damaged ({type(error).__name__})") from None
-
-
-def _blocks(stream: Any, path: Path) -> Any:
-    try:
-        return fastavro.block_reader(stream)
-    except Exception as error:  # whatever the decoder trips over, the header is not one
-        raise InputError(f"{path}: not an Avro file, or damaged ({type(error).__name__})") from None
+        raise damaged(path, error) from None
 
 
 def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:

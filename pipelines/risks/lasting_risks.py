@@ -302,14 +302,14 @@ class LastingRisks:
                 )
 
 
-def lasting_risks(read: FeedRows, bound: BoundPolicy) -> LastingRisks:
-    """Measure a feed under a policy of ``cohort: lasting``. Deterministic.
+def lasting_risks(read: FeedRows, bound: BoundPolicy, expected: pa.Table | None = None) -> LastingRisks:
+    """Measure a feed under a policy of ``cohort: lasting``. Deterministic. expected: as of ``Feed``.
 
     Time: near linear in the rows, and some foundings of at most ``cohort_sizes.MOST_PEOPLE`` people.
     """
     policy = bound.policy
     k, own_size = policy.k, policy.cohorts.cohort_size
-    feed = feed_of(read.rows, bound)
+    feed = feed_of(read.rows, bound, expected)
     sizes = sorted({k, k + 1, 2 * k, own_size})
     # Side by side: sizes have nothing to do with each other, and most of it is compiled code that lets others run.
     with ThreadPoolExecutor() as pool:

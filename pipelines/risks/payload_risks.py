@@ -53,7 +53,8 @@ ORDER_LIMIT = 0.95
 ALONE_LIMIT = 0.05
 LEAST_DISTINCT_ROWS, LEAST_OWN_ROWS, LEAST_ORDER_ROWS = 1_000, 100, 50
 
-GUESS = "member guess"
+GUESS = "guessed right"
+OWN = "one person's"
 ALONE = "alone"
 TOGETHER = "all together"
 """Stands for the payload fields that nobody has accepted the risk of, as one."""
@@ -108,7 +109,7 @@ class PayloadRisks:
         lines = [head, *((*_shown(risk), risk.verdict, risk.how) for risk in self.risks)]
         lines = [tuple(map(printable, line)) for line in lines]
         widths = [max(len(line[place]) for line in lines) for place in range(5)]
-        text = [f"payload of {self.rows:,} rows, member guesses over {self.records:,} records"]
+        text = [f"payload of {self.rows:,} rows, whose row it is was guessed over {self.records:,} records"]
         for line in lines:
             cells = [f"{line[0]:<{widths[0]}}", f"{line[1]:<{widths[1]}}"]
             cells += [
@@ -193,7 +194,7 @@ def _guess_risk(name: str, guess: MemberGuess | None, k: int, *, accepted: bool)
         return Risk(name, GUESS, None, limit, "no window has k individuals", False, False, accepted)
     high = guess.rate > limit and guess.certain
     attack = "the best attacks added up" if name == TOGETHER else guess.attack
-    how = f"{attack}; {guess.chance:.2f} is due"
+    how = f"{attack}; {guess.chance:.2f} by chance"
     return Risk(name, GUESS, guess.rate, limit, how, high, guess.conclusive, accepted)
 
 
@@ -214,7 +215,7 @@ def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, peo
     if people:
         own = own_repeats(codes, arrival.who[known])
         how = f"rows whose value one individual alone repeats; {own.by_chance:.2f} by chance"
-        yield risk("own values", own.share, OWN_LIMIT + own.by_chance, how, own.rows >= LEAST_OWN_ROWS)
+        yield risk(OWN, own.share, OWN_LIMIT + own.by_chance, how, own.rows >= LEAST_OWN_ROWS)
     ranked = ranks_of(array)
     if ranked is not None:
         order, how = _strongest_order(ranked, known, arrival, people=people)
@@ -312,7 +313,7 @@ def _shown(risk: Risk) -> Sequence[str]:
 _MEANING = {
     GUESS: "whoever knows the quasi-identifiers can tell whose row it is",
     "distinct values": "the value names the row in any other copy of the feed",
-    "own values": "the value names its individual, and links the rows and releases of one",
+    OWN: "the value names its individual, and links the rows and releases of one",
     "order": "the value tells when the row came, and which rows are neighbours",
 }
 

@@ -28,7 +28,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from kanonflow.pipelines.chains import feeds_read
+from kanonflow.pipelines.chains import feeds_read, read_before
 from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
     ChainAsked,
@@ -46,12 +46,14 @@ from kanonflow.pipelines.chains.continued_run import (
     earlier_run,
     refuse_cohorts,
     refuse_continued,
+    refuse_other_beginning,
 )
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
+from kanonflow.pipelines.chains.expected_people import PEOPLE_FILE, write_expected
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
-from kanonflow.pipelines.chains.read_before import keyed
+from kanonflow.pipelines.chains.run_identity import copy_words, identity_record, original_of
 from kanonflow.pipelines.run_records.beginning import (
     Beginning,
     Found,
@@ -83,6 +85,7 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.expected_people import PeopleFile
 
 _KEPT = ("second_releases", IN_CHAIN)
 """What others have written into run.json: it stays when the run resumes."""
@@ -118,6 +121,7 @@ class RunDirectory:
     chain: which of its chain it is.
     job_start: of a stream, how often its job had begun before.
     begins: of a stream, the position behind what the streams that it continues have read; "": its feed's beginning.
+    expects: whether a file of people said who is known from the start.
     """
 
     output: str
@@ -130,6 +134,7 @@ class RunDirectory:
     begins: str = ""
     chain: Chain | None = None
     job_start: int = 0
+    expects: bool = False
 
 
 @contextlib.contextmanager
@@ -148,6 +153,7 @@ def open_run_directory(
     continuing: ContinuingInput | None = None,
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
     asked: ChainAsked = NOTHING_ASKED,
+    people: PeopleFile | None = None,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -162,15 +168,16 @@ def open_run_directory(
         previous: secrets that the run used before ``secret``; a stream may take up a new one (``secret_lineage``).
         bound: the policy, bound to the input; needed with ``cohort: lasting``.
         continues: the output of a run whose cohorts this one begins with (``continued_run``); one that resumes has
-            them already, and what is given then does not count.
+            them already.
         continuing: how the input of a run that continues another is judged; None: it is not.
         release_format: of the files of releases. A run has one: the same release in two files would be out twice. One
             that continues another has an output of its own, and may have another format.
         asked: what is asked of the run in its chain (``chain_record``).
+        people: who is known from the start; None: nobody by a file.
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
-            secret or version, or is a stream without its state, or goes on; somebody else is writing.
+            secret or version, or is a copy, or a stream without its state, or goes on; somebody else is writing.
         SecretError: the secrets given are not those that the run has used.
         ContinueError: the run to continue does not fit this one, or has read this input, or what is asked of the chain
             does not fit.
@@ -184,7 +191,11 @@ def open_run_directory(
     )
     record = there if begins.used else None
     if record is not None:
+        if (original := original_of(output, record)) is not None:
+            raise RunDirectoryError(f"{output} cannot be resumed: {copy_words(original)}")
         refuse_continued(output)
+        if continues is not None:
+            refuse_other_beginning(continues, output, record)
     earlier = None
     if continues is not None and begins is Beginning.CONTINUE:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
@@ -201,7 +212,7 @@ def open_run_directory(
             forget_divided_people(output)
         secret, notes = _secret(run, restricted, secret)
         notes += strangers_note(output, strangers)
-        this = _record_of(policy, inputs, secret) | fed
+        this = _record_of(policy, inputs, secret) | identity_record(output, record) | fed
         if release_format is not ReleaseFormat.AVRO:
             this |= {"release_format": str(release_format)}
         chain, told = chain_of(asked, policy, record, earlier)
@@ -217,8 +228,12 @@ def open_run_directory(
             continue_once(earlier, output)
         notes += told
         this |= _of_feed(run, elsewhere=elsewhere)
+        if people is not None:
+            this |= {PEOPLE_FILE: read_before.keyed(people.record, secret)}
         if record is not None:
             notes += _resumed(run, record, this)
+        elif people is not None and bound is not None:
+            notes += write_expected(output, people, bound, secret, epoch, chain.place)
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
@@ -227,7 +242,6 @@ def open_run_directory(
                 this[name] for name in ("policy_name", "policy", "secret", "input", "epoch") if name in this
             ]
             digest = secret.lasting.derive("run", "directory", json.dumps(same, sort_keys=True)).hex()
-            people = people_of_record(this.get("people"))
             yield RunDirectory(
                 output,
                 secret,
@@ -235,10 +249,11 @@ def open_run_directory(
                 digest,
                 epoch,
                 continued,
-                people,
+                people_of_record(this.get("people")),
                 fed.get(BEGINS, ""),
                 chain,
                 int(this.get(_STARTS, 0)),
+                people is not None,
             )
         except NotBegunError as error:
             if is_local(restricted) and not begins.used and not holds_output(output):
@@ -484,10 +499,15 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
 
 def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
     # Neither the number of threads, nor the reason why a risk is accepted, nor how many rows may be rejected changes a
-    # release.
+    # release; nor where a file of people is, whose content is on record by itself.
     fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
     fixed = replace(
-        policy, solver=replace(policy.solver, threads=None), fields=fields, max_rejected=None, assess=None
+        policy,
+        solver=replace(policy.solver, threads=None),
+        fields=fields,
+        max_rejected=None,
+        assess=None,
+        people=None,
     )
     return {
         "kanonflow": version("kanonflow"),
@@ -498,7 +518,7 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "policy": secret.lasting.derive("run", "policy", policy_digest(fixed)).hex(),
         "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
-        "input": [keyed(each, secret) for each in inputs],
+        "input": [read_before.keyed(each, secret) for each in inputs],
         "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
     }
 
@@ -509,7 +529,7 @@ def same_files(one: object, other: object) -> bool:
 
 
 def _without_content(inputs: Any) -> list[dict[str, Any]]:
-    return [{name: value for name, value in each.items() if name != "content"} for each in inputs or ()]
+    return [{name: each[name] for name in each if name not in read_before.DIGESTS} for each in inputs or ()]
 
 
 def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Secret:
@@ -549,6 +569,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         differences.append(
             f"its releases are {before} files, and these would be {now} (--release-format {before} goes on with it)"
         )
+    if there.get(PEOPLE_FILE, {}).get("content") != this.get(PEOPLE_FILE, {}).get("content"):
+        differences.append("the file of people (people) is another one, or has other content")
     if there.get("sink", this.get("sink")) != this.get("sink"):
         differences.append("the releases went to another place")
     if not same_files(there.get("input"), this["input"]):
@@ -618,7 +640,8 @@ def lock_directory(restricted: str) -> Iterator[None]:
 
 
 def _remove_leftovers(output: str) -> None:
-    """Temporary files of a process that was killed while it wrote."""
+    """Temporary files of a process that was killed while it wrote; not those of an output in another folder here."""
     if is_local(output):
-        for leftover in glob.glob(os.path.join(glob.escape(output), "**", ".*.tmp"), recursive=True):
-            os.unlink(leftover)
+        for place in ("", "release", "metrics", os.path.join("restricted", "**")):
+            for leftover in glob.glob(os.path.join(glob.escape(output), place, ".*.tmp"), recursive=True):
+                os.unlink(leftover)

@@ -22,10 +22,12 @@ from apache_beam.transforms.window import GlobalWindows
 from kanonflow.pipelines.chains.chain_record import ChainAsked
 from kanonflow.pipelines.chains.continued_run import refuse_second_successor
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
+from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
 from kanonflow.pipelines.feeds.polled_source import PolledRows
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import bind_input
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
@@ -37,6 +39,7 @@ from kanonflow.pipelines.runs.input_content import input_contents, refuse_change
 from kanonflow.pipelines.runs.input_people import as_told, continuing_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.pipelines.runs.known_people import known_people
+from kanonflow.pipelines.runs.rows_digest import with_rows
 from kanonflow.pipelines.runs.second_release import open_release_directory
 from kanonflow.pipelines.runs.secret_sources import (
     ManagedSecret,
@@ -140,12 +143,13 @@ def anonymize_files(
     replaced = previous_sources(options.previous_secrets)
     refuse_shared_secret((source_of_secret, *replaced), (file.path for file in files))
     # Before anything is there: neither can be taken back once a release is out.
+    people = read_people(bound, options.policy, recorded_file)
     proposed = refuse_misfits(files, bound, csv, ", ".join(patterns))
     compile_first(bound, terminal, here=not is_dataflow(options.runner), quiet=options.quiet)
     measured = measure_payload(files, bound, csv)
     if not options.quiet and measured.line:
         tell(measured.line, terminal)
-    contents = input_contents(files)
+    contents = with_rows(input_contents(files), bound, csv)
     if policy.event_id is None:
         refuse_twice(
             contents,
@@ -160,7 +164,7 @@ def anonymize_files(
         options.carry, options.until, partial(latest_window_end, files, bound, csv), options.epoch
     )
     with open_release_directory(
-        options, policy, records, secret, previous, bound, continuing, asked
+        options, policy, records, secret, previous, bound, continuing, asked, people
     ) as directory:
         for note in directory.notes:
             tell(note, terminal)
@@ -294,10 +298,16 @@ def kanonymize(
 
 
 def continued_cohorts(directory: RunDirectory, bound: BoundPolicy) -> ContinuedCohorts | None:
-    """Where the stateful step finds whom the run knows from the start; None: it began an epoch."""
-    if not directory.continued:
+    """Where the stateful step finds whom the run knows from the start; None: it knows nobody."""
+    if not directory.continued and not directory.expects:
         return None
-    return ContinuedCohorts(as_workers_see(directory.output), bound, directory.epoch)
+    seen = as_workers_see(directory.output)
+    return ContinuedCohorts(seen, bound, directory.epoch, expects=directory.expects)
+
+
+def recorded_file(file: InputFile) -> dict[str, Any]:
+    """What a run keeps of a file beside its input. Raises InputError: it cannot be read."""
+    return input_contents([file])[0].record()
 
 
 def refuse_second_continuation(options: RunOptions) -> None:

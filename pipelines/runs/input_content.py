@@ -31,15 +31,18 @@ class InputChangedError(Exception):
 
 @dataclass(frozen=True)
 class InputContent:
-    """file: what was looked at. content: a digest or a store's checksum. state: what changes when a local file does."""
+    """file: what was looked at. content: a digest or a store's checksum. state: what changes when a local file does.
+    rows: a digest of what its rows say (``rows_digest``); None: nobody asked."""
 
     file: InputFile
     content: str
     state: tuple[int, ...]
+    rows: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """For run.json, where the content is keyed with the run's secret."""
-        return {"name": self.file.name, "bytes": self.file.size, "content": self.content}
+        """For run.json, where content and rows are keyed with the run's secret."""
+        rows = {} if self.rows is None else {"rows": self.rows}
+        return {"name": self.file.name, "bytes": self.file.size, "content": self.content, **rows}
 
 
 def input_contents(files: Sequence[InputFile]) -> tuple[InputContent, ...]:
@@ -48,21 +51,23 @@ def input_contents(files: Sequence[InputFile]) -> tuple[InputContent, ...]:
 
 
 def refuse_twice(contents: Sequence[InputContent], has_rows: Callable[[InputFile], bool]) -> None:
-    """Raise InputError if two files hold the same: a copy, or another name of one, whose rows would be out twice.
+    """Raise InputError if two files hold the same: a copy, another name of one, or the same rows in other bytes, which
+    would be out twice.
 
     has_rows: asked of such files alone; without rows they may be equal.
     """
     first: dict[str, InputFile] = {}
-    twice = [
-        (first[each.content].path, each.file.path)
-        for each in contents
-        if first.setdefault(each.content, each.file) is not each.file and has_rows(each.file)
-    ]
+    twice = []
+    for each in contents:
+        same = [first.setdefault(digest, each.file) for digest in (each.content, each.rows) if digest]
+        same = [file for file in same if file is not each.file]
+        if same and has_rows(each.file):
+            twice.append((same[0].path, each.file.path))
     if twice:
         names = ", ".join(f"{other} holds what {one} holds" for one, other in twice[:_NAMED])
         more = f" and {len(twice) - _NAMED} more" if len(twice) > _NAMED else ""
         raise InputError(
-            f"--input: {names}{more}, byte for byte, and each row would be published once for each file. Give one of"
+            f"--input: {names}{more}, row for row, and each row would be published once for each file. Give one of"
             " them; where both are meant, give the policy an event_id, by which repeats are told"
         )
 

@@ -12,7 +12,7 @@ from apache_beam.typehints.decorators import no_annotations
 from kanonflow.pipelines.flink.begin_once import BeginOnce
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import read_whole
-from kanonflow.transforms.lineage.committed_rosters import CARRIED, PEOPLE, cohorts_directory
+from kanonflow.transforms.lineage.committed_rosters import CARRIED, EXPECTED, PEOPLE, cohorts_directory
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.cohort_files import people_of_file
 from kanonflow.transforms.secret.seeds import SecretSource, people_key
@@ -28,8 +28,8 @@ class KnownPeople(beam.PTransform):
     """PBegin -> (partition key, digests, uint64 little-endian), for each segment of the rosters of an output.
 
     Of a run that continues another these are the people whom it began with, and who waited for an intake there or had
-    rows in a window that was not over; of one that goes on, and whose state knows nothing of this step yet, all who
-    entered. output: as its workers see it. secret: of the run.
+    rows in a window that was not over; of one with a file of people those whom that names; of one that goes on, and
+    whose state knows nothing of this step yet, all who entered. output: as its workers see it. secret: of the run.
     """
 
     def __init__(self, output: str, policy: Policy, secret: SecretSource) -> None:
@@ -65,7 +65,7 @@ class _ReadCarried(beam.DoFn):
         self._key = people_key(self._source.resolve())
 
     def process(self, element: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for path in _files(self._output, CARRIED):
+        for path in (*_files(self._output, CARRIED), *_files(self._output, EXPECTED)):
             state = carried_from_bytes(read_whole(path))
             tables = [batch.rows for batch in state.batches]
             if state.warm.waiting is not None:

@@ -37,6 +37,7 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.secret.seeds import Secret
 from kanonflow.transforms.sinks.sinks import restricted_directory
+from kanonflow.transforms.windows.expected_people import PeopleFile
 
 _WITHIN = ("FnApiRunner", "DirectRunner", "BundleBasedDirectRunner")
 """Runners that end with the process."""
@@ -80,6 +81,7 @@ def open_release_directory(
     bound: BoundPolicy | None = None,
     continuing: ContinuingInput | None = None,
     asked: ChainAsked = NOTHING_ASKED,
+    people: PeopleFile | None = None,
 ) -> Iterator[RunDirectory]:
     """``open_run_directory`` of a run over files; of a second release it is recorded in both directories.
 
@@ -104,6 +106,7 @@ def open_release_directory(
                 continuing=continuing,
                 release_format=options.release_format,
                 asked=asked,
+                people=people,
             )
         )
         if first is not None:

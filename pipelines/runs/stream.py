@@ -24,6 +24,7 @@ from apache_beam.runners.runner import PipelineState
 
 from kanonflow.pipelines.chains.chain_record import ChainAsked
 from kanonflow.pipelines.feeds.polled_source import ReadPolled
+from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.flink.failures import restore_refusal
 from kanonflow.pipelines.flink.flags import flag_value, is_flink
 from kanonflow.pipelines.flink.job_server import submitting_jvm, with_job_server
@@ -47,6 +48,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     given_secret,
     kanonymize,
     make_pipeline,
+    recorded_file,
     refuse_second_continuation,
     run_failure,
     shipped_secret,
@@ -164,6 +166,7 @@ def stream_feed(
         tell(f"warning: {note}", terminal)
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, csv=feed.schema.csv, source=str(source))
+    people = read_people(bound, options.policy, recorded_file)
     source_of_secret, replaced = given_secret(options), previous_sources(options.previous_secrets)
     form = with_delimiter(policy.csv, source.delimiter if isinstance(source, DirectoryFeed) else None)
     folder = source.path if isinstance(source, DirectoryFeed) else None
@@ -199,6 +202,7 @@ def stream_feed(
                 ),
                 release_format=options.release_format,
                 asked=ChainAsked(epoch=options.epoch),
+                people=people,
             )
         )
         for note in (*directory.notes, *source.begins(directory.begins)):

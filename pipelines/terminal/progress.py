@@ -1,7 +1,7 @@
 """A live line on the terminal while a pipeline runs: rows, windows, current loss.
 
-The runner says nothing until it ends, but every window leaves a metrics file when it is released, so a side
-thread follows the folder.
+The runner says nothing until it ends. A side thread follows what the steps of this process have done, and the folder,
+in which every window leaves a metrics file when it is released, wherever that was.
 """
 
 import contextlib
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import fastavro
+
+from kanonflow.transforms.release.done_here import DONE_HERE, Done
 
 POLL_SECONDS = 0.2
 
@@ -48,6 +50,16 @@ def people_shown(latest: Iterable[Mapping[str, Any]]) -> str:
     return f"{inside:,} people in, {waits:,} wait"
 
 
+def work_words(here: Done, written: Done, loss: str, people: str) -> str:
+    """What a run has done so far. here: by this process; written: that metrics files tell of, from wherever."""
+    parts = [f"{here.rows_read:,} rows read"] if here.rows_read else []
+    done = max(here, written, key=lambda each: each.windows)
+    if done.windows:
+        parts += [f"{done.rows_solved:,} rows in {done.windows:,} releases"]
+    parts += [f"GCP {loss}"] if loss else []
+    return "  ".join([*parts, people]).rstrip() or "begins"
+
+
 def watched_live(terminal: TextIO) -> bool:
     """Whether ``progress`` shows anything there."""
     return terminal.isatty() and importlib.util.find_spec("rich") is not None
@@ -68,33 +80,31 @@ def progress(folder: Path, terminal: TextIO, *, quiet: bool = False) -> Iterator
     except ImportError:
         yield
         return
+    before = DONE_HERE.so_far
     follower = MetricsFollower(folder)
     follower.poll()  # of a resumed run, only what is new counts
     columns = (
         SpinnerColumn(),
         BarColumn(bar_width=20),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TextColumn("{task.fields[windows]:,} windows"),
-        TextColumn("GCP {task.fields[loss]}"),
-        TextColumn("{task.fields[people]}"),
+        TextColumn("{task.fields[work]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(file=terminal), transient=True) as bar:
-        task = bar.add_task("", total=None, rows=0, windows=0, loss="-", people="")
+        task = bar.add_task("", total=None, work=work_words(Done(), Done(), "", ""))
         stop = threading.Event()
 
         def follow() -> None:
-            rows = windows = 0
+            written, loss = Done(), ""
             last: dict[str, Mapping[str, Any]] = {}
             while not stop.wait(POLL_SECONDS):
                 for record in follower.poll():
-                    rows += record["rows_released"]
-                    windows += record["released"]
-                    loss = "-" if record["gcp"] is None else f"{record['gcp']:.4f}"
-                    last[record["partition"]] = record
-                    bar.update(
-                        task, rows=rows, windows=windows, loss=loss, people=people_shown(last.values())
+                    written = Done(
+                        0, written.windows + record["released"], written.rows_solved + record["rows_released"]
                     )
+                    loss = loss if record["gcp"] is None else f"{record['gcp']:.4f}"
+                    last[record["partition"]] = record
+                here = DONE_HERE.so_far.since(before)
+                bar.update(task, work=work_words(here, written, loss, people_shown(last.values())))
 
         thread = threading.Thread(target=follow, name="kanonflow-progress", daemon=True)
         thread.start()

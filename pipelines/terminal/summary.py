@@ -115,8 +115,8 @@ class RunSummary:
         lines += [(f"  {reason}", f"{count:,}") for reason, count in sorted(self.rejected.items()) if count]
         if self.gcp is not None:
             lines.append(("mean GCP", f"{self.gcp:.4f}"))
-        if self.lower_bound is not None:
-            lines.append(("  at least", f"{self.lower_bound:.4f}"))
+        if self.lower_bound and (least := f"{self.lower_bound:.4f}") != f"{0:.4f}":
+            lines.append(("  never below", least))
         lines.append(("time", f"{self.total_seconds:.1f} s"))
         lines += self._times()
         return "\n".join([*labelled(lines), *self.lasting])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from kanonflow.schemas.policy_parts import PolicyParts
 
-OF_LASTING = ("cohort_size", "intake", "max_outdated")
+OF_LASTING = ("cohort_size", "intake", "max_outdated", "people")
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
 _FOR_ALL = (
     "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
@@ -27,6 +27,12 @@ _FOR_ALL = (
     "Each match that a reader knows leaves one candidate fewer.",
     "The secret of the run stays secret, and restricted/ stays inside.",
 )
+
+
+def left_out(policy: PolicyParts) -> dict[str, None]:
+    """Of ``OF_LASTING``, what a file of such a policy may say that one of another protection must not."""
+    said = (OF_LASTING[-1],) if policy.people is not None else ()
+    return dict.fromkeys((*OF_LASTING[:2], *said))
 
 
 class Alternative(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kanonflow.schemas.policy_parts import PolicyParts
-from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
+from kanonflow.schemas.promises.promise import Alternative, Promise, left_out
 
 
 class Row(Promise):
@@ -57,7 +57,7 @@ class Row(Promise):
 
     def alternatives(self, policy: PolicyParts) -> Iterator[Alternative]:
         """One, of any policy."""
-        gone = dict.fromkeys(("cohort", *OF_LASTING[:2]))
+        gone = {"cohort": None, **left_out(policy)}
         change = {} if policy.promise is self else {"protect": self.protect, **gone}
         whom = "people" if policy.owner else "rows"
         told = f"a row by itself is one of {policy.k} {whom}'s; fewer to who links rows"

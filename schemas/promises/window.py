@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kanonflow.schemas.policy_parts import PolicyParts
-from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
+from kanonflow.schemas.promises.promise import Alternative, Promise, left_out
 
 
 class Window(Promise):
@@ -40,8 +40,9 @@ class Window(Promise):
 
     def alternatives(self, policy: PolicyParts) -> Iterator[Alternative]:
         """One, of policies with people."""
-        gone = dict.fromkeys(OF_LASTING[:2])
-        change = {} if policy.promise is self else {"protect": None, "cohort": self.cohort, **gone}
+        change = (
+            {} if policy.promise is self else {"protect": None, "cohort": self.cohort, **left_out(policy)}
+        )
         told = f"all rows of a person in a release are one of {policy.k} people's or more; fewer to who links releases"
         if policy.owner:
             yield Alternative("window", change, told)

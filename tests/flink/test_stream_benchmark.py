@@ -32,7 +32,11 @@ def test_a_small_replay(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         "job-manager",
     }
     assert tables["Checkpoints"][0]["complete"] > 0
-    assert all(each["p50"] > 0 for each in tables["From the end of a window to its release, s"])
+    # Flink says its watermark up to two seconds late: a release of a job this small may stand before it.
+    latencies = tables["From the end of a window to its release, s"]
+    assert latencies
+    assert all(each["releases"] > 0 and each["p50"] > -2.5 for each in latencies)
+    assert all(each["p50"] > 0 for each in latencies if each["from"] == "arrival of the closing row")
     (run,) = json.loads((results / "stream_replay_timeline.json").read_text())
     assert run["rows"]["released"][-1][1] == rows["rows released"]
     assert {"rows", "memory", "checkpoints", "latency"} <= {

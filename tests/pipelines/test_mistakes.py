@@ -322,10 +322,10 @@ OF_FILES = [
     ),
     Mistake(
         "a kind of file that nobody reads",
-        RUN.replace("in.csv", "in.xlsx"),
+        RUN.replace("in.csv", "in.xls"),
         2,
-        ("in.xlsx: unknown kind of file; expected .avro",),
-        {"in.xlsx": rows()},
+        ("in.xls: unknown kind of file; expected .avro",),
+        {"in.xls": rows()},
     ),
     Mistake(
         "two formats",

@@ -5,7 +5,6 @@ from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,6 @@ from kanonflow.schemas.hierarchy_builders import (
     CALENDAR,
     date_hierarchy,
     ranges_by_doubling,
-    ranges_of_quantiles,
     ranges_of_widths,
     star_hierarchy,
 )
@@ -134,27 +132,15 @@ def test_ranges_of_widths_hold_their_values(
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(-300, 300), min_size=1, max_size=60), st.sampled_from([(8, 4, 2), (6, 3), (2,)]))
-def test_quantiles_and_doubling_hold_their_values(values: list[int], parts: tuple[int, ...]) -> None:
-    """Ranges by counts hold their values and are never more than asked for; doubling ends in the root."""
-    hierarchy = ranges_of_quantiles(values, parts)
-    _round_trips(hierarchy)
-    for row in hierarchy.rows:
-        for label in row[1:-1]:
-            low, high = (Decimal(end) for end in label.strip("[)").split(", "))
-            assert low <= Decimal(row[0]) < high
-    for count, labels in zip(parts, hierarchy.labels[1:], strict=False):
-        assert len(labels) <= count
+@given(st.lists(st.integers(-300, 300), min_size=1, max_size=60))
+def test_doubling_holds_its_values(values: list[int]) -> None:
+    """It ends in the root."""
     _round_trips(ranges_by_doubling(values, 5))
 
 
-def test_quantiles_share_rows_evenly_and_doubling_doubles() -> None:
-    """100 different values in 4 parts are 25 each; widths 5, 10, 20 reach over 0..19."""
-    by_rank = ranges_of_quantiles(range(100), (4, 2))
-    assert np.bincount(by_rank.codes[1]).tolist() == [25] * 4
-    assert by_rank.labels[2] == ("[0, 50)", "[50, inf)")
-    doubled = ranges_by_doubling(range(20), 5)
-    assert doubled.rows[7] == ("7", "[5, 10)", "[0, 10)", "*")
+def test_doubling_doubles() -> None:
+    """Widths 5, 10, 20 reach over 0..19."""
+    assert ranges_by_doubling(range(20), 5).rows[7] == ("7", "[5, 10)", "[0, 10)", "*")
 
 
 def test_star_masks_from_the_end() -> None:
@@ -199,9 +185,6 @@ def test_builders_refuse_levels_that_would_split() -> None:
         lambda: ranges_of_widths([float("inf")], [1]),
         lambda: ranges_of_widths([], [1]),
         lambda: ranges_by_doubling([1], -1),
-        lambda: ranges_of_quantiles([1, 2], (4, 3)),
-        lambda: ranges_of_quantiles([1, 2], ()),
-        lambda: ranges_of_quantiles([1, 2], (1,)),
         lambda: star_hierarchy([]),
         lambda: date_hierarchy([date(2020, 1, 1)], ["week"]),
         lambda: date_hierarchy([date(2020, 1, 1)], ["year", "month"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import logging
 import typing
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+import yaml
 from apache_beam.testing import test_stream as stepped
 from apache_beam.testing.util import assert_that
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
@@ -178,18 +180,67 @@ def test_a_record_with_half_a_character_is_rejected() -> None:
     ]
 
 
-def test_a_policy_may_be_given_as_its_path(tmp_path: Path) -> None:
-    """Of a YAML file; what is neither is refused, before anything runs."""
+def test_a_policy_may_be_given_as_its_path_or_as_a_mapping(tmp_path: Path) -> None:
+    """Of a YAML file, and what that would hold; what is neither is refused, before anything runs."""
     (tmp_path / "policy.yaml").write_text(POLICY_TEXT)
     by_path = KAnonymize(str(tmp_path / "policy.yaml"), SECRET)
     assert by_path.bound == KAnonymize(load_policy(tmp_path / "policy.yaml"), SECRET).bound
     assert KAnonymize(tmp_path / "policy.yaml", SECRET).bound == by_path.bound
-    with pytest.raises(PolicyError, match="expected a Policy or the path of one's file, not dict"):
-        KAnonymize({"k": 3}, SECRET)  # type: ignore[arg-type]
+    mapping = yaml.safe_load(POLICY_TEXT)
+    assert KAnonymize(mapping | {"name": "policy"}, SECRET).bound == by_path.bound
+    table = pa.table({"a": list("xyzxyz"), "b": list("123456")})
+    assert anonymize_table(table, mapping, SECRET).released.num_rows == 6
+    with pytest.raises(PolicyError, match="fields"):
+        KAnonymize({"k": 3}, SECRET)
+    with pytest.raises(PolicyError, match="expected a Policy, the path of one's file or a mapping, not int"):
+        KAnonymize(3, SECRET)  # type: ignore[arg-type]
     with pytest.raises(
         PolicyError, match="input_schema: expected an Arrow schema or a type of records, not dict"
     ):
         KAnonymize(POLICY, SECRET, input_schema=dict)
+
+
+SECRETIVE = "Quetzal"
+"""A value of a row, which no log holds."""
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"age": SECRETIVE},
+            "12 of the last 12 rows do not fit the policy and are rejected: age bad_value 12.",
+        ),
+        (
+            {"when": None},
+            "12 of the last 12 rows do not fit the policy and are rejected: when missing_value 12.",
+        ),
+        (
+            {"who": "p1", "town": SECRETIVE},
+            "none of the 12 rows of the windows that were closed was released:",
+        ),
+    ],
+)
+def test_a_pipeline_that_releases_nothing_says_so_loudly(
+    change: dict[str, str | None], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of dicts, too, whose rejected rows nobody may ever look at: one error in the log, without a value of a row."""
+    rows = [row(number, number, 0.5) | change for number in range(12)]
+    with caplog.at_level(logging.ERROR), bounded_pipeline() as pipeline:
+        pipeline | beam.Create([rows]) | beam.FlatMap(list) | KAnonymize(POLICY, SECRET)
+    (said,) = [
+        record.getMessage() for record in caplog.records if record.name.startswith("kanonflow.transforms")
+    ]
+    assert said.startswith(words)
+    assert SECRETIVE not in caplog.text
+
+
+def test_a_pipeline_that_releases_something_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where one row does not fit."""
+    rows = [row(number, number, 0.5, age=None if number == 5 else "40") for number in range(12)]
+    with caplog.at_level(logging.ERROR), bounded_pipeline() as pipeline:
+        pipeline | beam.Create([rows]) | beam.FlatMap(list) | KAnonymize(POLICY, SECRET)
+    assert not [record for record in caplog.records if record.name.startswith("kanonflow.transforms")]
 
 
 @pytest.mark.parametrize(

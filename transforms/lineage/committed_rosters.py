@@ -6,6 +6,7 @@
                                                           END-PLACE of a run that continues another
     OUT/restricted/cohorts/PARTITION/continued.json       of a run that continues another: what it began with
     OUT/restricted/cohorts/PARTITION/carried.state        of such a run: what the other one carried over
+    OUT/restricted/cohorts/PARTITION/expected.state       of a policy with a file of people: whom it names
 
 PARTITION is the partition's key in hex, NUMBER the segment's in six digits, END the window's end in ms, PLACE the run's
 in its chain (``restricted/run.json``). The first two say in their header what they are
@@ -37,6 +38,7 @@ BOXES = ".boxes.avro"
 GROUPS = ".groups.arrow"
 CONTINUED = "continued.json"
 CARRIED = "carried.state"
+EXPECTED = "expected.state"
 _MOST_REMEMBERED = 50_000
 
 

@@ -52,7 +52,7 @@ class Entered(Admitted):
 
     person: int64 (n,), whose each row is, positions in ``digests``. cohort: int64 (n,), of each row's person.
     out, kept: how people stand when a release goes out, and when none does: they are the same where nobody enters.
-    segment: who enters with the release, all of the pool of ``kept``; None: nobody.
+    segment: who enters with the release; None: nobody. taken: the same, as they stood in the pool of ``kept``.
     began: when this was begun, by the clock of what is due: to found cohorts is to solve.
     """
 
@@ -62,6 +62,7 @@ class Entered(Admitted):
     out: Standing
     kept: Standing
     segment: Segment | None
+    taken: Pool
     began: float
 
 
@@ -69,39 +70,38 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
     """Who is known, who has been seen, and whether the pool enters now. gathered: canonical rows in canonical order.
 
     An intake hangs on count and deadline only, and comes only with a release: one that nobody can see would leave a
-    segment that no release vouches for. So who would enter waits on where nothing goes out.
+    segment that no release vouches for. So who would enter waits on where nothing goes out. Whom a file of people names
+    enters with the first that does, and all newcomers with them.
     """
-    bound, policy, cohorts, began = due.bound, due.policy, due.policy.cohorts, due.clock()
+    bound, cohorts, began = due.bound, due.policy.cohorts, due.clock()
     rows, unreleased = in_time(due, gathered)
     person, digests = people_in(rows.column(cohorts.individual.name), people_key(due.secret))
     roster, domains = before.roster, dict(before.warm.domains)
     cohort = roster.cohorts_of(digests)
     readable = np.asarray(whole(rows.column(FAULT_COLUMN)).is_null())
     seen = (cohort[person] < 0) & readable
-    pool = roster_state(before, due).pool
+    pool = _waiting(before, due)
     if seen.any():
         pool = pool.having_seen(digests[person[seen]], own_ends(rows, bound)[seen], picked(rows, seen), bound)
     waits = (cohort < 0) & np.isin(digests, pool.people)
-    end = due.slot.window_end
-    must = False
-    if end is not None and waits.any():
-        must = bool((deadlines(rows, bound)[waits[person]] <= end).any())
-    size = pool.people.size
-    enough = size >= max(cohorts.cohort_size, policy.k) and int(((cohort >= 0) | waits).sum()) >= policy.k
+    due_now = (deadlines(rows, bound) <= due.slot.window_end) if due.slot.window_end is not None else None
+    must = set() if due_now is None else set(digests[person[due_now & waits[person]]].tolist())
+    enters = _entering(pool, digests[cohort >= 0].size, digests[waits], must, due)
+    taken = pool.of(enters)
     kept = out = Standing(roster, pool, domains)
     segment, reason = None, AWAITS_INTAKE
-    if size > MOST:
+    if max(enters.sum(), (~pool.from_start).sum()) > MOST:
         reason = INTAKE_TOO_LARGE
-    elif enough and (size >= cohorts.intake or must):
-        founded = found(pool, roster.head, bound, domains, seed=due.search_seed, threads=due.threads)
+    elif enters.any():
+        founded = found(taken, roster.head, bound, domains, seed=due.search_seed, threads=due.threads)
         try:
-            check_segment(founded.segment, pool, roster, bound)
+            check_segment(founded.segment, taken, roster, bound)
         except GateError:
             # Nobody enters without the gate's word, and the others go on.
             reason = "gate_refused"
         else:
             segment = founded.segment
-            out = Standing(roster.followed_by(segment), empty_pool(bound), founded.domains)
+            out = Standing(roster.followed_by(segment), pool.of(~enters), founded.domains)
             cohort = out.roster.cohorts_of(digests)
     known = cohort[person] >= 0
     waiting = ~known & waits[person]
@@ -117,8 +117,38 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
         out,
         kept,
         segment,
+        taken,
         began,
     )
+
+
+def _waiting(before: Before, due: Due) -> Pool:
+    """Who waits. Who is known from the start, and too few for a cohort of their own, are known by their rows."""
+    pool = roster_state(before, due).pool
+    few = 0 < pool.from_start.sum() < due.policy.cohorts.cohort_size
+    return pool.of(~pool.from_start) if few else pool
+
+
+def _entering(
+    pool: Pool, others: int, here: NDArray[np.uint64], must: set[int], due: Due
+) -> NDArray[np.bool_]:
+    """Who of a pool enters, bool (p,): of those who were seen all or nobody, by count or because a row of one must
+    leave; of those who are known from the start all, with the first release.
+
+    others: people with rows here who are in cohorts. here: digests of those who wait and have rows here. must: of whom
+    a row must leave now.
+    """
+    cohorts, k = due.policy.cohorts, due.policy.k
+    first, rest = pool.from_start, ~pool.from_start
+    active = np.isin(pool.people, here)
+    size = int(rest.sum())
+    forced = bool(np.isin(pool.people[rest], np.array(sorted(must), dtype=np.uint64)).any())
+    enough = size >= max(cohorts.cohort_size, k) and others + int(active.sum()) >= k
+    if not (enough and (size >= cohorts.intake or forced)):
+        rest = np.zeros_like(first)
+    # An intake comes only with a release.
+    enters = first | rest
+    return enters if others + int((active & enters).sum()) >= k else np.zeros_like(first)
 
 
 def roster_state(before: Before, due: Due) -> RosterState:

@@ -152,6 +152,6 @@ def _with_roster(due: Due, release: Release, entered: Entered, last: LastGroups)
     )
     people = None
     if segment is not None:
-        people = entered_people(segment, entered.kept.pool, due.bound, due.release_id, due.slot)
+        people = entered_people(segment, entered.taken, due.bound, due.release_id, due.slot)
     slot = None if release.slot is None else release.slot._replace(roster=mark)
     return release._replace(slot=slot, entered=people, groups=None if due.closing else groups_file(last))

@@ -54,7 +54,7 @@ def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: P
     presence = presence_of(made)
     return {
         "people_entered": 0 if segment is None else int(segment.people.size),
-        "changed_before_entry": 0 if segment is None else int(entered.kept.pool.changed.sum()),
+        "changed_before_entry": 0 if segment is None else int(entered.taken.changed.sum()),
         "groups_merged": merged.groups_merged,
         "groups_kept": merged.groups_kept if merged.warm_loss is not None else None,
         "epoch_candidates": {

@@ -34,7 +34,8 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     roster: before them.
 
     Postcondition, of a call that returns: all of the pool enter and nobody else, none of them was known; each new
-    cohort has ``cohort_size`` people or more; the corners of its box hold every frozen value of every member.
+    cohort has ``cohort_size`` people or more, all seen or all known from the start; the corners of its box hold every
+    frozen value of every member.
     Why: each is a premise of the promise over all releases of an epoch. O(p d).
     """
     size = bound.policy.cohorts.cohort_size
@@ -44,6 +45,8 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     members = np.bincount(labels[labels >= 0], minlength=1)
     if (labels < 0).any() or members.min() < size:
         raise GateError(f"a new cohort has {int(members.min())} people, below cohort_size={size}")
+    if np.intersect1d(labels[pool.from_start], labels[~pool.from_start]).size:
+        raise GateError("a new cohort has people who were seen and people who are known from the start")
     owner = np.asarray(segment.corners.column(COHORT)) - segment.head.cohorts
     sizes = np.bincount(owner, minlength=members.size)
     if sizes.size != members.size or sizes.min() < 1 or np.any(np.diff(owner) < 0):

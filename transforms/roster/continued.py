@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.kinds.domains import RangeDomain, SetDomain
+from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import Roster, Segment, empty_roster
 from kanonflow.transforms.roster.window_groups import LastGroups
 
@@ -16,12 +19,15 @@ class Continued(NamedTuple):
 
     epoch: of its roster. segments: of that, in order. last: groups of the last release.
     carried: what the earlier run left of the partition (``windows/chain``); None: it left nothing but its cohorts.
+    expected: whom a file of people names, as carried state too; None: there is no such file, or nobody of this
+    partition is in it.
     """
 
     epoch: int
     segments: tuple[Segment, ...]
     last: LastGroups
     carried: bytes | None = None
+    expected: bytes | None = None
 
     @property
     def roster(self) -> Roster:
@@ -37,3 +43,14 @@ def domains_of(roster: Roster, bound: BoundPolicy) -> dict[str, RangeDomain | Se
     if roster.corners is None:
         return {}
     return encode(roster.corners, bound, None, {}).domains
+
+
+def having_expected(pool: Pool, expected: Pool, roster: Roster, bound: BoundPolicy) -> Pool:
+    """The pool with those whom a file of people names and who are in no cohort, if these can be cohorts of their own.
+
+    O(n log n).
+    """
+    new = roster.cohorts_of(expected.people) < 0
+    if new.sum() < bound.policy.cohorts.cohort_size:
+        return pool
+    return pool.expecting(expected.people[new], expected.values.filter(pa.array(new)), bound)

@@ -21,6 +21,7 @@ from kanonflow.transforms.lineage.committed_rosters import (
     BOXES,
     CARRIED,
     CONTINUED,
+    EXPECTED,
     PEOPLE,
     cohorts_directory,
     partition_cohorts,
@@ -35,12 +36,14 @@ class ContinuedCohorts:
     """The cohorts that a run began with. Can be pickled.
 
     output: of the run, as its workers see it. bound: its policy, bound to its feed. epoch: of both runs.
+    expects: whether a file of people said whom to expect (``write_expected``).
     """
 
-    def __init__(self, output: str, bound: BoundPolicy, epoch: int) -> None:
+    def __init__(self, output: str, bound: BoundPolicy, epoch: int, *, expects: bool = False) -> None:
         self._output = output
         self._bound = bound
         self._epoch = epoch
+        self._expects = expects
 
     def keys(self) -> list[bytes]:
         """The partitions of which something was carried over, in their order."""
@@ -50,14 +53,20 @@ class ContinuedCohorts:
         return sorted(map(bytes.fromhex, names))
 
     def of(self, key: bytes) -> Continued | None:
-        """What a partition begins with; None: the earlier run knew nobody in it. Raises StateError: damaged files."""
+        """What a partition begins with; None: nobody is known in it, nor expected. Raises StateError: damaged files."""
         folder = partition_cohorts(self._output, key)
+        expected = self._expected(folder)
         path = FileSystems.join(folder, CONTINUED)
         if not FileSystems.exists(path):
-            return None
+            return None if expected is None else Continued(self._epoch, (), no_groups(), None, expected)
         began = json.loads(read_whole(path))
         carried = FileSystems.join(folder, CARRIED) if began.get("carried") else None
-        return read_continued(folder, began["segments"], began["groups"], carried, self._bound, self._epoch)
+        read = read_continued(folder, began["segments"], began["groups"], carried, self._bound, self._epoch)
+        return read._replace(expected=expected)
+
+    def _expected(self, folder: str) -> bytes | None:
+        path = FileSystems.join(folder, EXPECTED)
+        return read_whole(path) if self._expects and FileSystems.exists(path) else None
 
 
 def read_continued(

@@ -3,7 +3,8 @@
     found(pool, head, bound, domains, ...) -> Founded(segment, domains, loss)
 
 It sees the frozen values of the pool and nothing else: one point of weight 1 a person, whoever has how many rows. So
-exchanging the rows of two people who enter together changes no cohort.
+exchanging the rows of two people who enter together changes no cohort. Whom a file of people names and who was seen
+never share one: of the one nobody knows whether there was a row before, of the other everybody does.
 """
 
 from __future__ import annotations
@@ -59,15 +60,16 @@ def found(
 ) -> Founded:
     """The cohorts of a pool.
 
-    pool: at least ``cohort_size`` people, and at most ``MOST``. head: of the roster so far; the cohorts' numbers go on
-    from it. domains: those of the partition. seed: of the search.
+    pool: at least ``cohort_size`` people, and at most ``MOST``, of each kind that is in it: seen, known from the start.
+    head: of the roster so far; the cohorts' numbers go on from it. domains: those of the partition. seed: of the
+    search.
 
     Postcondition: every person is in one cohort of at least ``cohort_size``; a function of the arguments but for
     ``threads``, which has no say. Time: that of the solver.
     """
     size = bound.policy.cohorts.cohort_size
     encoded = encode(pool.values, bound, None, domains)
-    labels, loss = _labels(encoded.table, bound.policy, size, seed, threads)
+    labels, loss = _apart(encoded.table, pool.from_start, bound.policy, size, seed, threads)
     # Numbered by their first member, in the order of digests.
     _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)
@@ -77,6 +79,26 @@ def found(
     numbered = pa.array(np.asarray(boxes.column(COHORT)) + head.cohorts, pa.int64())
     boxes = boxes.set_column(0, COHORT, numbered)
     return Founded(Segment(head, pool.people, cohort + head.cohorts, boxes), encoded.domains, loss)
+
+
+def _apart(
+    table: Table, from_start: NDArray[np.bool_], policy: Policy, size: int, seed: int, threads: int
+) -> tuple[NDArray[np.int64], float]:
+    """The class of each person and the loss, people who are known from the start by themselves."""
+    labels, lost, classes = np.empty(table.records, dtype=np.int64), 0.0, 0
+    for mask in (from_start, ~from_start):
+        own = np.flatnonzero(mask)
+        if own.size:
+            part = table if own.size == table.records else _rows_of(table, own)
+            its, loss = _labels(part, policy, size, seed, threads)
+            labels[own] = its + classes
+            classes += int(its.max()) + 1
+            lost += loss * own.size
+    return labels, lost / table.records
+
+
+def _rows_of(table: Table, rows: NDArray[np.int64]) -> Table:
+    return replace(table, numeric=table.numeric[rows], categorical=table.categorical[rows])
 
 
 def _labels(
@@ -91,8 +113,7 @@ def _labels(
     seeds = np.random.SeedSequence(seed).generate_state(len(parts), np.uint64)
 
     def solved(part: NDArray[np.int64], seed_of_part: np.uint64) -> tuple[NDArray[np.int64], float]:
-        own = replace(table, numeric=table.numeric[part], categorical=table.categorical[part])
-        return _solved(own, policy, size, budget, int(seed_of_part) >> 1, 1)
+        return _solved(_rows_of(table, part), policy, size, budget, int(seed_of_part) >> 1, 1)
 
     labels, lost, classes = np.empty(people, dtype=np.int64), 0.0, 0
     with ThreadPoolExecutor(min(threads, len(parts))) as pool:

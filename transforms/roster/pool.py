@@ -12,9 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
 _NEVER = np.iinfo(np.int64).min
+FROM_START = np.iinfo(np.int64).max
+"""In the place of a window's end: of values that a file of people tells, which no row replaces."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Pool:
 
     values: p rows, the quasi-identifiers as they stand: of each field the value that its person's rows of the latest
     window had that had one, the least of them; null where none had one.
-    ends: int64 (p, d), the end of that window in ms.
+    ends: int64 (p, d), the end of that window in ms, or ``FROM_START``.
     changed: bool (p,), whether rows of the person had two different values of a field since it was first seen.
     """
 
@@ -31,6 +34,36 @@ class Pool:
     values: pa.Table
     ends: NDArray[np.int64]
     changed: NDArray[np.bool_]
+
+    @property
+    def from_start(self) -> NDArray[np.bool_]:
+        """Who was known from the start, bool (p,): they enter with the first release."""
+        return (self.ends == FROM_START).all(axis=1)
+
+    def expecting(self, people: NDArray[np.uint64], values: pa.Table, bound: BoundPolicy) -> Pool:
+        """The pool with people who are known from the start, in the place of what rows said of them.
+
+        people: uint64 (m,), digests, none twice. values: m rows, canonical; a null stands for good: that a row says
+        more would tell that there was one. O((p + m) log(p + m)).
+        """
+        stays = ~np.isin(self.people, people)
+        every = np.concatenate([self.people[stays], people])
+        order = np.argsort(every, kind="stable")
+        stated = values.select([column.name for column in bound.quasis]).cast(quasi_schema(bound))
+        table = pa.concat_tables([self.values.filter(pa.array(stays)), stated]).take(pa.array(order))
+        ends = np.full((people.size, len(bound.quasis)), FROM_START, dtype=np.int64)
+        changed = np.concatenate([self.changed[stays], np.zeros(people.size, dtype=np.bool_)])
+        return Pool(
+            every[order],
+            table.combine_chunks(),
+            np.concatenate([self.ends[stays], ends])[order],
+            changed[order],
+        )
+
+    def of(self, people: NDArray[np.bool_]) -> Pool:
+        """Some of them, bool (p,)."""
+        values = self.values.filter(pa.array(people))
+        return Pool(self.people[people], values, self.ends[people], self.changed[people])
 
     def having_seen(
         self, digests: NDArray[np.uint64], ends: NDArray[np.int64], rows: pa.Table, bound: BoundPolicy
@@ -43,8 +76,11 @@ class Pool:
         Postcondition: the order of the rows, and in how many calls they came, changes nothing; nor do rows that are
         seen again. Why: what a person's frozen values are must be the same on a retry, and must not follow from
         payload or arrival. Of ``changed`` that holds because the value that is kept is one of those seen: values that
-        each equal it are equal to each other. O(d n log n).
+        each equal it are equal to each other. Rows of people who are known from the start say nothing. O(d n log n).
         """
+        others = ~np.isin(digests, self.people[self.from_start])
+        if not others.all():
+            digests, ends, rows = digests[others], ends[others], rows.filter(pa.array(others))
         people, owner = np.unique(np.concatenate([self.people, digests]), return_inverse=True)
         latest = np.full((people.size, len(bound.quasis)), _NEVER, dtype=np.int64)
         changed = np.zeros(people.size, dtype=np.bool_)
@@ -65,6 +101,7 @@ class Pool:
             pick[owner[order[first]]] = order[first]
             latest[pick >= 0, number] = when[pick[pick >= 0]]
             columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
+        latest[np.isin(people, self.people[self.from_start])] = FROM_START  # also where the value is a null
         return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed)
 
 
@@ -78,3 +115,10 @@ def empty_pool(bound: BoundPolicy) -> Pool:
     nobody = np.empty(0, dtype=np.uint64)
     ends = np.empty((0, len(bound.quasis)), dtype=np.int64)
     return Pool(nobody, quasi_schema(bound).empty_table(), ends, np.empty(0, dtype=np.bool_))
+
+
+def named_twice(count: int) -> InputError:
+    """count: rows of people who stand there already."""
+    return InputError(
+        f"people: {count:,} rows name a person who stands there already; write one row a person, in one partition"
+    )

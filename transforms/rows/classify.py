@@ -183,6 +183,14 @@ def problems_of(
     return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
 
 
+def kept_values(
+    column: BoundColumn, raw: pa.Array, source: str | None = None
+) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
+    """As ``problems_of``, with the values that rows keep: cut to the domain where the policy says so."""
+    checked = _check(column, raw, source, (), attribute=False)
+    return checked.values, [(mask, reason) for mask, reason, _ in checked.problems]
+
+
 def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:
     """Mask of the times whose window, or the last release that may take them, no reader of dates can hold."""
     size = policy.window_ms or 0

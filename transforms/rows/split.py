@@ -54,7 +54,7 @@ def split_numbered(
     if rows.num_rows == 0:
         return []
     policy = bound.policy
-    codes, values = _partition_codes(rows, policy.partition_by)
+    codes, values = partition_codes(rows, policy.partition_by)
     time = policy.time
     windows = window_numbers(rows.column(time.name), policy) if time else np.zeros(rows.num_rows, np.int64)
     order = np.lexsort((windows, codes))
@@ -74,7 +74,7 @@ def split_numbered(
     ]
 
 
-def _partition_codes(
+def partition_codes(
     rows: pa.Table, names: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], list[tuple[str | None, ...]]]:
     """A code (n,) for the partition of each row, by first appearance, and each code's values."""

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN
+from kanonflow.schemas.printable import printable
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
 
 UNFIT = ("bad_value", "missing_value", "unparseable", "outside_domain")
@@ -19,6 +20,9 @@ JUDGED_ROWS = 10_000
 
 LEAST_ROWS = 1_000
 """Fewer rows are not judged: one bad file of a few rows would be the whole share."""
+
+_FIRST = 3
+"""Fields that a line for a log names."""
 
 _PREFIX = "rows_unfit_"
 
@@ -72,6 +76,18 @@ class LastRows:
             oldest, its = self._batches.popleft()
             self.rows -= oldest
             self.unfit -= its
+
+    def words(self) -> str:
+        """A line for a log: how many, of which fields and why. No value of a row."""
+        worst = ", ".join(
+            f"{printable(field or 'the row')} {reason} {count:,}"
+            for (reason, field), count in self.unfit.most_common(_FIRST)
+        )
+        more = len(self.unfit) - _FIRST
+        return (
+            f"{self.unfit.total():,} of the last {self.rows:,} rows do not fit the policy and are rejected: {worst}"
+            f"{f', and {more} more' if more > 0 else ''}. The rejected rows say what was expected"
+        )
 
     @property
     def share(self) -> float:

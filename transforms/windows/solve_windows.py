@@ -57,6 +57,7 @@ from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.protections.needed_kernels import Kernels, needed_kernels
 from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.done_here import DONE_HERE
 from kanonflow.transforms.release.due import Clock
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
@@ -65,8 +66,10 @@ from kanonflow.transforms.rows.row_places import places_from_bytes
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.windows.bags import Bags
 from kanonflow.transforms.windows.chain import Batch, CarriedState, Chain
+from kanonflow.transforms.windows.expect_people import EXPECTED
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
+from kanonflow.transforms.windows.released_nothing import ReleasedNothing
 from kanonflow.transforms.windows.state_bytes import StateSizes, most_state_bytes
 from kanonflow.transforms.windows.state_cells import with_cells
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
@@ -210,6 +213,7 @@ class SolveWindows(beam.DoFn):
         self._carried_in = Metrics.counter(NAMESPACE, "rows_carried_in")
         self._carried_out = Metrics.counter(NAMESPACE, "rows_carried_out")
         self._gauges = WindowGauges()
+        self._nothing = ReleasedNothing()
 
     def setup(self) -> None:
         """Get the secret, and load the kernels of the policy's shape before the first window waits for them.
@@ -219,6 +223,10 @@ class SolveWindows(beam.DoFn):
         self._step = self.partition_step()
         with _LOADING:
             _load_kernels(needed_kernels(self._bound))
+
+    def finish_bundle(self) -> None:
+        """Say it where nothing goes out."""
+        self._nothing.say()
 
     def partition_step(self) -> PartitionStep:
         """The step of every partition, on the worker that calls this: with its secret and its cores."""
@@ -249,6 +257,10 @@ class SolveWindows(beam.DoFn):
         key, (number, ipc, places) = element
         there = clock_state.read()
         before = PartitionClock.from_bytes(there) if there else self._begin(key, warm, segments, bags)
+        if places == EXPECTED:
+            warm.write(self._step.expect(key, before, warm.read(), ipc))
+            self._follow(due, clock_state, before, before, new=not there)
+            return
         if not ipc:
             self._follow(due, clock_state, before, self._step.wake(before), new=not there)
             return
@@ -335,6 +347,9 @@ class SolveWindows(beam.DoFn):
 
     def _emit(self, key: bytes, result: WindowResult, action: Action) -> Iterator[Any]:
         """Outputs inside the window that closed, so that windowing them again finds it."""
+        rows = result.metrics["rows_released"]
+        DONE_HERE.add(windows=int(rows > 0), rows_solved=rows)
+        self._nothing.closed(rows, result.rejected)
         self._gauges.finished(result.metrics, self._step.window_end(action))
         stamp = Timestamp(micros=(action.at - 1) * 1000)
         metrics = {**result.metrics, "job_start": self._job_start or 0}

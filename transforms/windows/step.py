@@ -20,10 +20,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
+from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.lineage.release_lineage import Claim, Slot, reach_ms, within_reach
 from kanonflow.transforms.protections.protection import Protection
 from kanonflow.transforms.protections.protection_of import protection_of
@@ -34,8 +37,8 @@ from kanonflow.transforms.release.due import Clock, Due
 from kanonflow.transforms.release.rejected import at_places, rejected_records
 from kanonflow.transforms.release.stages import Before
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.roster.continued import Continued, domains_of
-from kanonflow.transforms.roster.pool import empty_pool
+from kanonflow.transforms.roster.continued import Continued, domains_of, having_expected
+from kanonflow.transforms.roster.pool import Pool, empty_pool, named_twice
 from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.rows.elements import RejectedRows
@@ -169,14 +172,39 @@ class PartitionStep:
         Raises StateError: what was carried over cannot be read, or does not fit the cohorts.
         """
         earlier = None if self.continued is None else self.continued.of(key)
-        if earlier is None or earlier.carried is None:
+        if earlier is None or (earlier.carried is None and earlier.expected is None):
             return None
-        state, roster = carried_from_bytes(earlier.carried), earlier.roster
-        refuse_other_roster(state, key, roster.head)
-        warm = replace(state.warm, domains=domains_of(roster, self.bound) or state.warm.domains)
-        clock = PartitionClock() if state.clock is None else state.clock.carried_over()
+        roster, clock, rows = earlier.roster, PartitionClock(), 0
+        batches: tuple[Batch, ...] = ()
+        warm = WarmState(roster=RosterState(roster.head, empty_pool(self.bound), earlier.last))
+        if earlier.carried is not None:
+            state = carried_from_bytes(earlier.carried)
+            refuse_other_roster(state, key, roster.head)
+            warm, batches, rows = state.warm, state.batches, state.rows
+            clock = clock if state.clock is None else state.clock.carried_over()
+        warm = replace(warm, domains=domains_of(roster, self.bound) or warm.domains)
+        if earlier.expected is not None:
+            waits = warm.roster or RosterState(roster.head, empty_pool(self.bound))
+            pool = having_expected(waits.pool, _named(earlier.expected, key), roster, self.bound)
+            warm = replace(warm, roster=replace(waits, pool=pool))
         segments = tuple(segment.to_bytes() for segment in earlier.segments)
-        return Begun(self._kept(clock), warm, roster, segments, state.batches, state.rows)
+        return Begun(self._kept(clock), warm, roster, segments, batches, rows)
+
+    def expect(self, key: bytes, clock: PartitionClock, warm: WarmState, people: bytes) -> WarmState:
+        """The warm state of a partition that has released nothing, with people who are known from the start.
+
+        people: as of ``Continued.expected``. Raises InputError: something was released, or one was named before.
+        """
+        if clock.last_end is not None:
+            raise InputError("people: some came after a first release; give them as a bounded collection")
+        roster = empty_roster(self.epoch)
+        waits = warm.roster or RosterState(roster.head, empty_pool(self.bound))
+        named = _named(people, key)
+        if twice := int(np.isin(named.people, waits.pool.people[waits.pool.from_start]).sum()):
+            raise named_twice(twice)
+        return replace(
+            warm, roster=replace(waits, pool=having_expected(waits.pool, named, roster, self.bound))
+        )
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
         """Where a batch of rows of a window goes, and the clock after it."""
@@ -359,3 +387,11 @@ class PartitionStep:
         if release is None or made is None:
             return result, claims
         return result._replace(release=release._replace(slot=made)), (*claims, made.claim)
+
+
+def _named(people: bytes, key: bytes) -> Pool:
+    """The people whom a partition expects. Raises StateError: they are another's."""
+    state = carried_from_bytes(people)
+    if state.partition != key or state.warm.roster is None:
+        raise damaged("state of expected people", "it is of another partition")
+    return state.warm.roster.pool

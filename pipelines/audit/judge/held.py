@@ -157,7 +157,7 @@ def _idle(book: BoxBook, number: int, there: np.ndarray) -> np.ndarray:
     """Whether records with the values of each row of ``there``, bool (x, codes + null), leave the box unexplained."""
     box = book.boxes[number]
     if not book.labels:
-        return np.logical_not(there[:, list(box.codes)].all(axis=1))
+        return np.logical_not(there[:, list(book.needed(number))].all(axis=1))
     if not box.codes:
         return ~there[:, -1]
     below = book.children(number)

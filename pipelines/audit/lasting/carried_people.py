@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kanonflow.pipelines.audit.lasting.entries import InputRows
+from kanonflow.pipelines.audit.lasting.entries import EXPECTED_MS, SEEN_BEFORE_MS, InputRows
 from kanonflow.pipelines.audit.read.carried_state import CAME, Carried, CarriedPartition, clock_in
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord
 from kanonflow.pipelines.audit.read.findings import Findings
@@ -26,9 +26,6 @@ from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read.values import read_object
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.policy import Policy
-
-SEEN_BEFORE_MS = -(2**58)
-"""Of whom only the pool tells: the end of a window before every release of this run, and long over."""
 
 
 def judge_carried(
@@ -68,6 +65,12 @@ def judge_carried(
         findings.add(f"{gone} people of the pool that the run began with neither entered nor wait any more")
     if inside:
         findings.add(f"{inside} people wait in the pool who are in a cohort")
+    for each in carried.expected:
+        if each.partition in carried.left:
+            stands = (carried.left[each.partition].pool, entered.get(each.partition, nobody))
+            lost_people = int((~np.isin(each.pool, np.concatenate(stands))).sum())
+            if lost_people:
+                findings.add(f"{lost_people} people of the file of people neither entered nor wait")
     _judge_rosters(carried.left, segments, findings)
 
 
@@ -113,7 +116,7 @@ def judge_seen(
     if carried.left is None:
         return
     waits = _joined([each.pool for each in carried.left.values()])
-    before = _joined([each.pool for each in carried.came.values()])
+    before = _joined([each.pool for each in (*carried.came.values(), *carried.expected)])
     strange = int((~np.isin(waits, np.concatenate([rows.digest, before]))).sum())
     if strange:
         findings.add(f"{strange} people wait in the pool who were never seen")
@@ -125,12 +128,13 @@ def judge_seen(
 
 
 def with_pool(rows: InputRows, carried: Carried, partition_of: Mapping[str, int]) -> InputRows:
-    """The rows, and one more for everybody who waited in the pool when the run began.
+    """The rows, and one more for everybody who waited in the pool when the run began, or was expected then.
 
     partition_of: the number of each partition, as rows are numbered; others are left out.
     """
-    for partition, came in carried.came.items():
-        number = partition_of.get(partition)
+    before = [(SEEN_BEFORE_MS, each) for each in carried.came.values()]
+    for end, came in (*before, *((EXPECTED_MS + each.place, each) for each in carried.expected)):
+        number = partition_of.get(came.partition)
         if number is None or not len(came.pool):
             continue
         count = len(came.pool)
@@ -138,7 +142,7 @@ def with_pool(rows: InputRows, carried: Carried, partition_of: Mapping[str, int]
             rows,
             digest=np.concatenate([rows.digest, came.pool]),
             partition=np.concatenate([rows.partition, np.full(count, number, rows.partition.dtype)]),
-            end=np.concatenate([rows.end, np.full(count, SEEN_BEFORE_MS, np.int64)]),
+            end=np.concatenate([rows.end, np.full(count, end, np.int64)]),
             values=np.concatenate([rows.values, came.values]),
             readable=np.concatenate([rows.readable, np.ones(count, bool)]),
         )
@@ -172,3 +176,50 @@ def _people_by_partition(segments: Sequence[EnteredSegment]) -> dict[str, np.nda
 
 def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.uint64), *parts])
+
+
+def judge_expected(
+    carried: Carried,
+    named: np.ndarray,
+    values: np.ndarray,
+    partition: np.ndarray,
+    partition_of: Mapping[str, int],
+    cohort_size: int,
+    findings: Findings,
+) -> None:
+    """With the secret: the people whom the run expected are those of the file of people, where these are a cohort.
+
+    named: uint64 (p,), digests of the file's people; values: int32 (p, d), codes of their quasi-identifiers;
+    partition: int32 (p,), of each. partition_of: as of ``with_pool``; only of these can be told which partition it is.
+    """
+    if len(np.unique(named)) < len(named):
+        findings.add("a person stands twice in the file of people")
+        return
+    many = np.bincount(partition, minlength=1)[partition] >= cohort_size
+    named, values, partition = named[many], values[many], partition[many]
+    numbered = [partition_of.get(each.partition, -1) for each in carried.expected]
+    sizes = [len(each.pool) for each in carried.expected]
+    digests = _joined([each.pool for each in carried.expected])
+    pooled = np.concatenate(
+        [np.zeros((0, values.shape[1]), np.int32), *(each.values for each in carried.expected)]
+    )
+    where = np.repeat(np.array(numbered, np.int64), sizes)
+    strange, lost = int((~np.isin(digests, named)).sum()), int((~np.isin(named, digests)).sum())
+    if len(np.unique(digests)) < len(digests):
+        findings.add("a person stands twice among those known from the start")
+    if strange or lost:
+        findings.add(
+            f"the run knew {strange} people from the start whom the file of people does not name, and {lost} not whom"
+            " it names; was the file another one then?"
+        )
+        return
+    at = np.argsort(named)[np.searchsorted(np.sort(named), digests)]
+    # Of who is forgotten no value is kept.
+    other = int(((pooled != values[at]) & (pooled >= 0).any(axis=1, keepdims=True)).any(axis=1).sum())
+    if other:
+        findings.add(
+            f"{other} people were known from the start with other values than the file of people has"
+        )
+    elsewhere = int(((where >= 0) & (where != partition[at])).sum())
+    if elsewhere:
+        findings.add(f"{elsewhere} people were expected in another partition than the file of people says")

@@ -30,6 +30,10 @@ from kanonflow.schemas.policy import Policy
 INHERITED_MS = -(2**60)
 """Ends of releases from here to the first real one are those of a run that this one continues; its input is not
 here."""
+SEEN_BEFORE_MS = -(2**58)
+"""Of whom only the pool tells: the end of a window before every release of this run, and long over."""
+EXPECTED_MS = SEEN_BEFORE_MS + 1
+"""Of whom a file of people names the same, plus the place of that run in its chain."""
 _EARLIEST = INHERITED_MS // 2
 _NEVER = np.iinfo(np.int64).max
 # A row whose time is unknown has an end before this.
@@ -47,6 +51,13 @@ class InputRows:
     end: np.ndarray
     values: np.ndarray
     readable: np.ndarray
+
+
+def rows_of(rows: InputRows, some: np.ndarray) -> InputRows:
+    """Some of the rows, bool (n,)."""
+    return InputRows(
+        rows.digest[some], rows.partition[some], rows.end[some], rows.values[some], rows.readable[some]
+    )
 
 
 def people_of_rows(rows: InputRows, rosters: Rosters) -> np.ndarray:
@@ -73,8 +84,11 @@ def judge_entries(
     findings: Findings,
     *,
     bounded: bool,
+    expected: np.ndarray | None = None,
 ) -> None:
-    """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers."""
+    """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers.
+    expected: bool (p,), who entered because he was known from the start, which is no intake; None: nobody."""
+    expected = np.zeros(len(rosters.person), bool) if expected is None else expected
     ends = release_ends(heads)
     entry = ends[rosters.entered]
     latest = seen_until(heads)[rosters.entered]
@@ -102,12 +116,13 @@ def judge_entries(
             )
     # Also by a row whose values cannot be read: its person had been seen, and waited.
     due = (person >= 0) & (rows.end > _NOWHERE)
+    due[due] &= ~expected[person[due]]
     over = rows.end[due] + policy.waiting_ms
     closing = np.array([head.closing for head in heads], bool)[rosters.entered[person[due]]]
     # A closing release takes what was due before it, and comes for nothing else.
     due[due] &= (over == entry[person[due]]) | (closing & (over < entry[person[due]]))
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
-    came = np.bincount(rosters.entered, minlength=len(heads))
+    came = np.bincount(rosters.entered[~expected], minlength=len(heads))
     early = (came > 0) & (came < (policy.intake or 0)) & ~forced & (ends > _EARLIEST)
     if early.any():
         findings.add(
@@ -115,19 +130,25 @@ def judge_entries(
             *release_ids(heads, np.flatnonzero(early)),
         )
     if bounded:
-        _judge_put_off(rows, person, rosters, heads, partition_of, policy, findings)
+        others = np.ones(len(person), bool)
+        others[person >= 0] = ~expected[person[person >= 0]]
+        its = rows_of(rows, others), person[others]
+        _judge_put_off(*its, rosters, came > 0, heads, partition_of, policy, findings)
 
 
 def _judge_put_off(
     rows: InputRows,
     person: np.ndarray,
     rosters: Rosters,
+    intakes: np.ndarray,
     heads: Sequence[ReleaseHead],
     partition_of: Sequence[int],
     policy: Policy,
     findings: Findings,
 ) -> None:
-    """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold."""
+    """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold.
+
+    intakes: bool, with which releases some of them did."""
     readable = rows.readable & (rows.end > _NOWHERE)
     people, who, _ = group_rows(
         np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)])
@@ -148,7 +169,6 @@ def _judge_put_off(
     held = set(map(tuple, had_to.tolist()))
     order = np.argsort(partition, kind="stable")
     borders = np.searchsorted(partition[order], np.arange(int(partition.max(initial=0)) + 2))
-    intakes = np.bincount(rosters.entered, minlength=len(heads)) > 0
     left_out, put_off = [], []
     sorted_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for number, (at, own) in enumerate(zip(ends.tolist(), partition_of, strict=True)):

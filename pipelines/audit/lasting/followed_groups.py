@@ -439,10 +439,15 @@ def _sides(ground: LastingGround, group: np.ndarray, cohort: np.ndarray) -> Iter
             yield null[cohort]
         if book.is_set:
             if not book.labels and len(values := np.unique(own[own >= 0])) <= _MOST_VALUES:
-                for value in values.tolist():
+                needing: dict[int, list[int]] = {value: [] for value in values.tolist()}
+                box = ground.groups.boxes[group, field]
+                for number in np.unique(box).tolist():
+                    for value in needing.keys() & set(book.needed(number)):
+                        needing[value].append(number)
+                for value, numbers in needing.items():
                     has = np.zeros(len(null), bool)
                     has[owner[own == value]] = True
-                    yield has[cohort]
+                    yield has[cohort] & np.isin(box, numbers)
             continue
         there = own >= 0
         least = extreme(np.minimum, owner[there], own[there], len(null))[cohort]

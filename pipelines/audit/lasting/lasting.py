@@ -6,7 +6,7 @@ judge_lasting(evidence, key, findings) -> LastingFigures
     classes against the input, whoever stands in them                       class_floor.py
     boxes against the cohorts that lie in them                              points_in_boxes.py
     with the key of people's digests, against the input:
-        who entered, when, with which frozen values                         entries.py
+        who entered, when, with which frozen values                         entries.py, expected_entries.py
         which rows can be in no group of theirs                             lasting_groups.py
         whose rows are in each group, and under which box and window        followed_groups.py
         with matching records exactly                                       lasting_records.py
@@ -26,9 +26,25 @@ from typing import Any
 import numpy as np
 
 from kanonflow.pipelines.audit.judge.people_counted import judge_people
-from kanonflow.pipelines.audit.lasting.carried_people import judge_carried, judge_seen, with_pool
+from kanonflow.pipelines.audit.lasting.carried_people import (
+    judge_carried,
+    judge_expected,
+    judge_seen,
+    with_pool,
+)
 from kanonflow.pipelines.audit.lasting.class_floor import InputPeople, judge_floor
-from kanonflow.pipelines.audit.lasting.entries import INHERITED_MS, InputRows, judge_entries, people_of_rows
+from kanonflow.pipelines.audit.lasting.entries import (
+    INHERITED_MS,
+    InputRows,
+    judge_entries,
+    people_of_rows,
+    rows_of,
+)
+from kanonflow.pipelines.audit.lasting.expected_entries import (
+    are_too_few,
+    entered_as_expected,
+    judge_expected_entries,
+)
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
@@ -62,6 +78,8 @@ class LastingEvidence:
     bounded: the run read files to their end, so that all rows of a window were there when it was released.
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
+    named: one row for each person whom the file of people names, named_individual: int32 (p,), their codes; None:
+    there is no file, or it is not judged.
     """
 
     policy: Policy
@@ -79,6 +97,8 @@ class LastingEvidence:
     carried: Carried
     seen: np.ndarray
     record: ChainRecord | None
+    named: InputRows | None = None
+    named_individual: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +145,8 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     inherited = any(segment.inherited for segment in evidence.segments)
     # Of who waited before this run only the pool tells.
     inherited |= any(len(came.pool) for came in evidence.carried.came.values())
+    # Nor is there a row of everybody whom a file of people names.
+    inherited |= bool(evidence.carried.expected)
     people = InputPeople(evidence.rows, evidence.individual, explains=not inherited)
     judge_floor(ground, people, _payloads(evidence), findings)
     held = _judge_boxes(ground, findings)
@@ -135,19 +157,32 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     numbers = {
         key: number for key, number in zip(keys, evidence.partition_of, strict=True) if key is not None
     }
+    if evidence.named is not None:
+        named = replace(evidence.named, digest=evidence.digest_of_code[evidence.named_individual])
+        people_of_file = (named.digest, named.values, named.partition)
+        judge_expected(evidence.carried, *people_of_file, numbers, policy.cohorts.cohort_size, findings)
     seen = with_pool(rows, evidence.carried, numbers)
+    its = people_of_rows(seen, rosters)
+    counts = ~are_too_few(seen, its, rosters, heads, policy)
+    seen, its = rows_of(seen, counts), its[counts]
+    expected = np.zeros(len(rosters.person), bool)
+    expected[its[entered_as_expected(seen, its, rosters, heads)]] = True
+    fields = [book.book.column.name for book in evidence.box_books]
     judge_entries(
         seen,
-        people_of_rows(seen, rosters),
+        its,
         rosters,
         heads,
         evidence.partition_of,
         policy,
-        [book.book.column.name for book in evidence.box_books],
+        fields,
         findings,
+        expected=expected,
         # Repeats of an event are in the input, and nobody is seen by one.
         bounded=evidence.bounded and policy.event_id is None and not waiting,
     )
+    if evidence.named is not None:
+        judge_expected_entries(seen, its, rosters, heads, evidence.partition_of, fields, findings)
     if not waiting:
         entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)

@@ -40,6 +40,10 @@ class BoxBook:
             self._boxes = [self.kind.read(key, self.book, self._below) for key in self.keys]
         return self._boxes
 
+    def needed(self, number: int) -> Sequence[int]:
+        """Codes of the values that records in a set must have."""
+        return self.kind.needed(self.boxes[number], self.book)
+
     def numbers(self, cells: Sequence[Any]) -> np.ndarray:
         """Numbers int32 (n,) of released cells: records with min, max, nulls, lists of values, or labels."""
         keys = map(self.kind.key, cells)

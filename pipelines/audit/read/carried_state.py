@@ -2,6 +2,7 @@
 
     restricted/cohorts/PARTITION/carried.state   of the run that it continues
     restricted/carried/PARTITION.state           its own
+    restricted/cohorts/PARTITION/expected.state  whom a file of people names, as if a run had left them in the pool
 
 Both are one file: a mark, a layout, an index in JSON and parts behind each other; within it, as one of its parts, the
 same once more (the warm state). Rows are Arrow IPC streams of canonical rows, people are digests.
@@ -24,6 +25,7 @@ from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 
 CAME = "carried.state"
+EXPECTED = "expected.state"
 _HEADER = struct.Struct("<4sII")
 _MARK, _WARM, _LAYOUT = b"KFCS", b"KFWS", 1
 
@@ -53,10 +55,13 @@ class CarriedPartition:
 @dataclass(frozen=True)
 class Carried:
     """came: what the run began with, left: what it left, by partition; left is None where a run tells nothing of it, as
-    those of older builds do."""
+    those of older builds do. expected: whom files of people named, of one run by partition. named: codes of those whom
+    the policy's file names, as the audit has read it; None: there is none, or several runs are audited."""
 
     came: Mapping[str, CarriedPartition]
     left: Mapping[str, CarriedPartition] | None
+    expected: tuple[CarriedPartition, ...] = ()
+    named: np.ndarray | None = None
 
     def rows_came(self, columns: int) -> np.ndarray:
         """Codes int32 (n, columns) of all rows that came along."""
@@ -67,8 +72,15 @@ class Carried:
         return _together(self.left or {}, columns)
 
 
-def read_carried(folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], findings: Findings) -> Carried:
+def read_carried(
+    folder: Path,
+    bound: BoundPolicy,
+    books: Sequence[CodeBook],
+    findings: Findings,
+    named: np.ndarray | None = None,
+) -> Carried:
     """What the run in ``folder`` was left and leaves. books: of all kept fields, in the bound policy's order.
+    named: as of ``Carried``.
 
     A file that is damaged is a failure, and is as if it were not there. O(rows + people).
     """
@@ -78,9 +90,14 @@ def read_carried(folder: Path, bound: BoundPolicy, books: Sequence[CodeBook], fi
     strangers = len(list(own.iterdir())) - len(left) if own.is_dir() else 0
     if strangers:
         findings.add(f"restricted/carried holds {strangers} entries that are no carried state")
+    expected: list[CarriedPartition] = []
+    for path in sorted(cohorts.glob("*/expected*.state")):
+        expected += _read_all({path.parent.name: path}, bound, books, findings).values()
     return Carried(
         _read_all(came, bound, books, findings),
         _read_all(left, bound, books, findings) if own.is_dir() else None,
+        tuple(expected),
+        named,
     )
 
 
@@ -192,4 +209,4 @@ def _together(partitions: Mapping[str, CarriedPartition], columns: int) -> np.nd
 
 def _below(path: Path) -> str:
     """The file's place below restricted/, without the partition's key."""
-    return f"cohorts/PARTITION/{CAME}" if path.name == CAME else "carried/PARTITION.state"
+    return "carried/PARTITION.state" if path.parent.name == "carried" else f"cohorts/PARTITION/{path.name}"

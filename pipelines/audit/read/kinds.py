@@ -56,6 +56,10 @@ class Kind:
         """The box. below: of each label the codes of the values below it."""
         raise NotImplementedError
 
+    def needed(self, box: Box, book: CodeBook) -> Sequence[int]:
+        """Codes of a set's values that records in its box must have, or it would be smaller."""
+        return box.codes
+
     def order(self, cells: list[Any]) -> Iterator[list[Any]]:
         """Columns that rows are to be sorted by, the most significant first."""
         yield cells

@@ -24,9 +24,9 @@ from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 
 _NAME = re.compile(r"([0-9]{6})\.(people|boxes)\.avro")
-_BESIDE = re.compile(r"-?[0-9]+(-[0-9]+)?\.groups\.arrow|continued\.json|carried\.state")
+_BESIDE = re.compile(r"-?[0-9]+(-[0-9]+)?\.groups\.arrow|continued\.json|(carried|expected(-[0-9]+)?)\.state")
 """Which cohorts a release put together, for the search of the next; how many segments came from another run, and what
-else it left."""
+else it left; whom a file of people names."""
 CONTINUED = "continued.json"
 _EPOCH = re.compile("[0-9a-f]{16}")
 _PROPERTY = "kanonflow"

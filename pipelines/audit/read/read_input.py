@@ -1,12 +1,13 @@
 """The audit's own reading of the input and of the rejected rows, as codes of the fields' values.
 
-CSV goes through Python's csv module (text_rows.py), Avro through fastavro, Parquet through pyarrow; nothing of
-the pipeline's readers is used. Files are local.
+CSV goes through Python's csv module (text_rows.py), JSON lines through its json module and workbooks through openpyxl
+(rows_as_text.py), Avro through fastavro, Parquet through pyarrow; nothing of the pipeline's readers is used. Files are
+local.
 """
 
 import glob
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,8 +17,10 @@ from uuid import UUID
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kanonflow.pipelines.audit.read.rows_as_text import json_rows, json_schema, sheet_rows
 from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.schemas.avro_schema import avro_to_arrow
@@ -46,7 +49,7 @@ class InputColumns:
     @property
     def text(self) -> bool:
         """Whether all columns are text."""
-        return self.kind == "csv"
+        return self.kind in ("csv", "json", "xlsx")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,10 @@ def find_input(patterns: Sequence[str], form: CsvForm, kind: str | None = None) 
     """
     paths: set[str] = set()
     for pattern in patterns:
+        if pattern == "-":
+            raise InputError(
+                "--input -: an audit reads the rows that a run has read; name the file that holds them"
+            )
         found = [path for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file()]
         if Path(pattern).is_dir():
             raise InputError(
@@ -94,6 +101,8 @@ def find_input(patterns: Sequence[str], form: CsvForm, kind: str | None = None) 
         raise InputError(
             f"--input: files of several formats ({', '.join(sorted(formats))}); give those of one"
         )
+    if formats == {"json"}:  # an object lacks what it has no value of, and so may a file
+        return InputColumns(files, json_schema(files), "json", form)
     schemas = [_schema(path, form, *formats) for path in files]
     for path, schema in zip(files, schemas, strict=True):
         if set(zip(schema.names, schema.types, strict=True)) != set(
@@ -128,7 +137,7 @@ def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBo
     broken = 0
     for path in columns.files:
         if columns.text:
-            found, bad = _read_csv(path, bound.input_columns, books, columns.form)
+            found, bad = _read_text(path, bound.input_columns, books, columns)
             parts += found
             broken += bad
         else:
@@ -211,42 +220,70 @@ def told_metrics(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _format(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
-    if name.endswith(".avro"):
-        return "avro"
-    return "parquet" if name.endswith((".parquet", ".pq")) else "csv"
+    ending = name.rpartition(".")[2]
+    kinds = {"pq": "parquet", "jsonl": "json", "ndjson": "json"}
+    return kinds.get(ending, ending if ending in ("avro", "parquet", "xlsx") else "csv")
 
 
 def _schema(path: Path, form: CsvForm, kind: str) -> pa.Schema:
     match kind:
         case "avro":
-            with path.open("rb") as stream:
-                try:
-                    written = fastavro.reader(stream).writer_schema
-                except OSError:
-                    raise
-                except Exception as error:  # whatever the decoder trips over, the header is not one
-                    raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
-            try:
-                return avro_to_arrow(written)  # type: ignore[arg-type]
-            except InputError as error:
-                raise InputError(f"{path}: {error}") from None
+            return _schema_of_leaves(_avro_schema(path))
         case "parquet":
             try:
-                return pq.read_schema(path)
+                return _schema_of_leaves(pq.read_schema(path))
             except (pa.ArrowException, OSError):
                 raise InputError(f"{path}: not a Parquet file, or cut off") from None
         case _:
-            names = next(text_rows(path, form))
+            names = next((sheet_rows if kind == "xlsx" else text_rows)(path, form))
             return pa.schema([(name, pa.string()) for name in names])
 
 
-def _read_csv(
-    path: Path, names: Sequence[str], books: Sequence[CodeBook], form: CsvForm
+def _avro_schema(path: Path) -> pa.Schema:
+    with path.open("rb") as stream:
+        try:
+            written = fastavro.reader(stream).writer_schema
+        except OSError:
+            raise
+        except Exception as error:  # whatever the decoder trips over, the header is not one
+            raise InputError(f"{path}: not an Avro file ({type(error).__name__})") from None
+    try:
+        return avro_to_arrow(written)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _leaves(
+    fields: Iterable[pa.Field], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """The fields within structs, by the keys on the way, and their types."""
+    for field in fields:
+        if isinstance(field.type, pa.StructType) and field.type.num_fields:
+            yield from _leaves(list(field.type), (*above, field.name))
+        else:
+            yield (*above, field.name), field.type
+
+
+def _schema_of_leaves(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([(".".join(keys), kind) for keys, kind in _leaves(schema)])
+
+
+def text_lines(
+    path: Path, names: Sequence[str], columns: InputColumns, attributes: Sequence[str] = ()
+) -> tuple[list[str], Iterator[Any]]:
+    """The columns of a file of text, and its rows as cells; BROKEN stands for what is none."""
+    if columns.kind == "json":
+        return list(names), json_rows(path, names, attributes)
+    lines = (sheet_rows if columns.kind == "xlsx" else text_rows)(path, columns.form)
+    return next(lines), lines
+
+
+def _read_text(
+    path: Path, names: Sequence[str], books: Sequence[CodeBook], columns: InputColumns
 ) -> tuple[list[np.ndarray], int]:
     parts: list[np.ndarray] = []
     broken = 0
-    lines = text_rows(path, form)
-    header = next(lines)
+    header, lines = text_lines(path, names, columns, [book.column.name for book in books if book.attribute])
     positions = [header.index(name) for name in names]
     while chunk := list(islice(lines, CHUNK_ROWS)):
         whole = [row for row in chunk if row is not BROKEN]
@@ -280,25 +317,34 @@ def _no_text(cells: list[str]) -> list[int]:
 def _read_typed(
     path: Path, columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]
 ) -> Iterator[np.ndarray]:
-    names = bound.input_columns
+    for cells in typed_chunks(path, columns, bound.input_columns):
+        yield np.column_stack([book.codes_of_column(each) for book, each in zip(books, cells, strict=True)])
+
+
+def typed_chunks(path: Path, columns: InputColumns, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+    """Some columns of an Avro or Parquet file, as it has them, in chunks of rows. Raises InputError: it is damaged."""
     if columns.kind == "avro":
         records = avro_records(path)
+        leaves = {".".join(keys): keys for keys, _ in _leaves(_avro_schema(path))}
         while chunk := list(islice(records, CHUNK_ROWS)):
-            cells = [
-                _column([record.get(name) for record in chunk], columns.schema.field(name).type)
+            yield [
+                _column([_at(record, leaves[name]) for record in chunk], columns.schema.field(name).type)
                 for name in names
             ]
-            yield np.column_stack(
-                [book.codes_of_column(each) for book, each in zip(books, cells, strict=True)]
-            )
         return
     try:
-        for batch in pq.ParquetFile(path).iter_batches(CHUNK_ROWS, columns=list(names)):
-            yield np.column_stack(
-                [book.codes_of_column(batch.column(name)) for book, name in zip(books, names, strict=True)]
-            )
+        file = pq.ParquetFile(path)
+        ways = {".".join(keys): keys for keys, _ in _leaves(file.schema_arrow)}
+        for batch in file.iter_batches(CHUNK_ROWS, columns=list(names)):
+            yield [pc.struct_field(batch.to_struct_array(), list(ways[name])) for name in names]
     except (pa.ArrowException, OSError):
         raise InputError(f"{path}: the Parquet file is damaged or cut off") from None
+
+
+def _at(record: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
+        record = None if record is None else record.get(key)
+    return record
 
 
 def _column(cells: list[Any], kind: pa.DataType) -> pa.Array:

@@ -12,8 +12,7 @@ from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.order import check_order
 from kanonflow.pipelines.audit.read.read_input import told_metrics
 from kanonflow.pipelines.audit.read.release_files import (
-    AvroRelease,
-    ParquetRelease,
+    ReleaseFile,
     is_release,
     release_reader,
 )
@@ -193,9 +192,7 @@ def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Fi
             findings.add("one window of a partition was released more than once", same[1])
 
 
-def _check_schema(
-    file: AvroRelease | ParquetRelease, name: str, bound: BoundPolicy, findings: Findings
-) -> bool:
+def _check_schema(file: ReleaseFile, name: str, bound: BoundPolicy, findings: Findings) -> bool:
     """Whether the file has every field that the policy says, in the type it says."""
     try:
         fields = file.fields()
@@ -268,7 +265,7 @@ class OneWindow:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def epoch(self, file: AvroRelease | ParquetRelease, findings: Findings) -> str | None:
+    def epoch(self, file: ReleaseFile, findings: Findings) -> str | None:
         """The epoch that a release has to name."""
         return None
 
@@ -304,7 +301,7 @@ class OwnGroups(OneWindow):
         super().__init__(policy)
         self._groups: list[ReleasedGroups] = []
 
-    def epoch(self, file: AvroRelease | ParquetRelease, findings: Findings) -> str | None:
+    def epoch(self, file: ReleaseFile, findings: Findings) -> str | None:
         """As of ``OneWindow``."""
         if (epoch := file.epoch()) is None:
             findings.add("a release that names no epoch")

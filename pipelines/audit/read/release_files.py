@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import fastavro
 import pyarrow as pa
@@ -34,69 +34,83 @@ def release_path(folder: Path, release_id: str) -> Path:
     return next((path for path in paths if path.is_file()), paths[0])
 
 
-def release_reader(path: Path) -> AvroRelease | ParquetRelease:
+def release_reader(path: Path) -> ReleaseFile:
     """What reads the file; by its name."""
-    return ParquetRelease(path) if path.suffix == ReleaseFormat.PARQUET.suffix else AvroRelease(path)
+    return _READERS[path.suffix](path)
 
 
-class AvroRelease:
-    """An Avro file. Methods raise OSError, and whatever the decoder trips over when the file is damaged."""
+class ReleaseFile(Protocol):
+    """A release in its format. Methods raise OSError, and whatever the decoder trips over when the file is damaged."""
 
+    kind: str
+    article: str
+
+    def fields(self) -> list[tuple[str, Any]]:
+        """Names and types that the file has."""
+
+    def expected(self, bound: BoundPolicy) -> list[tuple[str, Any]]:
+        """Names and types that it must have."""
+
+    def epoch(self) -> str | None:
+        """The epoch that a release names among its properties; None: it names none, or something else in its place."""
+
+    def rows(self) -> tuple[list[Row], bool]:
+        """The rows, and whether they use up every block's bytes."""
+
+    def faults(self, bound: BoundPolicy, epoch: str | None) -> Iterator[str]:
+        """What stands beside the rows and should not."""
+
+    def elsewhere(self) -> str | None:
+        """Which other pyarrow wrote it, so that its pages were not compared byte by byte."""
+
+    def content(self, bound: BoundPolicy) -> bytes:
+        """The Avro encoding of the rows, one after the other, which a matching record vouches for."""
+
+
+class _Avro:
     kind, article = "Avro", "an"
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def fields(self) -> list[tuple[str, Any]]:
-        """Names and types that the file has."""
         with self._path.open("rb") as stream:
             return list(_fields(fastavro.reader(stream).writer_schema))
 
     def expected(self, bound: BoundPolicy) -> list[tuple[str, Any]]:
-        """Names and types that it must have."""
         return list(_fields(release_avro_schema(bound)))
 
     def epoch(self) -> str | None:
-        """The epoch that a release names among its properties; None: it names none, or something else in its place."""
         with self._path.open("rb") as stream:
             return _epoch_in(fastavro.reader(stream).writer_schema)
 
     def rows(self) -> tuple[list[Row], bool]:
-        """The rows, and whether they use up every block's bytes."""
         return used_up(self._path)
 
     def faults(self, bound: BoundPolicy, epoch: str | None) -> Iterator[str]:
-        """What stands beside the rows and should not."""
         return header_faults(self._path, _of_epoch(release_avro_schema(bound), epoch))
 
     def elsewhere(self) -> str | None:
-        """Which other pyarrow wrote it, so that its pages were not compared byte by byte."""
         return None
 
     def content(self, bound: BoundPolicy) -> bytes:
-        """The Avro encoding of the rows, one after the other, which a matching record vouches for."""
         with self._path.open("rb") as stream:
             return b"".join(block.bytes_.getvalue() for block in fastavro.block_reader(stream))
 
 
-class ParquetRelease:
-    """A Parquet file. Methods raise OSError, and whatever the decoder trips over when the file is damaged."""
-
+class _Parquet:
     kind, article = "Parquet", "a"
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def fields(self) -> list[tuple[str, Any]]:
-        """Names and types that the file has."""
         return _shapes(self._file().schema_arrow)
 
     def expected(self, bound: BoundPolicy) -> list[tuple[str, Any]]:
-        """Names and types that it must have."""
         return _shapes(release_arrow_schema(bound))
 
     def epoch(self) -> str | None:
-        """The epoch that a release names among its properties; None: it names none, or something else in its place."""
         told = (self._file().metadata.metadata or {}).get(SCHEMA_KEY.encode(), b"")
         try:
             return _epoch_in(json.loads(told))
@@ -104,21 +118,18 @@ class ParquetRelease:
             return None
 
     def rows(self) -> tuple[list[Row], bool]:
-        """The rows; that they use up the pages is seen in ``faults``."""
+        # That they use up the pages is seen in ``faults``.
         return self._table.to_pylist(), True
 
     def faults(self, bound: BoundPolicy, epoch: str | None) -> Iterator[str]:
-        """What stands beside the rows and should not."""
         schema = release_arrow_schema(bound)
         rows = pa.table([self._table.column(field.name).cast(field.type) for field in schema], schema=schema)
         return parquet_faults(self._data, rows, _of_epoch(release_avro_schema(bound), epoch))
 
     def elsewhere(self) -> str | None:
-        """Which other pyarrow wrote it, so that its pages were not compared byte by byte."""
         return other_writer(self._data)
 
     def content(self, bound: BoundPolicy) -> bytes:
-        """The Avro encoding of the rows, one after the other, which a matching record vouches for."""
         return encoded(release_avro_schema(bound), self.rows()[0])
 
     @cached_property
@@ -131,6 +142,12 @@ class ParquetRelease:
 
     def _file(self) -> pq.ParquetFile:
         return pq.ParquetFile(io.BytesIO(self._data))
+
+
+_READERS: Mapping[str, Callable[[Path], ReleaseFile]] = {
+    ReleaseFormat.AVRO.suffix: _Avro,
+    ReleaseFormat.PARQUET.suffix: _Parquet,
+}
 
 
 def encoded(schema: Mapping[str, Any], rows: Sequence[Row]) -> bytes:

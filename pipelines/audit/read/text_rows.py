@@ -9,11 +9,12 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.text_form import CsvForm
+from kanonflow.schemas.text_form import NUMBERED, CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES
 
 BROKEN: list[str] = []
@@ -40,7 +41,13 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
             lines = _Remembered(_with_end(stream))
             rows = csv.reader(lines, delimiter=delimiter, **quotes)
             header = next((row for row in rows if row), [])
-            _check_header(path, header, form.encoding)
+            _check_header(path, header, form)
+            if form.header == NUMBERED:
+                # The cells of the first row say whether the header lacks a last one.
+                with _text(path, form.encoding) as again:
+                    _to_beginning(again)
+                    both = islice((row for row in csv.reader(again, delimiter=delimiter, **quotes) if row), 2)
+                    header = numbered(header, [len(row) for row in both][-1] - len(header))
             yield header
             lines.taken.clear()
             torn = _torn(delimiter, form.quote)
@@ -144,16 +151,36 @@ def _torn(delimiter: str, quote: str) -> Callable[[str], bool]:
     return torn
 
 
-def _check_header(path: Path, header: list[str], encoding: str) -> None:
+def _check_header(path: Path, header: list[str], form: CsvForm) -> None:
     names = "".join(header)
     if not header or _LAST in names:
         raise InputError(f"{path}: no header line; the first line must name the columns")
     if any(character in "\0\x1a" or "\udc80" <= character <= "\udcff" for character in names):
         raise InputError(
-            f"{path}: the header is not {encoding} text; say csv: {{encoding: ...}} in the policy"
+            f"{path}: the header is not {form.encoding} text; say csv: {{encoding: ...}} in the policy"
         )
+    if form.header is None:
+        check_names(path, header)
+
+
+def check_names(path: Path, header: list[str]) -> None:
+    """Raise InputError where a column has no name of its own."""
     if not all(header):
         raise InputError(f"{path}: a column of the header has no name")
     twice = sorted(name for name, count in Counter(header).items() if count > 1)
     if twice:
         raise InputError(f"{path}: the header names a column more than once: {', '.join(twice)}")
+
+
+def numbered(header: list[str], more: int = 0) -> list[str]:
+    """The names under ``header: numbered``. more: cells of the first row behind the header's last; one counts."""
+    cells = [*header, ""] if more == 1 else header
+    names: list[str] = []
+    for place in range(len(cells)):
+        name = cells[place]
+        if not name or name in names:
+            name = f"{name or 'column'}_{place + 1}"
+            while name in names or name in cells:
+                name += "_"
+        names.append(name)
+    return names

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.analysis.estimate import WideBoundsWarning
+from kanonflow.pipelines.analysis.estimate import Estimate, WideBoundsWarning
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from tests.made_releases import FIRST_MS, JOBS, Made, made
@@ -263,3 +263,13 @@ def test_the_first_hour_is_in_its_window() -> None:
     assert sum(row["value"] for row in days) == pytest.approx(30)
     (before,) = table.estimate("count", where={"window": ("2024-02-01", "2024-03-01")}).rows()
     assert before["upper"] == 0
+
+
+def test_an_estimate_prints_itself() -> None:
+    """Without polars or pandas: a head, and a line a group."""
+    shown = Estimate(pa.table({"town": ["Bonn", None], "value": [1234.5678901, 2.0], "rows_sure": [3, 14]}))
+    assert str(shown).splitlines() == [
+        "town     value  rows_sure",
+        "Bonn  1,234.57          3",
+        "   -         2         14",
+    ]

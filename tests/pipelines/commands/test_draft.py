@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.trade_feeds import bank
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.pipelines.commands.draft import draft_from_input
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_fields import Role
 from kanonflow.schemas.policy_file import load_policy
-from tests.pipelines.fit.trades import bank
 
 pytestmark = pytest.mark.thorough
 
@@ -192,7 +192,7 @@ def _visits(rows: int) -> dict[str, list[Any]]:
 ODD = {
     "list": pa.array([[1, 2]] * 400),
     "large_list": pa.array([["a"]] * 400, pa.large_list(pa.string())),
-    "struct": pa.array([{"a": 1}] * 400),
+    "structs": pa.array([[{"a": 1}]] * 400),
     "map": pa.array([[("a", 1)]] * 400, pa.map_(pa.string(), pa.int64())),
     "binary": pa.array([b"\x00\xff"] * 400),
     "fixed": pa.array([bytes(16)] * 400, pa.binary(16)),
@@ -252,9 +252,11 @@ def test_a_compressed_file_has_the_encoding_of_the_plain_one(tmp_path: Path) -> 
 
 
 def test_rows_that_end_with_a_delimiter_are_no_empty_file(tmp_path: Path) -> None:
-    """Every row is none then: said with a way on, not drafted as columns without values."""
+    """Every row would be none: a header of one column more is proposed; where rows are longer still, it is said."""
     feed = tmp_path / "feed.csv"
     feed.write_text("who;amount\n" + "".join(f"{n};{n};\n" for n in range(50)))
+    assert 'header: "numbered"' in draft_from_input([str(feed)])
+    feed.write_text("who;amount\n" + "".join(f"{n};{n};;\n" for n in range(50)))
     with pytest.raises(InputError, match="no row has as many cells as the header"):
         draft_from_input([str(feed)])
 

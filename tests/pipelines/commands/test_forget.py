@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import fastavro
 import pytest
 
 from kanonflow.pipelines.cli import main
+from tests.nightly import as_another_run
 from tests.pipelines.runs.test_continue import POLICY, anonymize, published, write_feed
 
 pytestmark = pytest.mark.thorough
@@ -73,7 +73,7 @@ def test_the_values_go_and_the_place_stays(place: Path, capsys: pytest.CaptureFi
 
 def test_who_is_forgotten_is_still_known_to_a_run_that_continues(place: Path) -> None:
     """The boxes of the next night are what they would have been, and a retry of the first finds its segment."""
-    untouched = shutil.copytree(place / "out", place / "untouched")
+    untouched = as_another_run(place / "out", place / "untouched")
     assert anonymize(place, "01.csv", place / "before", "--continue", str(untouched)) == 0
     assert forget(place, "p3", "p4") == 0
     assert anonymize(place, "00.csv", place / "out", "--resume") == 0

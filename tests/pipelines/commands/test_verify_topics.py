@@ -17,8 +17,8 @@ from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.commands import topic_copies
 from kanonflow.pipelines.commands.topic_copies import Message, Span
 from kanonflow.pipelines.commands.verify_topics import verify
+from kanonflow.pipelines.feeds.message_values import JsonValues
 from kanonflow.pipelines.kafka.address import KafkaAddress
-from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.errors import InputError
 from tests.pipelines.kafka.registry_stub import StubRegistry, stub_registry
 from tests.pipelines.small_runs import Run, people

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +119,15 @@ def test_the_command_solves(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
         assert "the whole input" in out
         assert "Loss of the other fields without one" in out
     assert "d1 " not in out
+
+
+def test_how_long_it_takes_is_said_before_it_begins() -> None:
+    """How many policies over how many rows; and when one has been tried, how long the others take."""
+    rows, bound = canonical(honest_rows(), HONEST)
+    lines: list[str] = []
+    solved = solve_variants(rows, bound, [], tell=lines.append)
+    assert len(lines) == 2
+    tries = {repr(each.variant.change) for each in solved.tried}
+    assert lines[0].startswith(f"tries {len(tries)} policies over {rows.num_rows:,} rows")
+    assert re.fullmatch(rf"one is tried; the other {len(tries) - 1} take about [\d,]+ s", lines[1])
+    assert solved == solve_variants(rows, bound, [])

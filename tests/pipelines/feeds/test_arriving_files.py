@@ -281,6 +281,31 @@ def test_rows_before_the_damage_stay_and_come_again_alike(tmp_path: Path) -> Non
     assert again == read[1:]
 
 
+@pytest.mark.parametrize("known_by", ["event_id", "bytes"])
+def test_a_copy_of_a_file_that_was_read_is_one_broken_record(tmp_path: Path, known_by: str) -> None:
+    """Under a second name its rows would be out twice, where no event id tells them. It stays one when the first is
+    moved away meanwhile, for a position gives the same rows always; files without rows are no copies."""
+    first, other = ([row(who, who, 0.1) for who in each] for each in ((0, 1), (0, 2)))  # as long, and another
+    for name, rows in {"a.csv": first, "b.csv": first, "c.csv": other, "d.csv": [], "e.csv": []}.items():
+        (tmp_path / name).write_bytes(csv(rows, (*COLUMNS, "event")))
+    policy = feed_policy(events=known_by == "event_id")
+    feed = ArrivingFiles(str(tmp_path), bound_feed(policy), clock=lambda: NOW)
+    seen = list(chunks(feed.open()))
+    batches = [batch for chunk in seen for _, batch in chunk.batches]
+    rows = sum(from_ipc(batch.ipc).num_rows for batch in batches)
+    broken = [record["message"] for batch in batches for record in batch.broken]
+    if known_by == "event_id":
+        assert (rows, broken) == (6, [])
+        return
+    assert rows == 4
+    (message,) = broken
+    assert "it holds what a.csv holds, byte for byte" in message
+    begun = next(chunk.position for chunk in seen if b'"copy_of": "a.csv"' in chunk.position)
+    (tmp_path / "a.csv").unlink()
+    again = feed.open().read(begun, CHUNK)
+    assert sum(from_ipc(batch.ipc).num_rows for _, batch in again.batches) == 0
+
+
 def test_a_file_of_other_columns_is_refused_as_a_whole(tmp_path: Path) -> None:
     """The record names the columns: those that lack, that have no role, that are of another type."""
     (tmp_path / "a.csv").write_bytes(csv([row(0, 0, 1)], COLUMNS[1:]))

@@ -257,7 +257,7 @@ def _parquet_page(path: Path) -> None:
         ("a.csv", b'n,m\n1,2\n3,"4\n5,6\n', "a quoted value does not end"),
         ("a.csv.gz", b"n\n1\n", "not a gzip file"),
         ("a.csv.gz", _gzip_cut, "the compressed file is damaged or cut off"),
-        ("a.xlsx", b"PK", "unknown kind of file"),
+        ("a.xls", b"PK", "unknown kind of file"),
     ],
 )
 def test_a_broken_file_is_one_clear_error(tmp_path: Path, name: str, content: Any, message: str) -> None:

@@ -16,7 +16,7 @@ from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
 from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable
 from kanonflow.pipelines.commands.topic_copies import _copy_json_rows
 from kanonflow.pipelines.feeds.csv_files import csv_header, read_csv
-from kanonflow.pipelines.kafka.message_values import JsonValues
+from kanonflow.pipelines.feeds.message_values import JsonValues
 from kanonflow.schemas.bound_policy import BoundColumn, bind
 from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.errors import InputError

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.trade_feeds import LAST, TRADES, Feed, bank, census, loyalty, telco
 from kanonflow.pipelines.fit.found_types import FoundType, found_types
 from kanonflow.pipelines.fit.proposed_roles import Proposal, proposed_roles
 from kanonflow.schemas.text_form import CsvForm
-from tests.pipelines.fit.trades import TRADES, Feed, bank, census, loyalty, telco
 
 EXACT = ("sensitive", "insensitive")
 FEW_QUESTIONS = 2
@@ -149,6 +149,38 @@ def test_what_a_few_people_share_is_no_person() -> None:
     assert (found["a"], found["d"]) == ("individual", "quasi")
 
 
+@pytest.mark.parametrize(
+    ("values", "looks"),
+    [
+        ([*LAST, "Dvořák", "Křížová", "Müller", "Weiß", "O'Neill"], False),
+        ([f"{last}, {first}." for first in "XYZ" for last in LAST[:10]], False),
+        ([f"Dr. {last}" for last in LAST], False),
+        (["Anna Nguyen", "Thi Lan Tran", "Minh Pham", "Hoa Le"], False),
+        (
+            ["王伟", "李娜", "张敏", "刘洋", "陈静"]
+            + [f"王{sign}" for sign in "军磊强洁芳杰丽艳勇涛明超刚平辉鹏"],
+            False,
+        ),
+        (["jan novak", "petr svoboda", "eva horakova", "thomas meyer", "julia weber"] * 4, True),
+        (["NOVAK JAN", "SVOBODA PETR", "KLEIN EVA", "MEYER THOMAS", "WEBER JULIA"] * 4, True),
+    ],
+)
+@pytest.mark.parametrize("steady", [True, False])
+def test_names_of_people_are_never_published_unasked(values: list[str], *, looks: bool, steady: bool) -> None:
+    """By a list of first names, else by their shape alone, in columns whose names say nothing: of people who keep
+    them, or of others who were there. Neither as payload nor as known, unless somebody says so."""
+    rng = np.random.default_rng(8)
+    who = rng.integers(200, size=3_000)
+    chosen = who if steady else rng.integers(10_000, size=3_000)
+    cells = {
+        "c1": [f"P{each}" for each in who],
+        "c2": ["mf"[each % 2] for each in who],
+        "c3": [values[each % len(values)] for each in chosen],
+        "c4": [f"{value:.2f}" for value in rng.lognormal(3, 1, size=3_000)],
+    }
+    assert roles(Feed("names", cells, {}))["c3"] == ("identifier" if looks else "?identifier")
+
+
 def test_what_data_cannot_tell_apart_is_asked() -> None:
     """Customers and shops without a name that says so, each with something of its own: both are asked about, and what
     either keeps is drafted as known."""
@@ -196,3 +228,38 @@ def test_a_row_a_person_asks_one_question() -> None:
         assert proposal.asks_row
         assert not any(role.startswith("?") for role in found.values())
         assert sorted(set(found.values())) == ["identifier", "quasi"]
+
+
+@pytest.mark.parametrize("steady", [True, False])
+@pytest.mark.parametrize("spelled", ["E{:04}", "{}", "{}.0"])
+def test_ids_of_other_people_are_identifiers(spelled: str, *, steady: bool) -> None:
+    """Of a manager, or of who was there: values of the field that says whom a row belongs to, whatever the column's
+    name; of numbers close together that name decides, for a quantity could be any of them."""
+    rng = np.random.default_rng(11)
+    number = 40_000 + 13 * np.arange(300)
+    who = rng.integers(300, size=4_000)
+    other = (who % 20 if steady else rng.integers(20, size=4_000)) * 15
+    cells = {
+        "c1": [spelled.format(number[each]) for each in who],
+        "c2": ["mf"[each % 2] for each in who],
+        "c3": [f"{1950 + each % 50}-01-{1 + each % 28:02}" for each in who],
+        "c4": [spelled.format(number[each]) for each in other],
+        "c5": [f"{value:.2f}" for value in rng.lognormal(3, 1, size=4_000)],
+    }
+    assert roles(Feed("managers", cells, {}))["c4"] == "identifier"
+    if spelled == "{}":
+        cells |= {"c1": [str(each) for each in who], "manager": [str(each) for each in other]}
+        cells["c4"] = [str(each % 60) for each in range(4_000)]
+        found = roles(Feed("dense", cells, {}))
+        assert (found["manager"], found["c4"]) == ("identifier", "sensitive")
+
+
+def test_a_row_a_person_has_managers_among_the_rows() -> None:
+    """Nobody comes back: a manager's number is one of the rows'."""
+    rng = np.random.default_rng(12)
+    cells = {
+        "c1": [f"E{each:05}" for each in rng.permutation(2_000)],
+        "c2": [f"E{each:05}" for each in rng.integers(60, size=2_000)],
+        "c3": [str(each) for each in rng.integers(18, 66, size=2_000)],
+    }
+    assert roles(Feed("staff", cells, {})) == {"c1": "identifier", "c2": "identifier", "c3": "quasi"}

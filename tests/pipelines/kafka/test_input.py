@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kanonflow.pipelines.feeds.message_values import JsonValues
 from kanonflow.pipelines.kafka.address import kafka_source_address
 from kanonflow.pipelines.kafka.avro_values import AvroValues, RegistryValues
 from kanonflow.pipelines.kafka.input import kafka_input, value_decoder
-from kanonflow.pipelines.kafka.message_values import JsonValues
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy

@@ -49,6 +49,31 @@ def test_what_goes_with_nothing_there_is_refused(argv: list[str], message: str) 
         parse(argv)
 
 
+@pytest.mark.parametrize(
+    ("flagged", "placed"),
+    [
+        ("report --release out --policy p --input i", "report out --policy p --input i"),
+        ("report --release=out", "report out"),
+        ("export --release one two --to csv", "export one two --to csv"),
+        ("assess --policy p --input i --release out", "assess out --policy p --input i"),
+        ("rejected --release out --policy p --to mend.csv", "rejected out --policy p --to mend.csv"),
+        ("forget --release out --individual-file f", "forget out --individual-file f"),
+        ("policy check --policy p --input i", "policy check p --input i"),
+    ],
+)
+def test_policies_and_releases_are_called_the_same_everywhere(flagged: str, placed: str) -> None:
+    """A flag before the place says what the place says, and nothing is told of it."""
+    assert parse(flagged.split()) == parse(placed.split())
+    assert parse(flagged.split())[0].notes == []
+
+
+def test_verify_takes_a_release_as_the_others_do() -> None:
+    """Before or behind its flag."""
+    by_flag, _ = parse(["verify", "--policy", "p", "--input", "i", "--release", "out"])
+    by_place, _ = parse(["verify", "out", "--policy", "p", "--input", "i"])
+    assert [*by_flag.directories, *by_flag.release] == [*by_place.directories, *by_place.release] == ["out"]
+
+
 def test_a_flag_that_had_another_name_is_read_with_a_note() -> None:
     """The spelling of before 0.1.0 says what the new one says."""
     old, _ = parse(["anonymize", *RUN, "--certificates"])

@@ -229,7 +229,7 @@ def test_the_closing_table_settings_and_payload_are_told(tmp_path: Path) -> None
         {"field": "amount", "measure": "order", "value": 0.96, "limit": 0.95, "verdict": "accepted"},
         {
             "field": "shop",
-            "measure": "own values",
+            "measure": "one person's",
             "value": None,
             "limit": 0.1,
             "verdict": "too few rows to tell",

@@ -244,9 +244,9 @@ def test_what_one_row_does_not_give_away_a_bundle_does(
     """The guess from a single row passes its limit, that from all rows of a person does not."""
     code, out, err = check(tmp_path, "  place: {role: insensitive, as: double}\n", capsys)
     assert code == 2
-    assert "member guess" not in err
+    assert "guessed right" not in err
     assert "fields.place: all rows of a person name it" in err
-    assert "member guess" in out
+    assert "guessed right" in out
 
 
 def test_policy_check_says_the_promise_of_lasting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,9 +34,9 @@ PAYLOAD = {
 }
 NIGHTS = (42, 481, 510, 918, 1014, 1195)
 RISKY = {
-    "shop_lat": {"member guess"},
-    "town": {"member guess"},
-    "account": {"member guess", "own values"},
+    "shop_lat": {"guessed right"},
+    "town": {"guessed right"},
+    "account": {"guessed right", "one person's"},
     "reference": {"distinct values"},
     "number": {"distinct values", "order"},
     "counter": {"order"},
@@ -136,7 +136,7 @@ def test_without_individuals_rows_are_their_own() -> None:
     """No individual: nothing is anybody's own value, but rows of the same home with the same account give it away."""
     changes = {"fields": {"who": {"role": "identifier"}}}
     found = high(measured("shop_lat", "account", "number", **changes))
-    assert found["account"] == {"member guess"}
+    assert found["account"] == {"guessed right"}
     assert found["number"] == {"distinct values", "order"}
 
 
@@ -157,7 +157,7 @@ def test_partition_fields_are_measured_too() -> None:
     bound = bound_feed(table, ("shop", "region"), partition_by=["region"])
     rows = table.select(list(bound.input_columns)).cast(bound.canonical_schema)
     risks = payload_risks(rows, bound)
-    guess = next(risk for risk in risks.risks if (risk.field, risk.measure) == ("region", "member guess"))
+    guess = next(risk for risk in risks.risks if (risk.field, risk.measure) == ("region", "guessed right"))
     assert guess.value == pytest.approx(0.2, abs=0.03)
     assert "region" not in high(risks)
 
@@ -260,4 +260,4 @@ def test_chance_refuses_no_night_of_a_small_feed(night: int, monkeypatch: pytest
     """Nights that one false alarm in a hundred would have refused, of 1,200 that were looked at."""
     assert quiet_night(night).refusal("p") is None
     monkeypatch.setattr(member_guess, "FALSE_ALARM", 0.01)
-    assert "fields.amount: member guess" in str(quiet_night(night).refusal("p"))
+    assert "fields.amount: guessed right" in str(quiet_night(night).refusal("p"))

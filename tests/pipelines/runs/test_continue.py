@@ -16,6 +16,7 @@ import pytest
 
 from kanonflow.pipelines.analysis.released_table import read_release
 from kanonflow.pipelines.cli import main
+from tests.nightly import as_another_run
 from tests.pipelines.audit.good_runs import read
 
 pytestmark = pytest.mark.thorough
@@ -111,7 +112,7 @@ def founded(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def first(founded: Path, tmp_path: Path) -> Path:
     """The first night, which nobody has continued yet."""
-    return Path(shutil.copytree(founded, tmp_path / "founded"))
+    return as_another_run(founded, tmp_path / "founded")
 
 
 def test_nights_that_continue_each_other_give_what_one_run_gives(
@@ -157,7 +158,7 @@ def test_newcomers_of_a_later_night_are_a_segment_of_their_own(
     lines = (place / "in" / "01.csv").read_text().splitlines()
     few = [line.replace("p", "q", 1) for line in lines[1:3]]
     (tmp_path / "in" / "few.csv").write_text("\n".join([*lines, *few]) + "\n")
-    again = Path(shutil.copytree(founded, tmp_path / "again"))
+    again = as_another_run(founded, tmp_path / "again")
     assert anonymize(tmp_path, "few.csv", tmp_path / "few", "--continue", str(again)) == 0
     assert "2 rows waited for other people" in capsys.readouterr().err
 
@@ -166,7 +167,7 @@ def test_a_run_that_resumes_has_its_epoch_and_its_cohorts(
     place: Path, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whether --continue is said again or not, and though the earlier directory is gone: the same files."""
-    earlier = shutil.copytree(first, tmp_path / "earlier")
+    earlier = as_another_run(first, tmp_path / "earlier")
     output = tmp_path / "out"
     assert anonymize(place, "01.csv", output, "--continue", str(earlier)) == 0
     before = published(output)
@@ -184,7 +185,7 @@ def test_a_run_may_continue_another_in_another_format(
     """It has an output of its own: the rows are those that Avro would hold; both are read as one, and each is audited.
     What resumes it has its format."""
     avro, parquet, asked = tmp_path / "avro", tmp_path / "parquet", ("--release-format", "parquet")
-    earlier = Path(shutil.copytree(first, tmp_path / "earlier"))
+    earlier = as_another_run(first, tmp_path / "earlier")
     assert anonymize(place, "01.csv", avro, "--continue", str(earlier)) == 0
     assert anonymize(place, "01.csv", parquet, "--continue", str(first), *asked) == 0
     assert published(parquet) == published(avro)
@@ -310,7 +311,7 @@ def test_a_directory_that_cannot_be_continued_is_refused_by_name(
     told: str,
 ) -> None:
     """Exit code 2 and what to do; nothing is published."""
-    shutil.copytree(first, tmp_path / "first")
+    as_another_run(first, tmp_path / "first")
     flags = begin(tmp_path, place)
     capsys.readouterr()
     assert anonymize(place, "01.csv", tmp_path / "out", *flags) == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.runs import kernel_cache
 from kanonflow.pipelines.runs.kernel_cache import compile_first, kernels_of_run, progress_lines
+from kanonflow.schemas.policy_source import read_policy
 from tests.small_feeds import bound_feed, feed_policy
 
 
@@ -40,6 +43,22 @@ def test_a_run_needs_what_its_policy_and_its_first_look_call(
 ) -> None:
     """The payload is measured on classes or graphs of the usual loss; elsewhere the windows are solved elsewhere."""
     assert kernels_of_run(bound_feed(feed_policy(**changes)), here=here) == names
+
+
+def test_the_demo_compiles_what_the_readme_types_next(tmp_path: Path) -> None:
+    """Its own policy needs all that the README's does: whoever goes on by hand does not wait again."""
+    text = (Path(__file__).parents[3] / "README.md").read_text()
+    (tmp_path / "policy.yaml").write_text(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
+    with resources.as_file(resources.files("kanonflow.policies") / "transactions.yaml") as path:
+        of_demo, of_readme = (
+            set(kernels_of_run(bound_feed(read_policy(each)), here=True))
+            for each in (path, tmp_path / "policy.yaml")
+        )
+    assert of_readme
+    assert of_readme <= of_demo
+    assert (
+        "compile_notice" in (Path(__file__).parents[3] / "Makefile").read_text().partition("\ndemo:")[2][:600]
+    )
 
 
 @pytest.mark.parametrize("quiet", [False, True])

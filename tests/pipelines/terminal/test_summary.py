@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kanonflow.pipelines.terminal.progress import MetricsFollower, progress
+from kanonflow.pipelines.terminal.progress import MetricsFollower, progress, work_words
 from kanonflow.pipelines.terminal.summary import _still_waiting, summarize
 from kanonflow.schemas.avro_schema import metrics_schema
+from kanonflow.transforms.release.done_here import Done
 from kanonflow.transforms.sinks.sinks import records_file
 from tests.pass_through import metrics_record
 
@@ -40,6 +41,13 @@ def test_losses_are_means_over_released_rows() -> None:
     summary = summarize({}, metrics, 1.0)
     assert summary.gcp == pytest.approx(0.2)
     assert summary.lower_bound == pytest.approx(0.05)
+    assert "mean GCP 0.2000 never below 0.0500" in " ".join(summary.render().split())
+
+
+def test_a_bound_that_says_nothing_is_not_told() -> None:
+    """No loss is below 0."""
+    metrics = [metrics_record("a", rows_released=30, gcp=0.1, lower_bound=0.00004)]
+    assert "never below" not in summarize({}, metrics, 1.0).render()
 
 
 def test_problems_name_their_numbers() -> None:
@@ -102,10 +110,22 @@ def test_progress_shows_rows_windows_and_loss_on_a_terminal(tmp_path: Path) -> N
     with progress(tmp_path, shown), progress(tmp_path, piped), progress(tmp_path, quiet, quiet=True):
         (tmp_path / "a.avro").write_bytes(data)
         time.sleep(0.8)
-    assert "1,234 rows" in shown.getvalue()
-    assert "1 windows" in shown.getvalue()
+    assert "1,234 rows in 1 releases" in shown.getvalue()
     assert "GCP 0.1235" in shown.getvalue()
     assert piped.getvalue() == quiet.getvalue() == ""
+
+
+def test_progress_is_told_before_anything_is_written() -> None:
+    """Rows that were read, and windows that were solved, in this process; what a cluster does is told by its files."""
+    assert work_words(Done(), Done(), "", "") == "begins"
+    assert work_words(Done(20_000), Done(), "", "") == "20,000 rows read"
+    assert work_words(Done(20_000, 2, 700), Done(0, 1, 300), "0.1", "") == (
+        "20,000 rows read  700 rows in 2 releases  GCP 0.1"
+    )
+    assert (
+        work_words(Done(), Done(0, 1, 300), "0.1", "9 people in")
+        == "300 rows in 1 releases  GCP 0.1  9 people in"
+    )
 
 
 def test_of_a_slot_that_was_withheld_once_the_published_record_counts() -> None:

@@ -151,7 +151,11 @@ REFUSED = {
     ),
     "renew": (lasting(renew="26w"), "renew: comes with a later version", "leave it out"),
     "publish_member": (lasting(publish_member=False), "publish_member: comes with a later", "leave it out"),
-    "people": (lasting(people="customers.csv"), "people: comes with a later version", "leave it out"),
+    "people without cohorts that last": (
+        feed(cohort="window", people="customers.csv"),
+        "people: belongs to cohort: lasting",
+        "leave it out",
+    ),
     "max_share": (feed(max_share=0.2), "max_share: comes with a later version", "leave it out"),
     "misspelt": (lasting(cohort="lastin", cohort_size=7), "cohort: must be one of", "did you mean lasting?"),
 } | {

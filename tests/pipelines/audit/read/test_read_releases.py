@@ -10,7 +10,7 @@ import pytest
 
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import OneWindow, OwnGroups, ReleaseHead, release_ends
-from kanonflow.pipelines.audit.read.release_files import AvroRelease
+from kanonflow.pipelines.audit.read.release_files import ReleaseFile
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
 
@@ -69,7 +69,7 @@ def test_an_epoch_that_is_missing_is_found() -> None:
     groups, findings = OwnGroups(policy_of(window="1d")), Findings()
     for told in ("00000000000000ab", None):
         assert findings.messages() == ()
-        file = cast(AvroRelease, SimpleNamespace(epoch=lambda told=told: told))
+        file = cast(ReleaseFile, SimpleNamespace(epoch=lambda told=told: told))
         assert groups.epoch(file, findings) == told
     assert findings.messages() == ("a release that names no epoch",)
 

@@ -8,6 +8,7 @@ where      a place of the row, to the metre
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,17 @@ class Feed:
         """As read from a CSV file."""
         return pa.table({name: pa.array(column, pa.string()) for name, column in self.cells.items()})
 
+    def soiled(self, seed: int = 1) -> Feed:
+        """The same as a worse export: blanks behind cells, words for nothing in other spellings, ids as doubles, days
+        with the day first, umlauts."""
+        rng = np.random.default_rng(seed)
+        return Feed(
+            self.name,
+            {name: _soiled(column, self.truth[name], rng) for name, column in self.cells.items()},
+            self.truth,
+            self.rows_are_people,
+        )
+
     def nameless(self) -> Feed:
         """The same, its columns named c1, c2, ..."""
         names = {name: f"c{place}" for place, name in enumerate(self.cells, 1)}
@@ -56,6 +68,29 @@ class Feed:
             {names[name]: kind for name, kind in self.truth.items()},
             self.rows_are_people,
         )
+
+
+def _soiled(column: list[str], kind: str, rng: np.random.Generator) -> list[str]:
+    nothing_said = ("", "N/A", "unknown")
+    present = [cell for cell in column if cell not in nothing_said]
+    if kind == "attribute" and all(re.fullmatch(r"\d{4}-\d\d-\d\d", cell) for cell in present):
+        column = [
+            ".".join(reversed(cell.split("-"))) if cell not in nothing_said else cell for cell in column
+        ]
+    if kind in ("person", "row") and all(cell.isdecimal() for cell in present):
+        column = [f"{cell}.0" if cell else cell for cell in column]
+    nothing, blanks = rng.random(len(column)), rng.random(len(column))
+    words = rng.choice(["", "NULL", "n/a", "-", "None"], size=len(column))
+    spelled = []
+    for row, cell in enumerate(column):
+        if kind in ("contact", "attribute") and "@" not in cell and cell not in nothing_said:
+            cell = cell.translate(_UMLAUTS)
+        gone = kind not in ("time", "where") and nothing[row] < (0.005 if kind == "person" else 0.02)
+        spelled.append(str(words[row]) if gone else cell + " " * int(blanks[row] < 0.03))
+    return spelled
+
+
+_UMLAUTS = str.maketrans({"o": "ö", "z": "ž", "e": "ě"})
 
 
 class _Made:
@@ -141,9 +176,9 @@ def _iban(number: int) -> str:
     return f"CZ{98 - int(body + '123500') % 97:02}{body}"
 
 
-def bank() -> Feed:
+def bank(times: int = 1) -> Feed:
     """Ids that nulls have made doubles; couples share an e-mail address; 3% N/A in the job."""
-    m = _Made(1, 240, 3_000, 60)
+    m = _Made(1, 240 * times, 3_000 * times, 60)
     return Feed(
         "bank",
         {
@@ -168,9 +203,9 @@ def bank() -> Feed:
     )
 
 
-def retail() -> Feed:
+def retail(times: int = 1) -> Feed:
     """The card is the person; its number passes Luhn."""
-    m = _Made(2, 300, 3_000, 40)
+    m = _Made(2, 300 * times, 3_000 * times, 40)
     return Feed(
         "retail",
         {
@@ -192,9 +227,9 @@ def retail() -> Feed:
     )
 
 
-def hospital() -> Feed:
+def hospital(times: int = 1) -> Feed:
     """Cases of patients, each with several rows; a number of the social insurance; notes."""
-    m = _Made(3, 200, 2_400, 200)
+    m = _Made(3, 200 * times, 2_400 * times, 200)
     return Feed(
         "hospital",
         {
@@ -221,9 +256,9 @@ def hospital() -> Feed:
     )
 
 
-def telco() -> Feed:
+def telco(times: int = 1) -> Feed:
     """Who calls whom from where."""
-    m = _Made(4, 250, 3_000, 30)
+    m = _Made(4, 250 * times, 3_000 * times, 30)
     return Feed(
         "telco",
         {
@@ -245,9 +280,9 @@ def telco() -> Feed:
     )
 
 
-def insurance() -> Feed:
+def insurance(times: int = 1) -> Feed:
     """Claims: several a person, payments of a claim."""
-    m = _Made(5, 180, 1_500, 700)
+    m = _Made(5, 180 * times, 1_500 * times, 700)
     return Feed(
         "insurance",
         {
@@ -270,9 +305,9 @@ def insurance() -> Feed:
     )
 
 
-def pharmacy() -> Feed:
+def pharmacy(times: int = 1) -> Feed:
     """German names of columns; the doctor's name on each row."""
-    m = _Made(6, 220, 2_500, 90)
+    m = _Made(6, 220 * times, 2_500 * times, 90)
     doctors = [f"{FIRST[n]} {LAST[n]}" for n in range(30)]
     return Feed(
         "pharmacy",
@@ -294,9 +329,9 @@ def pharmacy() -> Feed:
     )
 
 
-def mobility() -> Feed:
+def mobility(times: int = 1) -> Feed:
     """Trips with both ends to the metre; two times."""
-    m = _Made(7, 260, 2_800, 30)
+    m = _Made(7, 260 * times, 2_800 * times, 30)
     return Feed(
         "mobility",
         {
@@ -322,10 +357,10 @@ def mobility() -> Feed:
     )
 
 
-def payroll() -> Feed:
+def payroll(times: int = 1) -> Feed:
     """A row a month: the wage is an attribute, the bonus is not."""
-    m = _Made(8, 200, 2_400, 1)
-    m.who = np.tile(np.arange(200), 12)
+    m = _Made(8, 200 * times, 2_400 * times, 1)
+    m.who = np.tile(np.arange(200 * times), 12)
     return Feed(
         "payroll",
         {
@@ -337,7 +372,7 @@ def payroll() -> Feed:
             "sex": m.own(m.pick(["F", "M"])),
             "department": m.own(m.pick(["sales", "lab", "office", "plant", "law"])),
             "title": m.own(m.pick(JOBS), 0.03),
-            "month": m.each(lambda row: f"2025-{row // 200 + 1:02}-28"),
+            "month": m.each(lambda row: f"2025-{row // (200 * times) + 1:02}-28"),
             "wage": m.own(lambda _: 100 * m.rng.integers(200, 900)),
             "bonus": m.each(m.money),
             "sick_days": m.each(lambda _: m.rng.poisson(0.8)),
@@ -349,9 +384,9 @@ def payroll() -> Feed:
     )
 
 
-def web_log() -> Feed:
+def web_log(times: int = 1) -> Feed:
     """Cookies, addresses, pages with and without a host."""
-    m = _Made(9, 400, 4_000, 10)
+    m = _Made(9, 400 * times, 4_000 * times, 10)
     return Feed(
         "web log",
         {
@@ -372,11 +407,12 @@ def web_log() -> Feed:
     )
 
 
-def census() -> Feed:
+def census(times: int = 1) -> Feed:
     """One row a person; the household's number comes back, and is no person."""
-    m = _Made(10, 2_500, 2_500, 1)
-    m.who = np.arange(2_500)
-    houses = np.repeat(np.arange(1_100), np.random.default_rng(4).integers(1, 5, size=1_100))[:2_500]
+    m = _Made(10, 2_500 * times, 2_500 * times, 1)
+    m.who = np.arange(2_500 * times)
+    sizes = np.random.default_rng(4).integers(1, 5, size=1_100 * times)
+    houses = np.repeat(np.arange(sizes.size), sizes)[: m.rows]
     return Feed(
         "census",
         {
@@ -399,9 +435,9 @@ def census() -> Feed:
     )
 
 
-def energy() -> Feed:
+def energy(times: int = 1) -> Feed:
     """Readings of meters, with the house's address."""
-    m = _Made(11, 150, 3_000, 30)
+    m = _Made(11, 150 * times, 3_000 * times, 30)
     return Feed(
         "energy",
         {
@@ -422,9 +458,9 @@ def energy() -> Feed:
     )
 
 
-def loyalty() -> Feed:
+def loyalty(times: int = 1) -> Feed:
     """Several cards a member: the member is the person."""
-    m = _Made(12, 200, 3_000, 60)
+    m = _Made(12, 200 * times, 3_000 * times, 60)
     card = m.rng.integers(2, size=m.rows)
     return Feed(
         "loyalty",
@@ -447,7 +483,7 @@ def loyalty() -> Feed:
     )
 
 
-TRADES: tuple[Callable[[], Feed], ...] = (
+TRADES: tuple[Callable[..., Feed], ...] = (
     *(bank, retail, hospital, telco, insurance, pharmacy),
     *(mobility, payroll, web_log, census, energy, loyalty),
 )

@@ -13,8 +13,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from kanonflow.pipelines.feeds.message_values import JsonValues, MessageRows, canonical_number
 from kanonflow.pipelines.kafka.avro_values import AvroValues, RegistryValues
-from kanonflow.pipelines.kafka.message_values import JsonValues, MessageRows, canonical_number
 from kanonflow.pipelines.kafka.schema_registry import RegistryUnavailableError, SchemaRegistry
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_inputs import NO_VALUE

@@ -46,16 +46,21 @@ class ValueDecoder(Protocol):
 
 
 class JsonValues:
-    """One JSON object a message, as columns of text (like CSV; the policy says the types).
+    """One JSON object a message, or a line, as columns of text (like CSV; the policy says the types).
 
+    Fields of objects within it are columns by their path, such as ``customer.birth`` (schemas/text_inputs.py).
     Numbers are written in one way whatever way they came (1, 1.0 and 1e0 are 1), with all their digits. What an
-    object lacks is null; nested values, NUL and SUB are broken rows (schemas/text_inputs.py).
+    object lacks is null; nested values, NUL and SUB are broken rows.
 
     attributes: columns of which a cell that is no value is ``NO_VALUE``, and does not break its row. Where there are
-    any, nothing but the other columns decides whether an object is a row.
+    any, nothing but the other columns decides whether an object is a row. called: what a value is in words.
     """
 
-    def __init__(self, columns: Sequence[str], attributes: Collection[str] = ()) -> None:
+    def __init__(
+        self, columns: Sequence[str], attributes: Collection[str] = (), called: str = "message"
+    ) -> None:
+        self._called = called
+        self._paths = [name for name in columns if "." in name]
         self._schema = pa.schema([(name, pa.string()) for name in columns])
         self._attributes = frozenset(attributes)
         self._errors = "surrogateescape" if attributes else "strict"
@@ -74,13 +79,14 @@ class JsonValues:
         try:
             text = value.decode(errors=self._errors)
         except UnicodeDecodeError:
-            return BrokenRow(None, "the message is not UTF-8 text")
+            return BrokenRow(None, f"the {self._called} is not UTF-8 text")
         try:
             record = self._parse(text)
         except (ValueError, RecursionError):
-            return BrokenRow(None, "the message is not JSON")
+            return BrokenRow(None, f"the {self._called} is not JSON")
         if not isinstance(record, dict):
-            return BrokenRow(None, "the message is not a JSON object")
+            return BrokenRow(None, f"the {self._called} is not a JSON object")
+        record |= {path: at_path(record, path) for path in self._paths}
         if _NO_TEXT.search(value):
             for name in self._schema.names:
                 if isinstance(cell := record.get(name), str) and any(each in cell for each in NO_TEXT):
@@ -128,6 +134,19 @@ def decode_records(
         broken |= {places[row]: fault for row, fault in faults.items()}
         rows, rows_at = rows.take(pa.array(good)), rows_at[good]
     return MessageRows(rows, rows_at, tuple(sorted(broken.items())))
+
+
+def at_path(record: dict[str, Any], path: str) -> Any:
+    """What an object holds at a path; None where it holds nothing there. A name with points of its own goes first."""
+    if path in record:
+        return record[path]
+    place = path.find(".")
+    while place >= 0:
+        inner = record.get(path[:place])
+        if isinstance(inner, dict) and (value := at_path(inner, path[place + 1 :])) is not None:
+            return value
+        place = path.find(".", place + 1)
+    return None
 
 
 def canonical_number(text: str) -> str:

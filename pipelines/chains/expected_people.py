@@ -1,0 +1,41 @@
+"""What a run keeps of the people who are known from the start: a pool a partition, before the first row comes.
+
+OUT/restricted/cohorts/PARTITION/expected.state
+"""
+
+from __future__ import annotations
+
+from apache_beam.io.filesystems import FileSystems
+
+from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory
+from kanonflow.transforms.lineage.committed_rosters import EXPECTED, cohorts_directory, partition_cohorts
+from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.windows.expected_people import PeopleFile, expected_states
+
+PEOPLE_FILE = "people_file"
+"""In run.json: what the file of people held."""
+
+
+def write_expected(
+    output: str, people: PeopleFile, bound: BoundPolicy, secret: Secret, epoch: int, place: int
+) -> tuple[str, ...]:
+    """Lay them beside the cohorts of their partitions, in the place of what a run left that came no further; what to
+    tell of it. Raises InputError: a person stands there twice."""
+    states = expected_states(people.rows, bound, secret, epoch, place)
+    pattern = FileSystems.join(cohorts_directory(output), "*", EXPECTED)
+    if before := [each.path for each in FileSystems.match([pattern])[0].metadata_list]:
+        FileSystems.delete(before)
+    count = 0
+    for key, state in states.items():
+        folder = partition_cohorts(output, key)
+        make_directory(folder, private=True)
+        create_if_absent(FileSystems.join(folder, EXPECTED), state.to_bytes(), private=True)
+        count += 0 if state.warm.roster is None else state.warm.roster.pool.people.size
+    if count == people.rows.num_rows:
+        return (people.note,)
+    few = people.rows.num_rows - count
+    return (
+        f"{people.note} {few:,} of them are in partitions with fewer than cohort_size ="
+        f" {bound.policy.cohorts.cohort_size} of them: these are known by their rows, as others are.",
+    )

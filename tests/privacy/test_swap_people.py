@@ -1,0 +1,115 @@
+"""(S) with people who are known from the start: trails of two of a cohort exchanged decide nothing, also where one of
+the two has no row at all. Who was seen and who was expected never share a cohort: there the exchange would show, for of
+somebody who was seen everybody knows that there was a row before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kanonflow.schemas.bound_policy import BoundPolicy, bind
+from kanonflow.transforms.publishing import gate_frozen
+from kanonflow.transforms.roster import founding
+from kanonflow.transforms.rows.element_rows import text_schema
+from kanonflow.transforms.windows.expected_people import ExpectedCohorts, PeopleRows
+from tests.privacy.test_swap import OF_CELLS, pair_of_a_generation
+from tests.small_feeds import SECRET
+from tests.swapped_feeds import EPOCH, Course, TrailFeed, disturbed, facts, generated_feed, run
+
+pytestmark = pytest.mark.thorough
+
+FEEDS = 60
+
+
+def expecting(feed: TrailFeed, named: Iterable[int]) -> ExpectedCohorts | None:
+    """The people whose numbers are given, as a file would name them."""
+    policy = feed.policy
+    bound: BoundPolicy = bind(policy, text_schema(policy), text=True, source="test")
+    people = [feed.people[number] for number in named]
+    names = [policy.cohorts.individual.name, *policy.partition_by, *(each.name for each in policy.quasis)]
+    cells = [{"who": each.name, "town": each.town, **each.cells} for each in people]
+    schema = pa.schema([(name, pa.string()) for name in dict.fromkeys(names)])
+    rows = PeopleRows(bound, schema, "test", text=True)
+    rows.add(pa.Table.from_pylist([{name: each[name] for name in schema.names} for each in cells], schema))
+    return ExpectedCohorts(rows.rows, bound, SECRET, EPOCH)
+
+
+def named_of(feed: TrailFeed, seed: int) -> list[int]:
+    """Some of a feed's people whose values are all within their domains, people without rows among them."""
+    rng = np.random.default_rng(seed)
+    fit = [number for number, each in enumerate(feed.people) if each.cells.get("age") != "117"]
+    return [number for number in fit if rng.random() < 0.6]
+
+
+def with_idle(feed: TrailFeed, seed: int) -> TrailFeed:
+    """The feed in which a third of the people have no rows."""
+    rng = np.random.default_rng(seed)
+    idle = rng.random(len(feed.people)) < 0.3
+    stays = ~idle[feed.owners]
+    rows = tuple(row for row, there in zip(feed.rows, stays, strict=True) if there)
+    return replace(feed, rows=rows, owners=feed.owners[stays])
+
+
+def played(feed: TrailFeed, named: list[int]) -> Course:
+    """A course that began with them."""
+    return run(feed, expecting(feed, named))
+
+
+@pytest.mark.parametrize("first", range(0, FEEDS, 10))
+def test_exchanging_trails_shows_nothing_where_people_are_known_from_the_start(first: int) -> None:
+    """Cohorts of whom a file names and of others alike; rows after entry may say anything."""
+    mixed = idle = 0
+    for seed in range(first, first + 10):
+        feed = with_idle(generated_feed(seed), seed)
+        named = named_of(feed, seed)
+        course = played(feed, named)
+        expected, active = set(named), set(feed.owners.tolist())
+        for turn in range(3):
+            changes = pair_of_a_generation(course, np.random.default_rng([seed, turn]))
+            other = disturbed(course, seed, unreadable=False).exchanged(changes)
+            assert facts(played(other, named), OF_CELLS) == facts(course, OF_CELLS), f"feed {seed}"
+            idle += any(person not in active for person in changes)
+        for generation in course.generations():
+            kinds = {person in expected for person in generation}
+            # Too few for a cohort of their own in a partition are known by their rows.
+            mixed += len(kinds) > 1 and len(expected) >= feed.policy.cohorts.cohort_size
+    assert idle, "nobody without a row was exchanged"
+
+
+def test_a_cohort_of_both_kinds_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: founded together, as one pool, exchanges show in some feeds."""
+    monkeypatch.setattr(founding, "_apart", lambda table, _, *rest: founding._labels(table, *rest))
+    monkeypatch.setattr(gate_frozen.np, "intersect1d", lambda *_: np.empty(0))
+    shown = 0
+    for seed in range(40):
+        feed = with_idle(generated_feed(seed), seed)
+        named = named_of(feed, seed)
+        course = played(feed, named)
+        mixed = [each for each in course.generations() if len({person in set(named) for person in each}) > 1]
+        for generation in mixed:
+            one = next(person for person in generation if person in set(named))
+            other = next(person for person in generation if person not in set(named))
+            changes = {one: other, other: one}
+            shown += facts(played(feed.exchanged(changes), named)) != facts(course)
+    assert shown
+
+
+def test_the_gate_refuses_a_cohort_of_both_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever founding did: nobody enters then, and rows of these people wait."""
+    monkeypatch.setattr(founding, "_apart", lambda table, _, *rest: founding._labels(table, *rest))
+    refused = 0
+    for seed in range(20):
+        feed = with_idle(generated_feed(seed), seed)
+        course = played(feed, named_of(feed, seed))
+        for generation in course.generations():
+            assert len({person in set(named_of(feed, seed)) for person in generation}) == 1
+        refused += any(
+            record["reason"] == "gate_refused"
+            for _, _, result in course.results
+            for record in result.rejected
+        )
+    assert refused
