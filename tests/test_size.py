@@ -174,6 +174,7 @@ LINES = {
             "inputs of JSON lines, records within records, workbooks and standard input; names by shape",
         ),
         (41_480, "people known from the start, and their audit"),
+        (41_488, "a time zone that nobody knows is refused by name"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -227,6 +228,7 @@ CODE = [
     (56_600, "damaged state, and text that is none, are told by name; promises say whether they are proved"),
     (57_190, "inputs of JSON lines, records within records, workbooks and standard input; names by shape"),
     (58_020, "people known from the start"),
+    (58_032, "a time zone that nobody knows is refused by name"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

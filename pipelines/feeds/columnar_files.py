@@ -224,7 +224,9 @@ def read_parquet(
             for batch in batches:
                 # Arrow takes bytes for text that are none, and Python would fail at them much later.
                 batch.validate(full=True)
-                yield _without_structs(batch, columns)
+                flat = _without_structs(batch, columns)
+                _refuse_unknown_zones(path, flat.schema)
+                yield flat
         except MemoryError:  # Arrow's is an ArrowException too
             raise
         except (pa.ArrowException, OSError):  # pyarrow reports damaged pages as OSError
@@ -232,6 +234,18 @@ def read_parquet(
             raise InputError(
                 f"{path}: the Parquet file is damaged or cut off, or holds text that is not UTF-8"
             ) from None
+
+
+def _refuse_unknown_zones(path: str, schema: pa.Schema) -> None:
+    """Raise InputError for a time zone that Arrow takes, and Python does not know where it writes a time as text."""
+    for field in schema:
+        if getattr(field.type, "tz", None) is not None:
+            try:
+                pa.scalar(0, field.type).as_py()
+            except Exception:  # of whichever library looks zones up
+                raise InputError(
+                    f"{path}: field {field.name} has a time zone that is not known here"
+                ) from None
 
 
 def _without_structs(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:

@@ -27,11 +27,11 @@ import pyarrow.parquet as pq
 import yaml
 
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
+from kanonflow.pipelines.feeds.message_values import JsonValues, MessageRows
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.kafka.avro_values import AvroValues, RegistryValues
 from kanonflow.pipelines.kafka.client import read_properties
-from kanonflow.pipelines.kafka.message_values import JsonValues, MessageRows
 from kanonflow.pipelines.kafka.schema_registry import RegistryUnavailableError, SchemaRegistry
 from kanonflow.schemas.avro_schema import arrow_to_avro
 from kanonflow.schemas.bound_policy import bind
@@ -202,7 +202,15 @@ def _parquet_seeds() -> list[bytes]:
         pq.write_table(_rows(), stream, **settings)
         seeds.append(stream.getvalue())
     # Text that is none: of the values and, by chance of its name, of a column.
-    return [*seeds, seeds[1].replace(b"cook", b"c\xffok"), seeds[1].replace(b"note", b"n\xffte")]
+    seeds += [seeds[1].replace(b"cook", b"c\xffok"), seeds[1].replace(b"note", b"n\xffte")]
+    stream = io.BytesIO()
+    pq.write_table(_rows().set_column(1, "when", pa.array([0] * 4, pa.timestamp("ms", "U/C"))), stream)
+    return [*seeds, stream.getvalue()]
+
+
+def read_json_lines(data: bytes) -> None:
+    """A file of objects, one a line."""
+    _read_rows(data, "fuzzed.jsonl", "json")
 
 
 def read_policies(data: bytes) -> None:
@@ -479,6 +487,7 @@ TARGETS: Mapping[str, Target] = {
     "csv": Target(read_csv, _csv_seeds),
     "avro": Target(read_avro, _avro_seeds),
     "parquet": Target(read_parquet, _parquet_seeds),
+    "json-lines": Target(read_json_lines, _message_seeds),
     "policy": Target(read_policies, _policy_seeds),
     "hierarchy": Target(read_hierarchies, _hierarchy_seeds),
     "state": Target(read_states, _state_seeds, (StateError,)),

@@ -166,7 +166,25 @@ def feed_of(schedule: Schedule) -> TrailFeed:
         at = int(rng.integers(len(rows)))
         far = rows[at]
         rows[at] = far._replace(hour=FAR, when="2044-03-01T00:30:00+00:00", said={})
-    return replace(feed, rows=tuple(rows))
+    feed = replace(feed, rows=tuple(rows))
+    return _silent_for_a_night(schedule, feed) if schedule.ends else feed
+
+
+def _silent_for_a_night(schedule: Schedule, feed: TrailFeed) -> TrailFeed:
+    """In some chains a partition has no row of a whole night, behind one in which it had some."""
+    rng = np.random.default_rng([schedule.seed, 4])
+    if rng.random() >= 0.4:
+        return feed
+    town, night = ("Bonn", "Ulm")[int(rng.integers(2))], int(rng.integers(len(schedule.ends)))
+    begin, end = (*schedule.ends, FAR)[night : night + 2]
+    kept = [
+        at
+        for at, (row, owner) in enumerate(zip(feed.rows, feed.owners, strict=True))
+        if feed.people[owner].town != town or not begin <= row.arrives < end
+    ]
+    if len(kept) <= len(feed.rows) // 3:
+        return feed
+    return replace(feed, rows=tuple(feed.rows[at] for at in kept), owners=feed.owners[kept])
 
 
 def until_ms(step: int) -> int:
