@@ -112,7 +112,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "329999999",
         0,
     ): "a bound of memory: what is above is refused by name",
-    (f"{_JUDGE}/matching.py", "_levels", "0", "1", 1): "levels are compared with each other alone",
     (f"{_JUDGE}/concealment.py", "_components", "-1", "-2", 0): "any number below 0 is no component",
     (
         f"{_JUDGE}/held.py",

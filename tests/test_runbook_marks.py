@@ -40,7 +40,7 @@ NOT_TRIED = {
     "needs BigQuery": 1,
     "a test looks at the sockets of a cluster without it": 2,
     "from sources; make wheel-test installs a wheel": 1,
-    "the tests install the extra": 2,
+    "the tests install the extra": 3,
     "CI runs make test on a fresh clone; a test runs what make demo runs": 1,
     "CI runs make test; tests/test_site.py builds the pages": 1,
     "make itself; what it runs is run by tests/flink/test_runbook.py": 1,

@@ -11,7 +11,6 @@ from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes, si
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
-from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.kinds.kinds import KINDS
@@ -117,7 +116,11 @@ def _over_files(
     """What the files look like under the policy, and what their people and payload tell."""
     files, schema, bound, csv = bind_input(policy, patterns, delimiter, input_format)
     dropped = [name for name in schema.columns.names if name not in bound.input_columns]
-    named = read_people(bound, path)
+    named = None
+    if policy.people is not None:
+        from kanonflow.pipelines.fit.people_file import read_people  # loads solvers
+
+        named = read_people(bound, path)
     fit = sampled_fit(files, bound, csv)
     misfit = refused_input(fit, files, csv, ", ".join(patterns))
     verdict = "fits" if misfit is None else "does not fit"
