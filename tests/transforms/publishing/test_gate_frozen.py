@@ -256,3 +256,17 @@ def test_somebody_known_does_not_enter_again_whatever_the_cohort() -> None:
     )
     with pytest.raises(GateError, match="some of them are known"):
         check_segment(later, pool, roster, bound)
+
+
+def test_a_cohort_of_people_seen_and_people_known_from_the_start_is_refused() -> None:
+    """Whatever is right with it otherwise; two cohorts, one of each kind, pass."""
+    bound, seen, named = mixed_bound(), pool_of(3, 4), pool_of(3, 5)
+    pool = seen.expecting(named.people, named.values, bound)
+    apart = np.where(pool.from_start, 0, 1)
+    good = Segment(RosterHead(1), pool.people, apart, corners(pool.values, apart, bound))
+    check_segment(good, pool, empty_roster(1), bound)
+    mixed = apart.copy()
+    mixed[[int(np.flatnonzero(apart == kind)[0]) for kind in (0, 1)]] = 1, 0
+    together = Segment(RosterHead(1), pool.people, mixed, corners(pool.values, mixed, bound))
+    with pytest.raises(GateError, match="people who were seen and people who are known from the start"):
+        check_segment(together, pool, empty_roster(1), bound)

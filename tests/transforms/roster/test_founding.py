@@ -171,3 +171,25 @@ def test_evaluations_a_person_fall_with_a_large_pool() -> None:
     assert most is not None
     assert 700 < most < 800
     assert _budget(20.0, MOST, 5).evaluations_per_row == 20
+
+
+def test_who_is_known_from_the_start_founds_apart() -> None:
+    """No cohort has both kinds; each is founded as it would be alone; the loss is the mean over people."""
+    bound, seen = mixed_bound(), pool_of(60, 8)
+    named = pool_of(40, 9)
+    pool = seen.expecting(named.people, named.values, bound)
+    assert pool.people.size == 100
+    founded = found(pool, RosterHead(9, "", 0, 0, 12), bound, {}, seed=5, threads=1)
+    cohort, first = founded.segment.cohort, pool.from_start
+    assert not set(cohort[first].tolist()) & set(cohort[~first].tolist())
+    assert np.bincount(cohort - 12).min() >= 3
+    assert sorted({*cohort.tolist()}) == [*range(12, 12 + np.unique(cohort).size)]
+    table = encode(pool.values, bound, None, {}).table
+    alone = [
+        founding._labels(founding._rows_of(table, np.flatnonzero(kind)), bound.policy, 3, 5, 1)
+        for kind in (first, ~first)
+    ]
+    assert founded.loss == pytest.approx((40 * alone[0][1] + 60 * alone[1][1]) / 100)
+    for kind, (labels, _) in zip((first, ~first), alone, strict=True):
+        own = cohort[kind]
+        assert np.unique(np.column_stack([own, labels]), axis=0).shape[0] == np.unique(own).size

@@ -98,3 +98,36 @@ def test_who_is_seen_stays_when_the_rows_are_gone() -> None:
     none = np.empty(0, dtype=np.uint64)
     again = pool.having_seen(none, none.astype(np.int64), rows.slice(0, 0), bound)
     assert told(again) == told(pool)
+
+
+def test_people_known_from_the_start_stand_for_good() -> None:
+    """In the place of what rows said of them, a null as well; no later row says more, and nothing of theirs changed.
+    Others go on as ever, whichever digests are smaller."""
+    bound = mixed_bound()
+    rows = mixed_values(12, np.random.default_rng(4))
+    seen = np.array([9, 3, 5, 5], dtype=np.uint64)
+    before = empty_pool(bound).having_seen(seen, np.full(4, 1), rows.slice(0, 4), bound)
+    assert not before.from_start.any()
+    names = np.array([5, 1, 12], dtype=np.uint64)
+    blank = pa.table({name: pa.nulls(3, rows.schema.field(name).type) for name in rows.schema.names})
+    stated = pa.concat_tables([rows.slice(4, 2), blank.slice(2)]).combine_chunks()
+    pool = before.expecting(names, stated, bound)
+    assert pool.people.tolist() == [1, 3, 5, 9, 12]
+    assert pool.from_start.tolist() == [True, False, True, False, True]
+    assert told(pool)[5] == stated.to_pylist()[0]
+    assert told(pool)[1] == stated.to_pylist()[1]
+    assert set(told(pool)[12].values()) == {None}
+    assert {who: told(pool)[who] for who in (3, 9)} == {who: told(before)[who] for who in (3, 9)}
+    assert pool.changed.tolist() == [False, *before.changed[before.people == 3], False, False, False]
+    every = np.array([1, 5, 12, 9, 20], dtype=np.uint64)
+    later = pool.having_seen(every, np.full(5, 99), rows.slice(6, 5), bound)
+    assert later.people.tolist() == [1, 3, 5, 9, 12, 20]
+    assert later.from_start.tolist() == [True, False, True, False, True, False]
+    assert {who: told(later)[who] for who in (1, 5, 12)} == {who: told(pool)[who] for who in (1, 5, 12)}
+    assert told(later)[20] == rows.to_pylist()[10]
+    assert not later.changed[later.from_start].any()
+    alone = later.of(later.from_start)
+    assert alone.people.tolist() == [1, 5, 12]
+    assert told(alone) == {who: told(later)[who] for who in (1, 5, 12)}
+    assert alone.from_start.all()
+    assert (alone.ends.shape, alone.changed.shape) == ((3, len(bound.quasis)), (3,))

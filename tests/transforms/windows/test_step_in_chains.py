@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.files.state_versions import StateError
 from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.roster import segment_from_bytes
 from kanonflow.transforms.roster.window_groups import no_groups
@@ -17,6 +20,7 @@ from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.row_places import RowPlaces
 from kanonflow.transforms.secret.seeds import ReleaseSlot, release_id
 from kanonflow.transforms.windows.chain import Chain, carried_from_bytes
+from kanonflow.transforms.windows.expected_people import expected_states
 from kanonflow.transforms.windows.partition_clock import Action, PartitionClock
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
@@ -25,6 +29,7 @@ from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, canonical, r
 
 pytestmark = pytest.mark.thorough
 
+END = START + HOUR
 POLICY = lasting_policy(max_delay="2h", intake=9)
 
 
@@ -215,3 +220,61 @@ def test_without_a_chain_a_step_hands_nothing_on() -> None:
     results = list(partition.finish())
     assert ends(results) == [("release", 1), ("release", 2), ("release", 3)]
     assert (partition.carried, partition.clock.kept) == (None, False)
+
+
+def named_people(first: int, count: int, key: bytes = KEY) -> bytes:
+    """A carried state that names people, as a file of people would."""
+    bound = bound_feed(POLICY)
+    rows = canonical([row(who, who, 0.5) for who in range(first, first + count)], bound)
+    (state,) = expected_states(rows, bound, SECRET, EPOCH).values()
+    return replace(state, partition=key).to_bytes()
+
+
+def test_a_partition_begins_with_whom_a_file_names() -> None:
+    """Alone, and beside what a run has left; people of the cohorts are not expected again, and too few are none."""
+    bound = bound_feed(POLICY)
+    step = PartitionStep(
+        bound,
+        SECRET,
+        1,
+        epoch=EPOCH,
+        continued=Left(Continued(EPOCH, (), no_groups(), None, named_people(0, 5))),
+    )
+    started = step.begin(KEY)
+    assert started is not None
+    assert started.warm.roster is not None
+    assert started.warm.roster.pool.from_start.tolist() == [True] * 5
+    assert (started.segments, started.batches, started.rows) == ((), (), 0)
+    assert started.clock == PartitionClock()
+    assert step.begin(b"another") is None
+    first = begun(growing_feed(2), until(2))
+    list(first.finish())
+    left = left_by(first).continued
+    assert left is not None
+    known = left.roster.head.people
+    for count, expected in ((known + 4, 4), (known + 2, 0)):
+        people = left._replace(expected=named_people(0, count))
+        began = PartitionStep(bound, SECRET, 1, epoch=EPOCH, continued=Left(people), chain=until(4, 1)).begin(
+            KEY
+        )
+        assert began is not None
+        assert began.warm.roster is not None
+        assert int(began.warm.roster.pool.from_start.sum()) == expected
+        assert len(began.segments) == len(left.segments)
+        assert began.clock.kept
+    with pytest.raises(StateError, match="of another partition"):
+        wrong = Continued(EPOCH, (), no_groups(), None, named_people(0, 5, b"another"))
+        PartitionStep(bound, SECRET, 1, epoch=EPOCH, continued=Left(wrong)).begin(KEY)
+
+
+def test_people_of_a_collection_join_the_pool_until_something_is_released() -> None:
+    """Twice is refused by count, and so is whoever comes after a release."""
+    step = PartitionStep(bound_feed(POLICY), SECRET, 1, epoch=EPOCH)
+    warm = step.expect(KEY, PartitionClock(), WarmState(), named_people(0, 4))
+    warm = step.expect(KEY, PartitionClock(), warm, named_people(4, 3))
+    assert warm.roster is not None
+    assert warm.roster.pool.from_start.tolist() == [True] * 7
+    with pytest.raises(InputError, match="2 rows name a person who stands there already"):
+        step.expect(KEY, PartitionClock(), warm, named_people(5, 4))
+    with pytest.raises(InputError, match="after a first release"):
+        step.expect(KEY, PartitionClock(last_end=END), warm, named_people(20, 4))
