@@ -262,9 +262,10 @@ def test_a_partition_begins_with_whom_a_file_names() -> None:
         assert int(began.warm.roster.pool.from_start.sum()) == expected
         assert len(began.segments) == len(left.segments)
         assert began.clock.kept
+    others = Left(Continued(EPOCH, (), no_groups(), None, named_people(0, 5, b"another")))
+    lost = PartitionStep(bound, SECRET, 1, epoch=EPOCH, continued=others)
     with pytest.raises(StateError, match="of another partition"):
-        wrong = Continued(EPOCH, (), no_groups(), None, named_people(0, 5, b"another"))
-        PartitionStep(bound, SECRET, 1, epoch=EPOCH, continued=Left(wrong)).begin(KEY)
+        lost.begin(KEY)
 
 
 def test_people_of_a_collection_join_the_pool_until_something_is_released() -> None:
