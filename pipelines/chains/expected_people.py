@@ -17,15 +17,19 @@ PEOPLE_FILE = "people_file"
 """In run.json: what the file of people held."""
 
 
-def write_expected(
-    output: str, people: PeopleFile, bound: BoundPolicy, secret: Secret, epoch: int, place: int
-) -> tuple[str, ...]:
-    """Lay them beside the cohorts of their partitions, in the place of what a run left that came no further; what to
-    tell of it. Raises InputError: a person stands there twice."""
-    states = expected_states(people.rows, bound, secret, epoch, place)
+def remove_expected(output: str) -> None:
+    """Remove what a run laid down that came no further: one that begins expects others, or nobody."""
     pattern = FileSystems.join(cohorts_directory(output), "*", EXPECTED)
     if before := [each.path for each in FileSystems.match([pattern])[0].metadata_list]:
         FileSystems.delete(before)
+
+
+def write_expected(
+    output: str, people: PeopleFile, bound: BoundPolicy, secret: Secret, epoch: int, place: int
+) -> tuple[str, ...]:
+    """Lay them beside the cohorts of their partitions; what to tell of it. Raises InputError: a person stands there
+    twice."""
+    states = expected_states(people.rows, bound, secret, epoch, place)
     count = 0
     for key, state in states.items():
         folder = partition_cohorts(output, key)

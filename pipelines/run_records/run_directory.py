@@ -49,7 +49,7 @@ from kanonflow.pipelines.chains.continued_run import (
     refuse_other_beginning,
 )
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput, judge
-from kanonflow.pipelines.chains.expected_people import PEOPLE_FILE, write_expected
+from kanonflow.pipelines.chains.expected_people import PEOPLE_FILE, remove_expected, write_expected
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
@@ -232,7 +232,9 @@ def open_run_directory(
             this |= {PEOPLE_FILE: read_before.keyed(people.record, secret)}
         if record is not None:
             notes += _resumed(run, record, this)
-        elif people is not None and bound is not None:
+        else:
+            remove_expected(output)
+        if record is None and people is not None and bound is not None:
             notes += write_expected(output, people, bound, secret, epoch, chain.place)
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)

@@ -256,6 +256,24 @@ def test_a_resumed_run_wants_the_same_file(nights: Nights, capsys: pytest.Captur
     assert "the file of people (people) is another one" in capsys.readouterr().err
 
 
+def test_what_a_run_laid_down_that_came_no_further_is_nobodys(nights: Nights) -> None:
+    """Killed before its record was written, it is begun anew: with another file, or without one."""
+    assert nights.anonymize("1.csv", "out") == 0
+    kept = next((nights.place / "out").glob("restricted/cohorts/*/expected.state"))
+    for output, people in (("other", "people: customers.csv\n"), ("none", "")):
+        place = nights.place / output / "restricted" / "cohorts" / kept.parent.name
+        place.mkdir(parents=True)
+        for folder in (place, *list(place.parents)[:3]):
+            folder.chmod(0o700)
+        (place / kept.name).write_bytes(kept.read_bytes())
+        (nights.place / "policy.yaml").write_text(CALLED.replace("people: customers.csv\n", people))
+        write_people(nights.place, people_lines(NAMED[:-2]))
+        assert nights.anonymize("1.csv", output) == 0
+        assert nights.verify("1.csv", output, flags=["--strict"]) == 0
+        assert (place / kept.name).exists() == bool(people)
+        assert len(entered(nights.place / output)[0]) == (len(NAMED) - 2 if people else 24)
+
+
 def test_nights_of_a_chain_take_newcomers_from_a_file_that_grows(tmp_path: Path) -> None:
     """Who is known stays as entered, who is new in the file enters with the night's first release, who waited in the
     pool enters as the file has it; each night and the whole verify."""
