@@ -31,6 +31,20 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
     ): "the first of all is the first of its owner, which is masked",
     (
         _FOUNDING,
+        "_apart",
+        "(np.empty(table.records, dtype=np.int64), 0.0, 0)",
+        "(np.empty(table.records, dtype=np.int64), 0.0, 1)",
+        0,
+    ): "cohorts are numbered anew, one after the other",
+    (
+        _FOUNDING,
+        "_apart",
+        "int(its.max()) + 1",
+        "int(its.max()) + 2",
+        0,
+    ): "cohorts are numbered anew, one after the other",
+    (
+        _FOUNDING,
         "_labels",
         "cut_near(table, PART, size, distinct=False)",
         "cut_near(table, PART, size, distinct=True)",
