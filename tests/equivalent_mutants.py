@@ -7,6 +7,7 @@ _KINDS = "transforms/publishing/gate_kinds.py"
 _JUDGE, _LASTING, _READ = (f"pipelines/audit/{room}" for room in ("judge", "lasting", "read"))
 _POOL = "transforms/roster/pool.py"
 _FOUNDING = "transforms/roster/founding.py"
+_INTAKE = "transforms/protections/intake.py"
 _JOINED = (
     "MergeTask(Table(table.numeric, table.categorical, table.cardinality, table.weights, individuals=units,"
     " heights=table.heights), rows=members, active=members, k=size, seed={seed}, evaluations=0)"
@@ -29,6 +30,27 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "np.append(True, ranks[1:] != ranks[:-1])",
         0,
     ): "the first of all is the first of its owner, which is masked",
+    (
+        _INTAKE,
+        "enter",
+        "cohort < 0",
+        "cohort <= 0",
+        1,
+    ): "nobody of a cohort is in the pool, which is asked besides",
+    (
+        _INTAKE,
+        "enter",
+        "cohort < 0",
+        "cohort < 1",
+        1,
+    ): "nobody of a cohort is in the pool, which is asked besides",
+    (
+        _INTAKE,
+        "_waiting",
+        "0 < pool.from_start.sum() < due.policy.cohorts.cohort_size",
+        "0 <= pool.from_start.sum() < due.policy.cohorts.cohort_size",
+        0,
+    ): "of nobody nobody is left out",
     (
         _FOUNDING,
         "_apart",

@@ -52,6 +52,10 @@ RELEASING: dict[str, tuple[str, ...]] = {
     "transforms/lineage/release_lineage.py": ("tests/transforms/lineage/test_release_lineage.py",),
     "transforms/roster/window_groups.py": (f"{ROSTER}test_window_groups.py",),
     "transforms/roster/founding.py": (f"{ROSTER}test_founding.py",),
+    "transforms/protections/intake.py": (
+        "tests/transforms/protections/test_intake.py",
+        "tests/transforms/protections/test_lasting.py",
+    ),
     "transforms/publishing/publish.py": (f"{PUBLISHING}test_publish.py",),
     "transforms/windows/step.py": (f"{WINDOWS}test_step.py", f"{WINDOWS}test_step_in_chains.py"),
     "transforms/windows/partition_clock.py": (f"{WINDOWS}test_partition_clock.py",),

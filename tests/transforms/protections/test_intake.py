@@ -1,0 +1,101 @@
+"""Who of a pool enters: over all small numbers of people seen, known from the start, here, and in cohorts already."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import kanonflow.transforms.protections.intake as intake_module
+from kanonflow.transforms.protections.intake import _entering, _waiting
+from kanonflow.transforms.release.account import WindowResult
+from kanonflow.transforms.release.stages import Before
+from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.pool import Pool, empty_pool
+from kanonflow.transforms.roster.roster import RosterHead, empty_roster
+from kanonflow.transforms.roster.roster_state import RosterState
+from tests.lasting_feeds import lasting_policy, results_of
+from tests.mixed_people import mixed_bound, mixed_values
+from tests.small_feeds import row
+
+K = 3
+
+
+def pool_of(seen: int, named: int) -> Pool:
+    """People seen, with even digests, and people known from the start, with odd ones."""
+    bound, rows = mixed_bound(), mixed_values(20, np.random.default_rng(2))
+    digests = 2 * np.arange(seen, dtype=np.uint64)
+    pool = empty_pool(bound).having_seen(digests, np.full(seen, 1), rows.slice(0, seen), bound)
+    return pool.expecting(2 * np.arange(named, dtype=np.uint64) + np.uint64(1), rows.slice(10, named), bound)
+
+
+def due(**head: Any) -> Any:
+    """What an intake asks of what is due: the policy."""
+    return SimpleNamespace(policy=mixed_bound(**head).policy, bound=mixed_bound(**head))
+
+
+def enters(
+    seen: int, named: int, here: tuple[int, int], others: int, must: bool, intake: int, size: int
+) -> tuple[bool, bool]:
+    """The rule in words: whether those who were seen enter, and those who are known from the start."""
+    all_here = others + sum(here)
+    by_count = seen >= size and seen >= K and all_here >= K and (seen >= intake or must)
+    if by_count:
+        return True, named > 0
+    return False, named > 0 and others + here[1] >= K
+
+
+@pytest.mark.parametrize(("intake", "size"), [(4, 3), (5, 4), (3, 3)])
+def test_who_enters_follows_from_counts_and_one_deadline(intake: int, size: int) -> None:
+    """Against the rule, for up to five of either kind, any of them here, and up to three in cohorts."""
+    asked = due(intake=intake, cohort_size=size)
+    for seen, named, others, must in itertools.product(range(6), (0, 3, 5), range(4), (False, True)):
+        pool = pool_of(seen, named)
+        for here in itertools.product(range(seen + 1), range(named + 1)):
+            who = [*(2 * n for n in range(here[0])), *(2 * n + 1 for n in range(here[1]))]
+            forced = {0} if must and here[0] else {1} if must and here[1] else set()
+            told = _entering(pool, others, np.array(who, dtype=np.uint64), forced, asked)
+            expected = enters(seen, named, here, others, bool(must and here[0]), intake, size)
+            assert told.shape == pool.people.shape
+            assert set(told[~pool.from_start].tolist()) <= {expected[0]}, (seen, named, here, others, must)
+            assert set(told[pool.from_start].tolist()) <= {expected[1]}, (seen, named, here, others, must)
+
+
+@pytest.mark.parametrize(("named", "stays"), [(0, 0), (1, 0), (2, 0), (3, 3), (4, 4)])
+def test_fewer_than_a_cohort_are_not_expected(named: int, stays: int) -> None:
+    """They are known by their rows from then on; others of the pool stay."""
+    bound = mixed_bound(cohort_size=3)
+    state = RosterState(RosterHead(7), pool_of(4, named))
+    before = Before(WarmState(roster=state), empty_roster(7))
+    pool = _waiting(before, cast(Any, SimpleNamespace(policy=bound.policy, bound=bound)))
+    assert int(pool.from_start.sum()) == stays
+    assert pool.people.size == 4 + stays
+
+
+def entered(results: list[WindowResult]) -> list[int | None]:
+    """How many people entered with each window; None: nothing was released."""
+    return [each.metrics["people_entered"] if each.release is not None else None for each in results]
+
+
+def test_people_of_the_first_cohort_here_let_others_enter() -> None:
+    """Two of a cohort and one newcomer are k; two were seen the hour before, when two were here and nobody else."""
+    policy = lasting_policy(max_delay=0)
+    feed = [row(who, who, 0.5) for who in (0, 1, 2)]
+    feed += [row(10 + who, who, 1.5) for who in (10, 11)]
+    feed += [row(20 + who, who, 2.5) for who in (0, 1, 12)]
+    assert entered(results_of(feed, policy)) == [3, None, 3]
+    # One of the cohort and one newcomer are not.
+    assert entered(results_of([*feed[:-2], row(40, 12, 2.5)], policy)) == [3, None, None]
+
+
+def test_as_many_as_may_enter_together_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more does not, by its reason."""
+    feed = [row(who, who, 0.5) for who in range(6)]
+    monkeypatch.setattr(intake_module, "MOST", 6)
+    assert entered(results_of(feed, lasting_policy())) == [6]
+    monkeypatch.setattr(intake_module, "MOST", 5)
+    (result,) = (each for each in results_of(feed, lasting_policy(max_delay=0)) if each.rejected)
+    assert {record["reason"] for record in result.rejected} == {"intake_too_large"}
