@@ -35,14 +35,14 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "enter",
         "cohort < 0",
         "cohort <= 0",
-        1,
+        0,
     ): "nobody of a cohort is in the pool, which is asked besides",
     (
         _INTAKE,
         "enter",
         "cohort < 0",
         "cohort < 1",
-        1,
+        0,
     ): "nobody of a cohort is in the pool, which is asked besides",
     (
         _INTAKE,
