@@ -45,13 +45,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         0,
     ): "nobody of a cohort is in the pool, which is asked besides",
     (
-        _INTAKE,
-        "_waiting",
-        "0 < pool.from_start.sum() < due.policy.cohorts.cohort_size",
-        "0 <= pool.from_start.sum() < due.policy.cohorts.cohort_size",
-        0,
-    ): "of nobody nobody is left out",
-    (
         _FOUNDING,
         "_apart",
         "(np.empty(table.records, dtype=np.int64), 0.0, 0)",

@@ -125,8 +125,9 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
 def _waiting(before: Before, due: Due) -> Pool:
     """Who waits. Who is known from the start, and too few for a cohort of their own, are known by their rows."""
     pool = roster_state(before, due).pool
-    few = 0 < pool.from_start.sum() < due.policy.cohorts.cohort_size
-    return pool.of(~pool.from_start) if few else pool
+    first = pool.from_start
+    few = first.any() and first.sum() < due.policy.cohorts.cohort_size
+    return pool.of(~first) if few else pool
 
 
 def _entering(
