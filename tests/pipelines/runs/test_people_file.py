@@ -96,7 +96,7 @@ def test_what_the_file_says_is_frozen_whatever_rows_say(tmp_path: Path) -> None:
     assert made.verify("1.csv", "out", flags=["--strict"]) == 0
 
 
-@pytest.mark.parametrize("kind", ["parquet", "avro", "csv.gz"])
+@pytest.mark.parametrize("kind", ["parquet", "avro", "csv.gz", "jsonl"])
 def test_other_formats_say_the_same(nights: Nights, kind: str) -> None:
     """The same people in the same cohorts, and the audit reads them, too."""
     import gzip
@@ -111,6 +111,8 @@ def test_other_formats_say_the_same(nights: Nights, kind: str) -> None:
         fields = [{"name": name, "type": "int" if name == "age" else "string"} for name in rows[0]]
         with path.open("wb") as stream:
             fastavro.writer(stream, {"type": "record", "name": "P", "fields": fields}, typed)
+    elif kind == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in typed))
     else:
         path.write_bytes(gzip.compress((nights.place / "customers.csv").read_bytes()))
     assert nights.anonymize("1.csv", "out1", "--epoch", f"{5:016x}") == 0
