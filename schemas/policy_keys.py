@@ -406,8 +406,9 @@ OF_LASTING = (
     Key(
         "people",
         Text("file"),
-        "Of cohort: lasting, a file beside the policy, of any kind that is an input, of people known from the start: one"
-        " row each, with the individual, all quasi-identifiers and partition_by. They enter with the first release.",
+        "Of cohort: lasting, a file beside the policy, of any kind that is an input, of people known from the start:"
+        " one row each, with the individual, all quasi-identifiers and partition_by. They enter with the first"
+        " release.",
         "people",
         default_told="people are known by their rows",
     ),
