@@ -131,15 +131,19 @@ def walk(path: Path, policy: dict[str, Any], folder: Path, *, assessed: bool = T
         ["policy", "check", *both[1:]],
         ["anonymize", *both, "--output", names["out"], *followed],
         ["verify", *both, "--release", names["out"], *followed],
-        ["assess", names["out"], *both],
+        ["assess", names["out"], *both, "--json"],
     )
     codes: list[int] = []
     said = io.StringIO()
     for command in commands if assessed else commands[:-1]:
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        said, told = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(said):
             codes.append(kanonflow(command))
+        if command[0] == "assess" and told.getvalue():
+            assessment = json.loads(told.getvalue())
+            return codes, "\n".join(f"above: {each}" for each in assessment["above"])
         if codes[-1] and command[0] != "policy":
+            said.write(told.getvalue())
             break
     return codes, said.getvalue()
 
