@@ -18,6 +18,7 @@ from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_en
 from kanonflow.schemas.policy import Policy
 
 MOST_PLACES = 2**20
+_NEVER = np.iinfo(np.int64).max
 
 
 def are_expected(rows: InputRows) -> np.ndarray:
@@ -89,12 +90,14 @@ def _judge_first(
     ends, own = release_ends(heads), np.array(partition_of, np.int64)
     # Of releases of the run itself; those of earlier ones stand before all others.
     here = (own >= 0) & (ends > EXPECTED_MS + MOST_PLACES)
-    first = np.full(int(max(own.max(initial=0), rows.partition.max(initial=0))) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, own[here], ends[here])
+    first: dict[int, int] = {}
+    for number, end in zip(own[here].tolist(), ends[here].tolist(), strict=True):
+        first[number] = min(end, first.get(number, end))
     expected = np.flatnonzero(are_expected(rows))
-    at = np.full(len(expected), np.iinfo(np.int64).max)
+    at = np.full(len(expected), _NEVER)
     entered = person[expected] >= 0
     at[entered] = ends[rosters.entered[person[expected[entered]]]]
-    late = int((at > first[rows.partition[expected]]).sum())
+    due = np.array([first.get(number, _NEVER) for number in rows.partition[expected].tolist()], np.int64)
+    late = int((at > due).sum())
     if late:
         findings.add(f"{late} people who were known from the start did not enter with the first release")
