@@ -110,7 +110,9 @@ def afresh(policy: Policy) -> Policy:
     """The policy with ``cohort: window`` in the place of cohorts that last."""
     if not policy.lasting:
         return policy
-    return replace(policy, cohort=Cohort.WINDOW, cohort_size=None, intake=None, max_outdated=None)
+    return replace(
+        policy, cohort=Cohort.WINDOW, cohort_size=None, intake=None, intake_share=None, max_outdated=None
+    )
 
 
 def write_slice(

@@ -127,6 +127,7 @@ def course(
         cohort=cohort,
         cohort_size=cohort_size,
         intake=None,
+        intake_share=None,
         max_outdated=None,
         partition_by=(),
         solver=replace(source.policy.solver, loss=loss),

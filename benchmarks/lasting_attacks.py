@@ -403,6 +403,7 @@ def lasting_policy() -> Policy:
         cohort=Cohort.LASTING,
         cohort_size=K,
         intake=None,
+        intake_share=None,
         max_outdated=None,
         partition_by=(),
     )

@@ -75,7 +75,12 @@ class Crowd:
 
     def __init__(self, table: pa.Table, seed: int = SEED) -> None:
         policy = replace(
-            example_policy("sparkov"), cohort=Cohort.LASTING, cohort_size=K, intake=INTAKE, max_outdated=None
+            example_policy("sparkov"),
+            cohort=Cohort.LASTING,
+            cohort_size=K,
+            intake=INTAKE,
+            intake_share=None,
+            max_outdated=None,
         )
         self.bound: BoundPolicy = bind(policy, table.schema, text=True, source="the table")
         self._table = table

@@ -19,7 +19,7 @@ Qed.
 
 Section Release.
 Variables (person trail : finType) (payload : eqType) (rows : trail -> nat -> seq (row payload)).
-Variables (k cohort_size intake delay : nat).
+Variables (k cohort_size : nat) (intake : nat -> nat) (delay : nat).
 Variables (found : nat -> seq person -> person -> nat) (merge : nat -> seq (option cohort) -> groups -> counts -> cohort -> nat).
 Variables (ends : nat -> nat) (closing : pred nat).
 (* How many steps the epoch has had, over all runs that continue each other. *)

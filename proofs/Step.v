@@ -14,8 +14,9 @@ Section Step.
 Variables (person payload : eqType).
 (* Everybody who ever has a row, in canonical order. *)
 Variable people : seq person.
-(* Of the policy: the floor, the least intake, people a cohort, and how many windows a row may wait. *)
-Variables (k cohort_size intake delay : nat).
+(* Of the policy: the floor, people a cohort, how many newcomers are an intake where so many have entered, and how many
+   windows a row may wait. *)
+Variables (k cohort_size : nat) (intake : nat -> nat) (delay : nat).
 
 (* When each step is, and which are closing ones. *)
 Variables (ends : nat -> nat) (closing : pred nat).
@@ -76,11 +77,12 @@ Definition pool := filter newcomer people.
 (* A newcomer's row leaves now or never. *)
 Definition must := has (fun p => newcomer p && has (fun r => deadline r <= e) (here p)) people.
 Definition active h := count (fun p => knows h p && (here p != [::])) people.
-(* By count and deadline alone, and only where a release comes of it. *)
+Definition entered := count (knows (home s)) people.
+(* By counts and deadline alone, and only where a release comes of it. *)
 Definition enters :=
   [&& maxn cohort_size k <= size pool,
       k <= count (fun p => (knows (home s) p || newcomer p) && (here p != [::])) people &
-      (intake <= size pool) || must].
+      (intake entered <= size pool) || must].
 Definition cohort_of p : cohort := (n, found n pool p).
 Definition home_now p := if enters && newcomer p then Some (cohort_of p) else home s p.
 (* found numbers an intake's cohorts from 0; that some numbers may have nobody changes nothing. *)
@@ -236,8 +238,9 @@ have must' : must b e new' = must a e new.
   by rewrite /must -[RHS]has_swap; apply: eq_has => p; rewrite new_s here'.
 have size' : size (pool b e new') = size (pool a e new).
   by rewrite /pool !size_filter -[RHS]count_swap; apply: eq_count => p; rewrite new_s.
+have entered' : entered b = entered a by apply: eq_count => p; rewrite /knows (m_home m).
 have enters' : enters b e new' = enters a e new.
-  rewrite /enters size' must'; congr (_ && ((k <= _) && _)).
+  rewrite /enters size' must' entered'; congr (_ && ((k <= _) && _)).
   by rewrite -[RHS]count_swap; apply: eq_count => p; rewrite new_s here' /knows (m_home m) ta.
 (* Where people enter, who is in the pool is the same in both worlds. *)
 have same_pool : enters a e new -> newcomer b e new' =1 newcomer a e new.

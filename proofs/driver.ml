@@ -1,6 +1,7 @@
 (* Worlds from standard input through the extracted model, one line each; what it comes to on standard output.
 
-   A world: people k cohort_size intake delay steps, then of each step: its end and whether it is a closing one; then
+   A world: people k cohort_size intake percent delay steps (an intake is so many, and so many percent of those who have
+   entered), then of each step: its end and whether it is a closing one; then
    of each step and each person: how many rows, and of each the end of its own window and its number; then how many
    answers of founding, each: step, person, number; then of merging, each: step, founding step, number, group.
 
@@ -19,7 +20,8 @@ let () =
       let next () = match !words with w :: rest -> words := rest; w | [] -> failwith "a short line" in
       let read n f = List.init n (fun _ -> f ()) in
       let n = next () in
-      let k = next () in let size = next () in let intake = next () in let delay = next () in
+      let k = next () in let size = next () in let least = next () in let percent = next () in
+      let intake entered = max least ((percent * entered + 99) / 100) in let delay = next () in
       let steps = next () in
       let ends = Array.make (steps + 1) 0 and closing = Array.make (steps + 1) false in
       for s = 1 to steps do ends.(s) <- next (); closing.(s) <- next () = 1 done;

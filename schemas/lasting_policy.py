@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,7 +20,12 @@ class LastingPolicy:
     window_ms: int
     cohort_size: int
     intake: int
+    intake_share: float
     max_outdated: float
+
+    def intake_of(self, entered: int) -> int:
+        """How many newcomers are an intake where so many people have entered: ``intake``, or that share of these."""
+        return max(self.intake, math.ceil(self.intake_share * entered))
 
 
 def there(part: T | None) -> T:

@@ -66,11 +66,13 @@ class Policy:
     rows, each a release with k individuals of its own (by default 200,000, or 10 k when that is more).
     protect: by default ``individual`` if a field has that role, else ``row``. cohort: of ``protect: individual``, by
     default ``lasting`` with a window and ``window`` without one; None with ``protect: row``.
-    cohort_size, intake, max_outdated: of ``cohort: lasting``, None without it. cohort_size: people a cohort, by default
-    k. intake: newcomers enter when so many wait, or when a row of one must leave; by default 200 k, and with no
-    max_delay at once (cohort_size). max_outdated: share of a window's rows whose values have left their frozen box
-    above which the run says that a renewal is due, by default 0.02. people: of ``cohort: lasting``, the name of the
-    file of people known from the start, as the policy says it; None: there is none.
+    cohort_size, intake, intake_share, max_outdated: of ``cohort: lasting``, None without it. cohort_size: people a
+    cohort, by default k. intake, intake_share: newcomers enter when so many wait, and so large a share of the people
+    who have entered, or when a row of one must leave; by default 200 k and 0.05, the share 0 where an intake is given;
+    with no max_delay at once (cohort_size and 0). max_outdated: share of a window's rows whose values have left their
+    frozen box above which the run says that a renewal is due, by default 0.02.
+    people: of ``cohort: lasting``, the name of the file of people known from the start, as the policy says it; None:
+    there is none.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
@@ -96,6 +98,7 @@ class Policy:
     cohort: Cohort | None = None
     cohort_size: int | None = None
     intake: int | None = None
+    intake_share: float | None = None
     max_outdated: float | None = None
     people: str | None = None
     csv: CsvForm | None = None
@@ -147,6 +150,7 @@ class Policy:
             there(self.window_ms),
             there(self.cohort_size),
             there(self.intake),
+            there(self.intake_share),
             there(self.max_outdated),
         )
 

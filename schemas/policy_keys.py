@@ -396,6 +396,13 @@ OF_LASTING = (
         default_told="200 k; with max_delay 0 at once, when there are cohort_size",
     ),
     Key(
+        "intake_share",
+        Number("a share of the people who have entered, at least 0 and below 1", least=0, below=1),
+        "Of cohort: lasting, newcomers wait for each other until they are such a share of those who have entered, too.",
+        "intake_share",
+        default_told="0.05; 0 with an intake of one's own, and with max_delay 0",
+    ),
+    Key(
         "max_outdated",
         Number("a share of a window's rows, at least 0 and below 1", least=0, below=1),
         "Of cohort: lasting, share of a window's rows outside the box of their person's values as of entry above"

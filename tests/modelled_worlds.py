@@ -61,6 +61,7 @@ class Rules:
     k: int = 2
     cohort_size: int = 2
     intake: int = 3
+    percent: int = 0
     delay: int = 1
 
     @property
@@ -71,7 +72,11 @@ class Rules:
     def policy(self) -> Policy:
         """The same, as the product has it."""
         return lasting_policy(
-            k=self.k, cohort_size=self.cohort_size, intake=self.intake, max_delay=f"{self.delay}h"
+            k=self.k,
+            cohort_size=self.cohort_size,
+            intake=self.intake,
+            intake_share=self.percent / 100,
+            max_delay=f"{self.delay}h",
         )
 
     def worlds(self) -> Iterator[World]:
@@ -252,7 +257,8 @@ class Product:
         merged: Sequence[tuple[int, int, int, int]],
     ) -> str:
         rules = self.rules
-        words = [rules.people, rules.k, rules.cohort_size, rules.intake, rules.delay, rules.steps]
+        policy = [rules.k, rules.cohort_size, rules.intake, rules.percent, rules.delay]
+        words = [rules.people, *policy, rules.steps]
         for step in range(1, rules.steps + 1):
             words += [step, 0]
         for step in range(1, rules.steps + 1):

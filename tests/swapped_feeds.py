@@ -313,6 +313,8 @@ def generated_feed(seed: int, repeats: float = 0.03, **head: Any) -> TrailFeed:
     count = int(rng.integers(20, 40 if small else 121))
     hours = int(rng.integers(5, 8 if small else 21))
     towns = 2 if rng.random() < 0.15 else 1
+    # Where an intake hangs on how many have entered, as it does by default, and where it does not.
+    head = {"intake_share": (0.0, 0.4, 0.8)[seed % 3]} | head
     policy = _policy(rng, events, towns > 1, head, prefixes=seed % 2 == 1)
     people = tuple(_person(rng, number, policy, towns) for number in rng.permutation(count))
     rows: list[TrailRow] = []

@@ -54,6 +54,7 @@ def test_the_theorems_rest_on_no_axiom(checked: tuple[str, Path]) -> None:
         Rules(5, 3, cohort_size=3, intake=5, delay=2),
         Rules(6, 3, k=3, cohort_size=3, intake=6),
         Rules(6, 3, intake=4),
+        Rules(6, 3, intake=2, percent=75, delay=2),
     ],
     ids=str,
 )
@@ -81,15 +82,16 @@ def test_worlds_up_to_names_agree(checked: tuple[str, Path], rules: Rules) -> No
 
 def test_a_model_of_another_policy_differs(checked: tuple[str, Path]) -> None:
     """The comparison sees each rule: with another k, size, intake or delay the model comes to something else."""
-    rules, rng = Rules(4, 3), np.random.default_rng(5)
+    rules, rng = Rules(5, 3, intake=2), np.random.default_rng(5)
     worlds = [rules.random(rng) for _ in range(40)]
-    for other in (replace(rules, k=3, cohort_size=3), replace(rules, intake=4), replace(rules, delay=0)):
+    for change in ({"k": 3, "cohort_size": 3}, {"intake": 4}, {"percent": 99}, {"delay": 0}):
+        other = replace(rules, **change)
         product = Product(rules)
         runs = [product.run(world) for world in worlds]
         lines = []
         for _, line in runs:
             words = line.split()
-            words[1:5] = map(str, (other.k, other.cohort_size, other.intake, other.delay))
+            words[1:6] = map(str, (other.k, other.cohort_size, other.intake, other.percent, other.delay))
             lines.append(" ".join(words))
         models = modelled(lines, checked[1])
         assert any(ours != theirs for (ours, _), theirs in zip(runs, models, strict=True)), other

@@ -72,7 +72,7 @@ def attacked_policy(source: Source, mode: str, fields: dict[str, Any] | None = N
     Raises NotAvailableError: this version's policy refuses it.
     """
     mapping = to_mapping(example_policy(source.policy))
-    for key in ("protect", "cohort", "cohort_size", "intake", "max_outdated"):
+    for key in ("protect", "cohort", "cohort_size", "intake", "intake_share", "max_outdated"):
         mapping.pop(key, None)
     mapping["solver"] = {"evaluations_per_row": EVALUATIONS, "threads": 1}
     mapping["fields"][source.name] = {"role": "insensitive"}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from kanonflow.pipelines.dry_run.feed import feed_of, read_feed
 from kanonflow.pipelines.dry_run.side_by_side import Played, side_by_side
@@ -195,10 +196,9 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
         # No window has more rows than that, so solvers of small windows can be compared on a part of a large one.
         most = min(most, max(settings.rows, LEAST_PART * k))
     # Sizes of lasting cohorts go with k: another k has its own defaults.
-    size, intake = (policy.cohort_size, policy.intake) if k == policy.k else (None, None)
-    return replace(
-        policy, k=k, cohort_size=size, intake=intake, solver=solver, fields=fields, max_window_rows=most
-    )
+    own = k == policy.k
+    sizes: dict[str, Any] = {} if own else dict.fromkeys(("cohort_size", "intake", "intake_share"))
+    return replace(policy, k=k, solver=solver, fields=fields, max_window_rows=most, **sizes)
 
 
 def _with_limit(field: Field, limit: float, settings: Settings) -> Field:

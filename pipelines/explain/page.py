@@ -87,6 +87,7 @@ def _of_solved(solved: Solved, *, drawn: bool) -> Iterator[Section]:
     titles = {
         Group.WITHOUT: ("without", "Without a field", "Loss of the other fields without one, and of all"),
         Group.DELAY: ("delay", "How long rows may wait", "By max_delay: loss, shares and median widths"),
+        Group.INTAKE: ("intake", "How many enter together", "By intake: loss, shares and median widths"),
         Group.PROTECTION: ("protection", "What is promised", "By protection: loss, shares and median widths"),
     }
     for group, (anchor, title, caption) in titles.items():

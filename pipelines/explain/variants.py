@@ -23,7 +23,7 @@ KS = (3, 5, 10, 20)
 EVALUATIONS_PER_ROW = 1000.0
 """Of the search of windows afresh and of rows, where a policy leaves it open: less than a run's, at up to 3% more loss.
 Cohorts that last are searched as in a run."""
-_SIZES = ("k", "cohort_size", "intake")
+_SIZES = ("k", "cohort_size", "intake", "intake_share")
 
 
 class Group(StrEnum):
@@ -32,6 +32,7 @@ class Group(StrEnum):
     GRID = "k and window"
     WITHOUT = "without"
     DELAY = "max_delay"
+    INTAKE = "intake"
     PROTECTION = "protection"
 
 
@@ -102,6 +103,8 @@ def _asked(
         for delay in sorted({0, policy.max_delay_ms, 2 * own}):
             value: str | int = format_duration(delay) if delay else 0
             yield Group.DELAY, str(value), {} if delay == policy.max_delay_ms else {"max_delay": value}, ""
+    for name, intake in policy.promise.intakes(policy).items():
+        yield Group.INTAKE, name, dict(intake), ""
     for promise in PROMISES:
         for each in promise.alternatives(policy):
             yield Group.PROTECTION, each.name, dict(each.change), each.told

@@ -111,7 +111,7 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
         )
     if policy is not None:
         lines += small_intakes(figures.intakes, policy)
-    lines += [waiting_line(people, must, policy, first=not figures.known) for must, people in figures.pool]
+    lines += [waiting_line(people, must, policy, figures.known) for must, people in figures.pool]
     if policy is not None and policy.max_outdated is not None:
         above = {name: share for name, share in figures.outdated.items() if share > policy.max_outdated}
         if above:
@@ -140,15 +140,18 @@ def small_intakes(intakes: Sequence[int], policy: Policy) -> list[str]:
     ]
 
 
-def waiting_line(people: int, must: dt.datetime | None, policy: Policy | None, *, first: bool) -> str:
-    """Who waits for the next intake, and for what."""
+def waiting_line(people: int, must: dt.datetime | None, policy: Policy | None, entered: int) -> str:
+    """Who waits for the next intake, and for what. entered: people who are in cohorts."""
     waits = "1 person waits" if people == 1 else f"{people:,} people wait"
-    line = f"{waits} for the {'first' if first else 'next'} intake"
+    line = f"{waits} for the {'next' if entered else 'first'} intake"
     if policy is None or policy.intake is None:
         return line
+    intake, share = f"{policy.intake:,} people", policy.intake_share or 0
+    if share * entered > policy.intake:
+        intake += f" and {share:.0%} of those who have entered"
     if must is None:
-        return f"{line}: {policy.intake:,} people, or a row that must leave while {policy.cohort_size} or more wait"
-    return f"{line}: {policy.intake:,} people, or until {must.day} {must:%b %H:%M}"
+        return f"{line}: {intake}, or a row that must leave while {policy.cohort_size} or more wait"
+    return f"{line}: {intake}, or until {must.day} {must:%b %H:%M}"
 
 
 def turn(record: Record) -> tuple[float, int, bool]:

@@ -15,8 +15,11 @@ ONE_CLASS = "pass-through"
 """The method that puts everybody into one class, to measure what solving costs."""
 INTAKE_TIMES_K = 200
 """So many times k newcomers wait for each other where rows may wait, unless the policy says otherwise."""
+INTAKE_SHARE = 0.05
+"""So large a share of the people who have entered, too: of 100,000, days of 1,000 entering together lost 39% more."""
 MAX_OUTDATED = 0.02
 """Share of a window's rows outside their frozen box above which a run says that a renewal is due."""
+_NEVER_SO_MANY = 1_000_000
 _OTHERWISE = "or say cohort: window"
 
 
@@ -75,9 +78,11 @@ class Lasting(Promise):
                 "No row waits as long as a window: newcomers enter with the release of their first window if there are"
                 f" {policy.cohort_size} of them, else their rows are rejected.",
             )
+        share = policy.intake_share
+        among = f" and {share:.2g} of those who have entered" if share else ""
         return (
-            f"Newcomers wait until there are {policy.intake:,} of them, or until a row of one has waited for max_delay;"
-            f" then all enter in cohorts of {policy.cohort_size} or more. Larger intakes lose less.",
+            f"Newcomers wait until there are {policy.intake:,} of them{among}, or until a row of one has waited for"
+            f" max_delay; then all enter in cohorts of {policy.cohort_size} or more. Larger intakes lose less.",
         )
 
     def waiting_ms(self, policy: PolicyParts) -> int:
@@ -95,7 +100,8 @@ class Lasting(Promise):
         intake: object = size
         if policy.max_delay_ms > 0 and isinstance(size, int) and isinstance(policy.k, int):
             intake = max(INTAKE_TIMES_K * policy.k, size)
-        return {"cohort_size": size, "intake": intake, "max_outdated": MAX_OUTDATED}
+        share = INTAKE_SHARE if policy.intake is None and policy.max_delay_ms > 0 else 0.0
+        return {"cohort_size": size, "intake": intake, "intake_share": share, "max_outdated": MAX_OUTDATED}
 
     def rules(self, policy: PolicyParts) -> Iterator[str]:
         """As of ``Promise``."""
@@ -113,7 +119,10 @@ class Lasting(Promise):
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:
         """As of ``Promise``."""
         sizes = ("cohort_size",) * (policy.cohort_size == policy.k)
-        return dict.fromkeys(sizes + ("intake",) * self._has_default_intake(policy))
+        intake = self._has_default_intake(policy)
+        share = INTAKE_SHARE if intake and policy.max_delay_ms > 0 else 0.0
+        open_share = ("intake_share",) * (policy.intake_share == share)
+        return dict.fromkeys(sizes + ("intake",) * intake + open_share)
 
     def room_for(self, policy: PolicyParts, people: int) -> Mapping[str, Any]:
         """As of ``Promise``."""
@@ -122,6 +131,14 @@ class Lasting(Promise):
         if intake < people and not self._has_default_intake(policy):
             change["intake"] = None
         return change
+
+    def intakes(self, policy: PolicyParts) -> Mapping[str, Mapping[str, Any]]:
+        """As of ``Promise``: none waits, as the policy has it, all wait as long as they may."""
+        if self.waiting_ms(policy) == 0:
+            return {}
+        own, size = policy.intake or 0, policy.cohort_size or 0
+        tried = {"at once": {"intake": size}} if own > size else {}
+        return {**tried, f"{own:,}": {}, "when a row must leave": {"intake": _NEVER_SO_MANY}}
 
     def alternatives(self, policy: PolicyParts) -> Iterator[Alternative]:
         """Cohorts of the policy's size, and of twice that; of policies with a window, and people."""
@@ -142,7 +159,8 @@ class Lasting(Promise):
 
     def _has_default_intake(self, policy: PolicyParts) -> bool:
         """Whether the intake is the one that a policy has which says none."""
-        return policy.intake == self.defaults(policy)["intake"]
+        grows = policy.max_delay_ms == 0 or bool(policy.intake_share)
+        return grows and policy.intake == self.defaults(policy)["intake"]
 
 
 def _rules_of_sizes(policy: PolicyParts) -> Iterator[str]:
@@ -161,8 +179,14 @@ def _rules_of_sizes(policy: PolicyParts) -> Iterator[str]:
         yield "intake: must be a whole number of newcomers; leave it out for the default"
     elif least and intake < sizes[least]:
         yield f"intake: must be at least {least} = {sizes[least]}, and is {intake}; raise it, or leave it out"
-    if isinstance(outdated, bool) or not isinstance(outdated, int | float) or not 0 <= outdated < 1:
+    if not _share(policy.intake_share):
+        yield "intake_share: must be a share of who has entered, at least 0 and below 1; leave it out for the default"
+    if not _share(outdated):
         yield "max_outdated: must be a share of a window's rows, at least 0 and below 1; leave it out for 0.02"
+
+
+def _share(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < 1
 
 
 def _rules_of_search(policy: PolicyParts) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from kanonflow.schemas.policy_parts import PolicyParts
 
-OF_LASTING = ("cohort_size", "intake", "max_outdated", "people")
+OF_LASTING = ("cohort_size", "intake", "intake_share", "max_outdated", "people")
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
 _FOR_ALL = (
     "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
@@ -32,7 +32,7 @@ _FOR_ALL = (
 def left_out(policy: PolicyParts) -> dict[str, None]:
     """Of ``OF_LASTING``, what a file of such a policy may say that one of another protection must not."""
     said = (OF_LASTING[-1],) if policy.people is not None else ()
-    return dict.fromkeys((*OF_LASTING[:2], *said))
+    return dict.fromkeys((*OF_LASTING[:3], *said))
 
 
 class Alternative(NamedTuple):
@@ -118,6 +118,10 @@ class Promise(ABC):
 
     def room_for(self, policy: PolicyParts, people: int) -> Mapping[str, Any]:
         """What else a file must say where so many people are put together at least, and it says another number."""
+        return {}
+
+    def intakes(self, policy: PolicyParts) -> Mapping[str, Mapping[str, Any]]:
+        """By name, other numbers of newcomers who wait for each other, as changes of the file, {} of the policy's."""
         return {}
 
     def alternatives(self, policy: PolicyParts) -> Iterator[Alternative]:

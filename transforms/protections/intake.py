@@ -86,7 +86,8 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
     waits = (cohort < 0) & np.isin(digests, pool.people)
     due_now = (deadlines(rows, bound) <= due.slot.window_end) if due.slot.window_end is not None else None
     must = set() if due_now is None else set(digests[person[due_now & waits[person]]].tolist())
-    enters = _entering(pool, digests[cohort >= 0].size, digests[waits], must, due)
+    intake = cohorts.intake_of(roster.head.people)
+    enters = _entering(pool, digests[cohort >= 0].size, digests[waits], must, intake, due)
     taken = pool.of(enters)
     kept = out = Standing(roster, pool, domains)
     segment, reason = None, INTAKE_TOO_LARGE if (~pool.from_start).sum() > MOST else AWAITS_INTAKE
@@ -129,13 +130,13 @@ def _waiting(before: Before, due: Due) -> Pool:
 
 
 def _entering(
-    pool: Pool, others: int, here: NDArray[np.uint64], must: set[int], due: Due
+    pool: Pool, others: int, here: NDArray[np.uint64], must: set[int], intake: int, due: Due
 ) -> NDArray[np.bool_]:
     """Who of a pool enters, bool (p,): of those who were seen all or nobody, by count or because a row of one must
     leave; of those who are known from the start all, with the first release.
 
     others: people with rows here who are in cohorts. here: digests of those who wait and have rows here. must: of whom
-    a row must leave now.
+    a row must leave now. intake: how many are enough.
     """
     cohorts, k = due.policy.cohorts, due.policy.k
     first, rest = pool.from_start, ~pool.from_start
@@ -143,7 +144,7 @@ def _entering(
     size = int(rest.sum())
     forced = bool(np.isin(pool.people[rest], np.array(sorted(must), dtype=np.uint64)).any())
     enough = max(cohorts.cohort_size, k) <= size <= MOST and others + int(active.sum()) >= k
-    if not (enough and (size >= cohorts.intake or forced)):
+    if not (enough and (size >= intake or forced)):
         rest = np.zeros_like(first)
     # An intake comes only with a release.
     enters = first | rest

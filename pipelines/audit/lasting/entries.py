@@ -123,7 +123,8 @@ def judge_entries(
     due[due] &= (over == entry[person[due]]) | (closing & (over < entry[person[due]]))
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
     came = np.bincount(rosters.entered[~expected], minlength=len(heads))
-    early = (came > 0) & (came < (policy.intake or 0)) & ~forced & (ends > _EARLIEST)
+    enough = _enough(rosters, heads, partition_of, policy)
+    early = (came > 0) & (came < enough) & ~forced & (ends > _EARLIEST)
     if early.any():
         findings.add(
             f"{int(early.sum())} intakes before as many newcomers waited as the policy asks for, or one had to leave",
@@ -133,7 +134,19 @@ def judge_entries(
         others = np.ones(len(person), bool)
         others[person >= 0] = ~expected[person[person >= 0]]
         its = rows_of(rows, others), person[others]
-        _judge_put_off(*its, rosters, came > 0, heads, partition_of, policy, findings)
+        _judge_put_off(*its, rosters, came > 0, enough, heads, partition_of, policy, findings)
+
+
+def _enough(
+    rosters: Rosters, heads: Sequence[ReleaseHead], partition_of: Sequence[int], policy: Policy
+) -> np.ndarray:
+    """How many newcomers are an intake at each release, float64 (releases,): by who had entered before it."""
+    came = np.bincount(rosters.entered, minlength=len(heads))
+    entered, before = np.zeros(len(heads)), dict.fromkeys(partition_of, 0)
+    for number in sorted(range(len(heads)), key=lambda number: heads[number].turn):
+        entered[number] = before[partition_of[number]]
+        before[partition_of[number]] += int(came[number])
+    return np.maximum(np.ceil((policy.intake_share or 0) * entered), policy.intake or 0)
 
 
 def _judge_put_off(
@@ -141,6 +154,7 @@ def _judge_put_off(
     person: np.ndarray,
     rosters: Rosters,
     intakes: np.ndarray,
+    enough: np.ndarray,
     heads: Sequence[ReleaseHead],
     partition_of: Sequence[int],
     policy: Policy,
@@ -148,7 +162,7 @@ def _judge_put_off(
 ) -> None:
     """At each release: who had been seen and was in no cohort; all of them entered, or the conditions did not hold.
 
-    intakes: bool, with which releases some of them did."""
+    intakes: bool, with which releases some of them did. enough: how many are an intake."""
     readable = rows.readable & (rows.end > _NOWHERE)
     people, who, _ = group_rows(
         np.column_stack([rows.partition[readable], rows.digest[readable].view(np.int64)])
@@ -182,9 +196,7 @@ def _judge_put_off(
         if intakes[number]:
             if pool:
                 left_out.append(number)
-        elif pool >= max(policy.cohort_size or 0, policy.k) and (
-            pool >= (policy.intake or 0) or (own, at) in held
-        ):
+        elif pool >= max(policy.cohort_size or 0, policy.k) and (pool >= enough[number] or (own, at) in held):
             put_off.append(number)
     if left_out:
         findings.add(

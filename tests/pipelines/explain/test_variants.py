@@ -25,7 +25,17 @@ def with_change(text: str, change: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value is not None}
 
 
-@pytest.mark.parametrize("text", [HONEST, AFRESH, ROWS, HONEST + "cohort_size: 8\n", HONEST + "intake: 77\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        HONEST,
+        AFRESH,
+        ROWS,
+        HONEST + "cohort_size: 8\n",
+        HONEST + "intake: 77\n",
+        HONEST + "intake_share: 0.1\n",
+    ],
+)
 def test_a_change_is_that_of_the_file(text: str) -> None:
     """Whoever writes the change into the file has the policy that was tried, but for the length of the search."""
     _, bound = canonical(honest_rows(60, 20), text)
@@ -41,6 +51,7 @@ def test_a_change_is_that_of_the_file(text: str) -> None:
             "cohort",
             "cohort_size",
             "intake",
+            "intake_share",
             "protect",
             "state_ttl_ms",
         ):
@@ -51,7 +62,7 @@ def test_a_change_is_that_of_the_file(text: str) -> None:
 
 
 def test_every_k_in_every_window_and_every_field() -> None:
-    """The grid, each field once and redundant ones together, three delays, four protections; the policy in each."""
+    """The grid, each field once and redundant ones together, delays, intakes, protections; the policy in each."""
     _, bound = canonical(planted_rows(60, 20), POLICY)
     found, _ = variants(bound, [DAY, WEEK], ["region", "tariff"])
     names = {group: [each.name for each in found if each.group is group] for group in Group}
@@ -67,7 +78,8 @@ def test_every_k_in_every_window_and_every_field() -> None:
     ]
     assert names[Group.DELAY] == ["0", "2d"]
     assert names[Group.PROTECTION] == ["cohorts of 5", "cohorts of 10", "window", "row"]
-    assert sum(not each.change for each in found) == 3
+    assert names[Group.INTAKE] == ["at once", "1,000", "when a row must leave"]
+    assert sum(not each.change for each in found) == 4
     assert all(each.promise for each in found if each.group is Group.PROTECTION)
 
 

@@ -57,11 +57,24 @@ def test_who_enters_follows_from_counts_and_one_deadline(intake: int, size: int)
         for here in itertools.product(range(seen + 1), range(named + 1)):
             who = [*(2 * n for n in range(here[0])), *(2 * n + 1 for n in range(here[1]))]
             forced = {0} if must and here[0] else {1} if must and here[1] else set()
-            told = _entering(pool, others, np.array(who, dtype=np.uint64), forced, asked)
+            told = _entering(pool, others, np.array(who, dtype=np.uint64), forced, intake, asked)
             expected = enters(seen, named, here, others, bool(must and here[0]), intake, size)
             assert told.shape == pool.people.shape
             assert set(told[~pool.from_start].tolist()) <= {expected[0]}, (seen, named, here, others, must)
             assert set(told[pool.from_start].tolist()) <= {expected[1]}, (seen, named, here, others, must)
+
+
+def test_an_intake_is_a_share_of_those_who_have_entered() -> None:
+    """Of six half is three: two wait until one of them must leave, three do not; and of nobody it is the least."""
+    policy = lasting_policy(k=2, cohort_size=2, intake=2, intake_share=0.5, max_delay="2h")
+    feed = [row(who, who, 0.5) for who in range(6)]
+    feed += [row(10 * hour + who, who, hour + 0.5) for hour in (1, 2, 3) for who in (0, 1)]
+    two = [row(50 + who, who, 1.5) for who in (20, 21)]
+    assert entered(results_of([*feed, *two], policy))[:4] == [6, 0, 0, 2]
+    three = [*two, row(53, 22, 2.5)]
+    assert entered(results_of([*feed, *three], policy))[:4] == [6, 0, 3, 0]
+    assert policy.cohorts.intake_of(4) == 2
+    assert policy.cohorts.intake_of(5) == 3
 
 
 @pytest.mark.parametrize(("named", "stays"), [(0, 0), (1, 0), (2, 0), (3, 3), (4, 4)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from kanonflow.pipelines.audit.lasting.entries import INHERITED_MS, InputRows, j
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
 
 POLICY = parse_policy(
@@ -68,6 +71,7 @@ def said(
     bounded: bool = True,
     ends: dict[int, int] | None = None,
     partition: int = 0,
+    policy: Policy = POLICY,
 ) -> list[str]:
     """What is found, with a release at the end of each second from the first on."""
     heads = [
@@ -80,7 +84,7 @@ def said(
     findings = Findings()
     person = people_of_rows(input_rows, rosters)
     judge_entries(
-        input_rows, person, rosters, heads, [partition] * releases, POLICY, ["x"], findings, bounded=bounded
+        input_rows, person, rosters, heads, [partition] * releases, policy, ["x"], findings, bounded=bounded
     )
     return list(findings.messages())
 
@@ -142,6 +146,19 @@ def test_fewer_enter_only_when_one_had_to_leave() -> None:
     # A row whose time nobody knows is due at no release.
     never = [(1, -(2**62) // SECOND, 4, False), (1, 3, 4, True), (2, 3, 5, True)]
     assert EARLY in said(never, two, closing=(2,), bounded=False)[0]
+
+
+def test_an_intake_is_a_share_of_those_who_had_entered() -> None:
+    """Three and three quarters of them: two more are too few, three are enough, and may not be put off."""
+    growing = replace(POLICY, intake=2, intake_share=0.75)
+    two, three = [(4, 2, 4, True), (5, 2, 5, True)], [(4, 2, 4, True), (5, 2, 5, True), (6, 2, 6, True)]
+    with_second: dict[int, tuple[int, int]] = {4: (1, 4), 5: (1, 5)}
+    with_third: dict[int, tuple[int, int]] = {4: (2, 4), 5: (2, 5)}
+    assert [EARLY in each for each in said([*THREE, *two], TOGETHER | with_second, policy=growing)] == [True]
+    assert said([*THREE, *two], TOGETHER | with_third, 4, ends={2: 4 * SECOND}, policy=growing) == []
+    assert said([*THREE, *three], TOGETHER | with_second | {6: (1, 6)}, policy=growing) == []
+    late = TOGETHER | with_third | {6: (2, 6)}
+    assert [PUT_OFF in each for each in said([*THREE, *three], late, policy=growing)] == [True]
 
 
 def test_of_a_run_before_this_one_nothing_is_asked() -> None:
