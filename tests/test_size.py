@@ -207,6 +207,7 @@ LINES = {
         (7_947, "each promise says whether it is proved, or tested only"),
         (7_960, "what JSON lines, workbooks and numbered headers say"),
         (7_990, "people known from the start"),
+        (8_040, "intakes that grow with the people who have entered"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -231,6 +232,7 @@ CODE = [
     (58_020, "people known from the start"),
     (58_032, "a time zone that nobody knows is refused by name"),
     (58_050, "a collection of people that a runner cuts is one collection"),
+    (58_105, "intakes that grow with the people who have entered"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
