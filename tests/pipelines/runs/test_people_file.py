@@ -92,6 +92,22 @@ def test_everybody_named_enters_with_the_first_release(
     assert "@example.com" not in written
 
 
+def test_the_file_that_the_guide_shows_is_read(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its lines, with others like them behind: a column that is not read, and people of whom no row comes."""
+    shown = (
+        (Path(__file__).parents[3] / "docs" / "cohorts.md")
+        .read_text()
+        .partition("    who,age,job,email\n")[2]
+    )
+    example = shown.partition("\n")[0].strip()
+    others = [f"p{who:02},{30 + who},baker,p{who:02}@example.com" for who in range(2, 7)]
+    (nights.place / "customers.csv").write_text("\n".join(["who,age,job,email", example, *others]) + "\n")
+    assert nights.anonymize("1.csv", "out") == 0
+    assert "People known from the start" in capsys.readouterr().err
+    assert len(entered(nights.place / "out")[0]) == 6
+    assert nights.verify("1.csv", "out", flags=["--strict"]) == 0
+
+
 def test_what_the_file_says_is_frozen_whatever_rows_say(tmp_path: Path) -> None:
     """And no row is rejected for what it says of somebody whom the file names."""
     made = nights_of(tmp_path / "place", [[*ROWS[:-1], ROWS[-1].replace(",baker,", ",,")]], CALLED)
